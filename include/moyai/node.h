@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A node: one process's membership of a grid.
+ *
+ * User code of a node runs on one thread, its node thread, as fibers. Normally that is the thread
+ * that calls moyai_node_new(): whenever it blocks in a function of this library (get, wait, call,
+ * sleep, serve), methods called from elsewhere run meanwhile. With opts.own_thread the node makes a
+ * thread of its own. A second, internal thread takes over input and output while user code computes
+ * for more than a millisecond; it never runs user code.
+ *
+ * Functions marked "may switch fibers" end the atomic block of the calling method: other methods
+ * of the same object may have run when they return. No other function does.
+ * Any thread may call the functions of this header unless stated otherwise.
+ */
+#ifndef MOYAI_NODE_H
+#define MOYAI_NODE_H
+
+#include <moyai/error.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Options of a node; zero or NULL is the default. New fields are added at the end only. */
+struct moyai_node_opts {
+    size_t size;         /* set by MOYAI_NODE_OPTS_INIT */
+    const char *grid;    /* rendezvous: "file:/dir". Default: $MOYAI_GRID; neither: a node alone */
+    const char *run_dir; /* directory for sockets, mode 0700. Default: $MOYAI_RUN_DIR, then
+                            $XDG_RUNTIME_DIR/moyai, then /tmp/moyai-UID */
+    const char *title;   /* what reports call this process, at most 63 bytes. Default: program name */
+    bool own_thread;     /* the node makes its own node thread */
+    bool signals;        /* SIGTERM and SIGINT make moyai_node_serve() return; a second one kills */
+    size_t max_fibers;   /* calls in progress at once. Default 25,000 ($MOYAI_MAX_FIBERS) */
+    size_t stack;        /* bytes of a fiber's stack. Default 256 KiB ($MOYAI_STACK), at least 16 KiB */
+    size_t queue_calls;  /* calls waiting for one peer. Default 1,000,000 ($MOYAI_QUEUE_CALLS) */
+    size_t queue_bytes;  /* and their bytes. Default 256 MiB ($MOYAI_QUEUE_BYTES) */
+    size_t max_message;  /* bytes of one call's arguments or results. Default 1 GiB ($MOYAI_MAX_MESSAGE) */
+    moyai_dur reattach;  /* how long a broken session tries to resume. Default 10 s ($MOYAI_REATTACH) */
+};
+#define MOYAI_NODE_OPTS_INIT {sizeof(struct moyai_node_opts), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+
+/*
+ * Start a node. opts may be NULL. On success *ret is the node; on failure *ret is untouched and
+ * *reterr (may be NULL) says why.
+ * Errors: EINVAL (options), EPERM (a directory that is a link, too open or not ours), ERANGE (a
+ * socket path that is too long), ENOSPC, ELIMIT, ESYS, ENOMEM.
+ */
+MOYAI_API MOYAI_MUST_USE int moyai_node_new(moyai_node **ret, const struct moyai_node_opts *opts,
+                                            struct moyai_error *reterr);
+
+/*
+ * End a node: its objects end, calls in progress on them are abandoned with their fibers, its calls
+ * to others fail, its names are removed, peers are told farewell. NULL is fine. References, futures
+ * and sets of the node must not be used afterwards, except to free them. Not from a method or fiber.
+ */
+MOYAI_API void moyai_node_free(moyai_node *node);
+
+/*
+ * Serve calls until moyai_node_stop() is called, the timeout passes, or (opts.signals) a signal
+ * asks to stop. Returns 0, ETIMEDOUT, or EFORK. May switch fibers. Node thread, not a method.
+ */
+MOYAI_API int moyai_node_serve(moyai_node *node, moyai_dur timeout);
+
+/* Make the present or next moyai_node_serve() return 0. Any thread. Not a signal handler. */
+MOYAI_API void moyai_node_stop(moyai_node *node);
+
+/* The node's id. */
+MOYAI_API struct moyai_node_id moyai_node_self(const moyai_node *node);
+
+/* True if the node was asked to end (moyai_node_stop, a signal): long methods should return early. */
+MOYAI_API bool moyai_node_stopping(const moyai_node *node);
+
+/* Run fn(arg) on a new fiber of the node thread, in no object's scope. 0, EBUSY, ENOMEM, EFORK. */
+MOYAI_API MOYAI_MUST_USE int moyai_go(moyai_node *node, void (*fn)(void *arg), void *arg);
+
+/* The same by another name for other threads' use: run fn(arg) on the node thread, once, in order
+ * of posting. */
+MOYAI_API MOYAI_MUST_USE int moyai_post(moyai_node *node, void (*fn)(void *arg), void *arg);
+
+/* Block this fiber for a duration. 0, MOYAI_SIGNALLED, or ELEAVING. May switch fibers. Forced open
+ * by signals like get, call and wait; moyai_sleep_masked is not. */
+MOYAI_API int moyai_sleep(moyai_node *node, moyai_dur duration);
+MOYAI_API int moyai_sleep_masked(moyai_node *node, moyai_dur duration);
+
+/* Let other fibers run once; returns at once if none wants to. May switch fibers. */
+MOYAI_API void moyai_yield(moyai_node *node);
+
+/*
+ * Details of the last error that a function of this library returned to the calling fiber (or,
+ * outside fibers, thread). Overwritten by the next failure; code 0 if there was none.
+ */
+MOYAI_API void moyai_last_error(moyai_node *node, struct moyai_error *out);
+
+/* Node ids as 32 hexadecimal digits. text must have room for 33 bytes. */
+MOYAI_API void moyai_node_id_format(struct moyai_node_id id, char text[33]);
+MOYAI_API bool moyai_node_id_equal(struct moyai_node_id a, struct moyai_node_id b);
+
+/* Counters since the start of the node, for reports and tests. */
+struct moyai_node_stats {
+    size_t size;             /* set by the caller: sizeof */
+    uint64_t calls_made;     /* calls begun here, local ones included */
+    uint64_t calls_served;   /* methods begun here */
+    uint64_t calls_open;     /* calls begun here and not yet completed */
+    uint64_t fibers;         /* methods and fibers in progress */
+    uint64_t links;          /* links to other nodes now */
+    uint64_t objects;        /* objects of this node now */
+};
+MOYAI_API void moyai_node_stats(const moyai_node *node, struct moyai_node_stats *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

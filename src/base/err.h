@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Filling errors: every layer returns a code and, where asked, a text that names the thing. */
+#ifndef BASE_ERR_H
+#define BASE_ERR_H
+
+#include <moyai/error.h>
+
+/* Fill *reterr (may be NULL) and return code, so that "return err_set(reterr, MOYAI_EINVAL, ...)" is one
+ * line. err_sys takes the errno: ENOSPC, EMFILE and their kin get codes of their own. */
+int err_set(struct moyai_error *reterr, int code, const char *fmt, ...) MOYAI_PRINTF(3, 4);
+int err_sys(struct moyai_error *reterr, int sys, const char *fmt, ...) MOYAI_PRINTF(3, 4);
+
+/* Put context before the text that is there ("cannot start node: ..."); returns reterr->code. */
+int err_prefix(struct moyai_error *reterr, const char *fmt, ...) MOYAI_PRINTF(2, 3);
+
+/* The code for an errno, without a text. */
+int err_of_errno(int sys);
+
+#endif

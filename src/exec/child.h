@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Child processes and witnesses: posix_spawn with file actions, process group and signal mask; ends
+ * are learnt through a pidfd in the loop, so no SIGCHLD handler is needed. libuv's own uv_spawn is not
+ * used: it forks, at half the rate of posix_spawn.
+ */
+#ifndef EXEC_CHILD_H
+#define EXEC_CHILD_H
+
+#include "exec/exec.h"
+
+struct exec_child;
+struct child_opts {
+    const char *const *argv;   /* NULL-terminated; argv[0] is looked up in PATH */
+    const char *const *envp;   /* NULL: this process's */
+    const char *dir;           /* working directory; NULL: this one's */
+    int fd[3];                 /* descriptors for 0, 1, 2; -1: /dev/null. Stay open in the parent */
+    const int *extra_fds;      /* further descriptors that keep their numbers in the child */
+    size_t n_extra_fds;
+    bool own_group;            /* a process group of its own */
+};
+/* status: as of waitpid. Called once on the driver, lock held. */
+typedef void (*child_exit_fn)(struct exec_child *c, int status, void *arg);
+
+/* Start a process. Lock held. The child gets default dispositions for SIGPIPE and an empty signal mask.
+ * ENOENT: no such program; EPERM; ELIMIT; ESYS. */
+int exec_child_spawn(struct exec *x, struct exec_child **ret, const struct child_opts *opts, child_exit_fn fn,
+                     void *arg, struct moyai_error *reterr);
+pid_t exec_child_pid(const struct exec_child *c);
+int exec_child_kill(struct exec_child *c, int sig, bool group); /* safe against pid reuse: by pidfd */
+void exec_child_free(struct exec_child *c);                     /* stop watching; the process goes on */
+
+/* Witness any process (a peer on a Unix socket): fn is called once when it has ended. Status unknown
+ * unless it is a child. NULL: the process is gone already, or no pidfd (reterr). Lock held. */
+struct exec_witness;
+struct exec_witness *exec_witness_new(struct exec *x, pid_t pid, void (*fn)(void *arg), void *arg,
+                                      struct moyai_error *reterr);
+void exec_witness_free(struct exec_witness *w);
+
+#endif

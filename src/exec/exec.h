@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * exec: who runs, when, and who drives the loop.
+ *
+ * One `struct exec` a node. User code runs on one thread, the node thread, as fibers. One lock, the
+ * node lock, covers all runtime state of the node; the node thread holds it except inside user code
+ * and inside the poll. Whoever polls is the driver; only the driver touches libuv. The progress
+ * thread becomes the driver when one entry into user code lasts longer than about a millisecond.
+ *
+ * "Lock held" below means: the caller holds the node lock, on any thread.
+ */
+#ifndef EXEC_EXEC_H
+#define EXEC_EXEC_H
+
+#include <moyai/error.h>
+#include <stdatomic.h>
+#include <sys/types.h>
+#include <uv.h>
+
+struct exec;
+struct fiber;
+
+struct exec_cfg {
+    size_t stack;      /* bytes of a fiber's stack without its guard page; 0: 256 KiB */
+    size_t max_fibers; /* 0: 25,000; lowered at start to what vm.max_map_count allows */
+    bool own_thread;   /* make a node thread; else the thread that calls exec_new is it */
+};
+
+/* Start: loop, progress thread, perhaps the node thread. The lock is not held afterwards. */
+int exec_new(struct exec **ret, const struct exec_cfg *cfg, struct moyai_error *reterr);
+/* End. Lock not held; node thread (own_thread: any other). All handles registered below must have been
+ * closed. Fibers that never finished are abandoned: their stacks are freed, nothing on them runs. */
+void exec_free(struct exec *x);
+
+size_t exec_max_fibers(const struct exec *x); /* the effective limit */
+size_t exec_fibers(const struct exec *x);     /* fibers in progress. Lock held */
+
+/* ---- the lock and user code ------------------------------------------------------------------ */
+
+void exec_lock(struct exec *x);
+void exec_unlock(struct exec *x);
+bool exec_on_node_thread(const struct exec *x);
+bool exec_forked(const struct exec *x); /* true in a child that was forked without exec; one load */
+
+/* Around each entry into user code on the node thread: exec_user_enter stamps and unlocks,
+ * exec_user_leave locks and clears the stamp. */
+void exec_user_enter(struct exec *x);
+void exec_user_leave(struct exec *x);
+
+/* ---- fibers and the run queue ---------------------------------------------------------------- */
+
+/* Something to be run once on a fiber of the node thread; embed it in a larger struct. */
+struct exec_task {
+    struct exec_task *next;
+    void (*run)(struct exec_task *t); /* called with the lock held, on a fiber; use exec_user_enter/leave
+                                         around user code; t may be freed by it */
+};
+void exec_submit(struct exec *x, struct exec_task *t); /* lock held; wakes the node thread if it polls */
+
+/* Where somebody blocks: a fiber, the main context of the node thread, or another thread. Lives on
+ * the blocked side's stack. */
+struct exec_waiter {
+    struct fiber *fiber;      /* NULL: main context or a foreign thread */
+    atomic_uint woken;        /* 0 waiting, 1 woken (futex word for foreign threads) */
+    int result;               /* what exec_wake gave */
+    bool foreign;
+    struct exec_waiter *next; /* for the run queue and for the owner's lists */
+    struct exec_timer *timer;
+};
+/* Prepare: records who waits. Lock held. */
+void exec_waiter_init(struct exec *x, struct exec_waiter *w);
+/* Block until exec_wake(w) or the deadline (CLOCK_BOOTTIME ns; UINT64_MAX: none). Returns the result
+ * given to exec_wake, or MOYAI_ETIMEDOUT. On the node thread outside fibers ("main context") it runs
+ * the scheduler meanwhile. Lock held before and after; released in between. */
+int exec_wait(struct exec *x, struct exec_waiter *w, moyai_ns deadline);
+/* Make it runnable; a second wake before it has run is ignored (returns false). Lock held. */
+bool exec_wake(struct exec *x, struct exec_waiter *w, int result);
+
+/* A pointer of the upper layer for the running fiber (object scope, last error ...); the main context
+ * and foreign threads have one each... NULL-initialised per fiber run. Lock not needed, own context only. */
+void **exec_local(struct exec *x);
+
+void exec_yield(struct exec *x); /* lock held; behind everything now runnable, after one poll */
+
+/* Run the scheduler in the main context until *stop or the deadline: how a node serves. Lock held. */
+int exec_serve(struct exec *x, const atomic_bool *stop, moyai_ns deadline);
+void exec_kick(struct exec *x); /* wake the node thread so that it looks at *stop again. Any thread. */
+
+/* ---- timers ---------------------------------------------------------------------------------- */
+
+struct exec_timer {
+    moyai_ns when;
+    size_t index; /* place in the heap; SIZE_MAX: not set */
+    void (*fn)(struct exec *x, struct exec_timer *t); /* lock held, driver; must not block or run user code */
+};
+void exec_timer_init(struct exec_timer *t, void (*fn)(struct exec *, struct exec_timer *));
+void exec_timer_set(struct exec *x, struct exec_timer *t, moyai_ns when); /* lock held; moves it if set. 1 ms grain */
+void exec_timer_clear(struct exec *x, struct exec_timer *t);              /* lock held; fine if not set */
+
+/* ---- descriptors: only the driver touches libuv ---------------------------------------------- */
+
+/* A descriptor watched for readiness. Callbacks run on the driver with the lock held, never within a
+ * fiber; they move bytes and mark fibers runnable, and must not block or run user code. */
+struct exec_fd;
+typedef void (*exec_fd_fn)(struct exec_fd *f, int events /* UV_READABLE | UV_WRITABLE | UV_DISCONNECT */, void *arg);
+/* Begin to watch; takes effect at the driver's next turn (it is woken). Lock held. NULL: out of memory. */
+struct exec_fd *exec_fd_new(struct exec *x, int fd, int events, exec_fd_fn fn, void *arg);
+void exec_fd_events(struct exec_fd *f, int events); /* change what is watched. Lock held */
+/* Stop watching; no callback comes after it; the descriptor is closed by exec once libuv has let go of
+ * it (close_fd), else the caller may close it after `closed(arg)` (may be NULL). Lock held. */
+void exec_fd_free(struct exec_fd *f, bool close_fd, void (*closed)(void *arg));
+
+/* A directory watched for changes (inotify through libuv). NULL with *reterr filled when the system's
+ * limit of watchers is reached: the caller polls instead. */
+struct exec_watch;
+struct exec_watch *exec_watch_new(struct exec *x, const char *dir, void (*fn)(void *arg), void *arg,
+                                  struct moyai_error *reterr);
+void exec_watch_free(struct exec_watch *w);
+
+/* Called on the driver, lock held, before each poll, and also by the node thread when its run queue
+ * runs empty: writes what the layers have gathered. One each; order of registration. */
+struct exec_hook {
+    struct exec_hook *next;
+    void (*fn)(struct exec_hook *h);
+};
+void exec_hook_add(struct exec *x, struct exec_hook *h);
+void exec_hook_remove(struct exec *x, struct exec_hook *h);
+/* Have the hooks run soon: wakes the driver if somebody polls and the caller is not the driver. Lock held. */
+void exec_attention(struct exec *x);
+
+moyai_ns exec_now(struct exec *x); /* CLOCK_BOOTTIME, cached for one turn. Lock held */
+
+#endif

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Frames: what travels on a link. A fixed header of 16 bytes, little-endian, then the payload:
+ *
+ *   0 version (1)   1 type   2 class   3 hops left   4..7 label   8..11 payload length   12..15 zero
+ *
+ * A decoder looks at the length before anything else is believed: a frame over FRAME_MAX is refused.
+ */
+#ifndef WIRE_FRAME_H
+#define WIRE_FRAME_H
+
+#include <moyai/error.h>
+
+#define FRAME_VERSION 1
+#define FRAME_HEAD 16
+#define FRAME_MAX (1u << 20) /* payload bytes */
+
+enum frame_type {
+    FRAME_HELLO = 1,    /* CBOR map, link/hello.h */
+    FRAME_FAREWELL = 2, /* the peer leaves in order: what follows is end of file */
+    FRAME_PING = 3,     /* 8 bytes, answered by PONG with the same bytes */
+    FRAME_PONG = 4,
+    FRAME_DEAD = 5,     /* evidence of death: member/evidence.h */
+    FRAME_SESSION = 16, /* 16 + enum session_frame_kind, overlay/session_wire.h */
+    FRAME_SESSION_LAST = 25,
+};
+
+enum frame_class {
+    FRAME_CONTROL = 0, /* small, never waits for credit */
+    FRAME_SMALL = 1,
+    FRAME_BULK = 2,
+};
+
+struct frame_head {
+    uint8_t type, class_, hops;
+    uint32_t label;
+    uint32_t length;
+};
+
+void frame_put_head(uint8_t out[FRAME_HEAD], const struct frame_head *h);
+/* 0; EVERSION; EPROTO (reserved bytes not zero, unknown class); ETOOBIG. reterr says what was found. */
+int frame_get_head(const uint8_t in[FRAME_HEAD], struct frame_head *h, struct moyai_error *reterr);
+
+#endif
