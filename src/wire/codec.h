@@ -35,7 +35,18 @@ void codec_out_init(struct codec_out *o, void *buf, size_t cap, size_t borrow, s
 void codec_out_done(struct codec_out *o); /* frees what was malloc'ed */
 int codec_reserve(struct codec_out *o, size_t more); /* room for `more` bytes at p + n. ENOMEM, ETOOBIG */
 
-/* How a reference is encoded and made: given by the object layer. A reference travels as tag 27
+/* What a moyai_ref begins with, so that values can hold references without knowing what they are:
+ * `struct moyai_ref { struct codec_ref head; ... }`, filled by the object layer. Any thread may call the ops. */
+struct codec_ref_ops {
+    void (*ids)(const moyai_ref *ref, uint8_t out[32]); /* object id, home node id */
+    moyai_ref *(*share)(moyai_ref *ref);                /* one more owner: moyai_ref_ref */
+    void (*drop)(moyai_ref *ref);                       /* one owner less: moyai_ref_unref */
+};
+struct codec_ref {
+    const struct codec_ref_ops *ops;
+};
+
+/* How a reference is encoded and made: given by the object layer; NULL where there can be none. A reference travels as tag 27
  * (generic object) ["moyai-ref", 32 bytes: object id, home node id]. */
 struct codec_refs {
     void (*get)(const moyai_ref *ref, uint8_t out[32]);
