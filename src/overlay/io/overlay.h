@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The overlay's driver: messages to nodes.
+ *
+ * The layer above sends a message to a node id and hears what became of it; it neither knows nor
+ * cares over which links the session to that node runs. At present every node is one Unix
+ * socket away. All functions: node lock held; callbacks too, on whoever drives the loop (or, where it is
+ * said, from within the call).
+ */
+#ifndef OVERLAY_IO_OVERLAY_H
+#define OVERLAY_IO_OVERLAY_H
+
+#include "base/config.h"
+#include "base/events.h"
+#include "base/log.h"
+#include "exec/exec.h"
+#include "overlay/io/rendezvous.h"
+#include "wire/codec.h"
+
+struct overlay;
+struct peer; /* another node, as long as something connects us to it */
+
+/* A message on its way. Embedded in whatever it belongs to; its bytes stay there until `done`. */
+struct msg {
+    struct msg *next, *prev; /* queue of the peer, while waiting */
+    struct peer *peer;
+    uint8_t *head; /* first bytes, head_len of them; then pieces spliced in as codec.h says */
+    uint32_t head_len;
+    uint32_t n_pieces;
+    struct codec_piece *pieces;
+    uint64_t length; /* of all */
+    bool request;    /* waits in order with other requests; others may overtake */
+    uint8_t state;   /* enum msg_state */
+    /* Told once: 0: the peer has taken all of it. Else the code, and whether it may have been taken.
+     * Never from within overlay_send. */
+    void (*done)(struct msg *m, int code, enum moyai_executed executed);
+};
+enum msg_state { MSG_IDLE, MSG_WAITING, MSG_IN_SESSION };
+
+/* An inbound message that is larger than a chunk. The layer above embeds it. */
+struct inbound {
+    struct peer *peer;
+    uint32_t stream;
+    uint64_t total, have;
+    uint8_t *body; /* room for `total` bytes; set by `begin` */
+};
+
+struct overlay_ops {
+    /* A whole small message; the bytes live until the return. Not 0: the peer broke the protocol. */
+    int (*message)(void *ctx, struct peer *p, uint8_t *bytes, size_t n);
+    /* A large message begins with these n bytes (at most 4 KiB). Return its record with body set (and the first
+     * n bytes NOT yet copied), or NULL to refuse it: it is read and forgotten. */
+    struct inbound *(*begin)(void *ctx, struct peer *p, const uint8_t *bytes, size_t n, uint64_t total);
+    int (*complete)(void *ctx, struct inbound *in);
+    void (*aborted)(void *ctx, struct inbound *in); /* it will not be completed */
+    /* The session with p has failed or its process is dead: everything still open with p fails. Messages have
+     * been told `done` before. */
+    void (*failed)(void *ctx, struct peer *p, const struct moyai_error *why);
+    void (*room)(void *ctx, struct peer *p); /* the queue towards p is below its limit again */
+    /* Keep the session although nothing moves: calls are open with p. */
+    bool (*busy)(void *ctx, struct peer *p);
+};
+
+struct overlay_cfg {
+    const char *grid;    /* NULL: none; the node can talk to itself only */
+    const char *run_dir; /* NULL: the default */
+    const char *title;
+    struct moyai_node_id self;
+    struct moyai_node_id parent; /* zero: none; else a link to it is kept from the start */
+    size_t queue_calls, queue_bytes;
+    uint64_t max_message;
+    moyai_dur reattach, idle;
+    moyai_dur link_delay;
+    uint64_t link_rate;
+    struct moyai_log *log;
+    struct events *events;
+};
+
+int overlay_new(struct overlay **ret, struct exec *x, const struct overlay_cfg *cfg, const struct overlay_ops *ops,
+                void *ctx, struct moyai_error *reterr);
+/* First half of the end: farewell on all links, entries removed, everything pending told. */
+void overlay_close(struct overlay *o);
+void overlay_free(struct overlay *o);
+
+struct rdv *overlay_rdv(struct overlay *o); /* NULL without a grid */
+/* Is that node certainly dead? May try a connection; never blocks. */
+bool overlay_is_dead(struct overlay *o, const uint8_t node[16]);
+
+/* The peer of that id, made if need be (not connected by this). NULL: out of memory. */
+struct peer *overlay_peer(struct overlay *o, const uint8_t node[16]);
+struct peer *overlay_find(struct overlay *o, const uint8_t node[16]); /* NULL: not known */
+const uint8_t *peer_id(const struct peer *p);
+void **peer_data(struct peer *p); /* a pointer of the layer above */
+bool peer_dead(const struct peer *p, struct moyai_error *why);
+
+/* Room in the queue? Requests only; others are always taken. */
+bool overlay_has_room(const struct peer *p);
+/* Give a message. 0; EAGAIN (a request, no room), EDEAD, ECLOSED (closing): nothing has happened. */
+int overlay_send(struct peer *p, struct msg *m);
+/* Take a message back. True: it was not begun and is forgotten (done is not called). False: it is under way; it
+ * will be aborted if unfinished, and done is still to come. Its borrowed pieces are no longer read after this:
+ * what may be needed again has been copied. */
+bool overlay_drop(struct msg *m);
+/* Has any of it been given to the session? If not its bytes may still be changed. */
+static inline bool msg_untouched(const struct msg *m) {
+    return m->state == MSG_WAITING;
+}
+
+/* Big buffers for inbound messages, reused so that their pages are touched already. 16-byte aligned. */
+uint8_t *overlay_buffer(struct overlay *o, size_t n);
+void overlay_buffer_free(struct overlay *o, uint8_t *p);
+
+size_t overlay_links(const struct overlay *o);
+
+/* Round trip to a node through its runtime (not its user code): fn(ok) once. */
+int overlay_ping(struct overlay *o, const uint8_t node[16], void (*fn)(void *arg, int code), void *arg);
+
+/* Evidence of death, from a witness: tell all linked nodes and end everything with that node. */
+void overlay_declare_dead(struct overlay *o, const uint8_t node[16], const char *cause);
+/* The linked node whose process is pid; NULL if none. */
+struct peer *overlay_peer_of_pid(struct overlay *o, pid_t pid);
+/* Be a witness: every linked process that ends without farewell is declared dead to all. */
+void overlay_set_witness(struct overlay *o, bool on);
+
+#endif
