@@ -11,13 +11,13 @@
 
 struct exec_child;
 struct child_opts {
-    const char *const *argv;   /* NULL-terminated; argv[0] is looked up in PATH */
-    const char *const *envp;   /* NULL: this process's */
-    const char *dir;           /* working directory; NULL: this one's */
-    int fd[3];                 /* descriptors for 0, 1, 2; -1: /dev/null. Stay open in the parent */
-    const int *extra_fds;      /* further descriptors that keep their numbers in the child */
+    const char *const *argv; /* NULL-terminated; argv[0] is looked up in PATH */
+    const char *const *envp; /* NULL: this process's */
+    const char *dir;         /* working directory; NULL: this one's */
+    int fd[3];               /* descriptors for 0, 1, 2; -1: /dev/null. Stay open in the parent */
+    const int *extra_fds;    /* further descriptors that keep their numbers in the child */
     size_t n_extra_fds;
-    bool own_group;            /* a process group of its own */
+    bool own_group; /* a process group of its own */
 };
 /* status: as of waitpid. Called once on the driver, lock held. */
 typedef void (*child_exit_fn)(struct exec_child *c, int status, void *arg);

@@ -34,6 +34,8 @@ void exec_free(struct exec *x);
 
 size_t exec_max_fibers(const struct exec *x); /* the effective limit */
 size_t exec_fibers(const struct exec *x);     /* fibers in progress. Lock held */
+size_t
+exec_stack_used(const struct exec *x); /* most of one stack ever used, in pages: slow, for debugging. Lock held */
 
 /* ---- the lock and user code ------------------------------------------------------------------ */
 
@@ -57,15 +59,25 @@ struct exec_task {
 };
 void exec_submit(struct exec *x, struct exec_task *t); /* lock held; wakes the node thread if it polls */
 
+struct exec_timer {
+    moyai_ns when;
+    size_t index;                                     /* order among equal times; SIZE_MAX: not set */
+    void (*fn)(struct exec *x, struct exec_timer *t); /* lock held, driver; must not block or run user code */
+    struct exec_timer *child, *next, *prev;           /* the heap */
+};
+
 /* Where somebody blocks: a fiber, the main context of the node thread, or another thread. Lives on
  * the blocked side's stack. */
 struct exec_waiter {
-    struct fiber *fiber;      /* NULL: main context or a foreign thread */
-    atomic_uint woken;        /* 0 waiting, 1 woken (futex word for foreign threads) */
-    int result;               /* what exec_wake gave */
+    struct fiber *fiber; /* NULL: main context or a foreign thread */
+    atomic_uint woken;   /* 0 waiting, 1 woken (futex word for foreign threads) */
+    int result;          /* what exec_wake gave */
     bool foreign;
-    struct exec_waiter *next; /* for the run queue and for the owner's lists */
-    struct exec_timer *timer;
+    struct exec_waiter *next; /* for the owner's lists; exec does not touch it */
+    struct exec_timer timer;  /* set while exec_wait has a deadline */
+    struct exec_task item;    /* for the run queue; run == NULL tells it from a task */
+    bool parked;              /* in exec_wait: exec_wake must make it runnable */
+    uint64_t after;           /* not before the polls have gone beyond this number */
 };
 /* Prepare: records who waits. Lock held. */
 void exec_waiter_init(struct exec *x, struct exec_waiter *w);
@@ -88,11 +100,6 @@ void exec_kick(struct exec *x); /* wake the node thread so that it looks at *sto
 
 /* ---- timers ---------------------------------------------------------------------------------- */
 
-struct exec_timer {
-    moyai_ns when;
-    size_t index; /* place in the heap; SIZE_MAX: not set */
-    void (*fn)(struct exec *x, struct exec_timer *t); /* lock held, driver; must not block or run user code */
-};
 void exec_timer_init(struct exec_timer *t, void (*fn)(struct exec *, struct exec_timer *));
 void exec_timer_set(struct exec *x, struct exec_timer *t, moyai_ns when); /* lock held; moves it if set. 1 ms grain */
 void exec_timer_clear(struct exec *x, struct exec_timer *t);              /* lock held; fine if not set */

@@ -1,0 +1,469 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "exec/impl.h"
+
+#include "base/err.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { DEFAULT_STACK = 256 << 10, MIN_STACK = 16 << 10, DEFAULT_FIBERS = 25000 };
+/* Mappings left to everybody else when the number of fibers is computed. */
+enum { OTHER_MAPS = 2048 };
+
+struct exec_tls *exec_tls(void) {
+    /* initial-exec: no allocation and no call, so that the overflow handler may look at it. */
+    static _Thread_local struct exec_tls tls __attribute__((tls_model("initial-exec")));
+    return &tls;
+}
+
+/* ---- the lock and user code ---- */
+
+void exec_lock(struct exec *x) {
+    lock_take(&x->lock);
+    x->now = 0;
+}
+
+void exec_unlock(struct exec *x) {
+    lock_release(&x->lock);
+}
+
+bool exec_on_node_thread(const struct exec *x) {
+    return atomic_load_explicit(&x->node_thread, memory_order_relaxed) == exec_tls();
+}
+
+bool exec_forked(const struct exec *x) {
+    if (!x->fork_word) return getpid() != x->pid;
+    return atomic_load_explicit(x->fork_word, memory_order_relaxed) == 0;
+}
+
+void exec_user_enter(struct exec *x) {
+    if (x->progress_asleep) progress_rouse(x);
+    lock_release(&x->lock);
+}
+
+void exec_user_leave(struct exec *x) {
+    lock_take(&x->lock);
+    x->now = 0;
+}
+
+/* ---- fibers ---- */
+
+static void fiber_main(struct fiber *f);
+
+static struct fiber *fiber_get(struct exec *x) {
+    struct fiber *f = x->pool;
+    if (f) {
+        x->pool = f->next;
+        x->n_pool--;
+    } else {
+        if (x->n_all >= x->n_max) return NULL;
+        f = fiber_new(x->stack, (unsigned)x->n_all, fiber_main);
+        if (!f) return NULL;
+        f->x = x;
+        f->all_prev = NULL;
+        f->all_next = x->all;
+        if (x->all) x->all->all_prev = f;
+        x->all = f;
+        x->n_all++;
+    }
+    f->local = NULL;
+    return f;
+}
+
+static void fiber_put(struct exec *x, struct fiber *f) {
+    f->next = x->pool;
+    x->pool = f;
+    x->n_pool++;
+}
+
+static void fiber_drop(struct exec *x, struct fiber *f) {
+    if (f->all_prev)
+        f->all_prev->all_next = f->all_next;
+    else
+        x->all = f->all_next;
+    if (f->all_next) f->all_next->all_prev = f->all_prev;
+    x->n_all--;
+    fiber_free(f);
+}
+
+static void go(struct exec *x, struct fiber *to) {
+    struct fiber *from = x->cur;
+    x->cur = to;
+    fiber_switch(from, to);
+}
+
+/* End free fibers properly, so that sanitizers can let go of them. Base only. */
+static void trim(struct exec *x, size_t keep) {
+    while (x->n_pool > keep) {
+        struct fiber *f = x->pool;
+        x->pool = f->next;
+        x->n_pool--;
+        f->quit = true;
+        go(x, f);
+        fiber_drop(x, f);
+    }
+}
+
+/* ---- the scheduler ---- */
+
+static struct exec_waiter *waiter_of(struct exec_task *t) {
+    return (struct exec_waiter *)(void *)((char *)t - offsetof(struct exec_waiter, item));
+}
+
+static bool poll_due(const struct exec *x) {
+    return x->since_poll >= RUN_BUDGET || atomic_load_explicit(&x->tick, memory_order_relaxed) != x->tick_seen;
+}
+
+/* What runs next; called by whoever gives up the node thread. &base: it has to poll, or its own turn has come. */
+static struct fiber *pick(struct exec *x) {
+    for (;;) {
+        struct exec_task *t = x->run.first;
+        if (!t || poll_due(x)) return &x->base;
+        if (t->run) {
+            struct fiber *f = fiber_get(x);
+            runq_pop(&x->run);
+            if (!f) {
+                runq_push(&x->starved, t);
+                continue;
+            }
+            x->since_poll++;
+            f->task = t;
+            return f;
+        }
+        struct exec_waiter *w = waiter_of(t);
+        if (w->after > x->polls && x->driver == DRIVER_NONE) {
+            x->poll_first = true;
+            return &x->base;
+        }
+        runq_pop(&x->run);
+        x->since_poll++;
+        if (w->fiber) return w->fiber;
+        x->main_turn = true;
+        return &x->base;
+    }
+}
+
+static void fiber_main(struct fiber *f) {
+    struct exec *x = f->x;
+    while (!f->quit) {
+        f->task->run(f->task);
+        if (x->starved.first) {
+            f->task = runq_pop(&x->starved);
+            f->local = NULL;
+            x->since_poll++;
+            continue;
+        }
+        fiber_put(x, f);
+        struct fiber *to = pick(x);
+        if (to != f) go(x, to);
+    }
+    x->cur = &x->base;
+    fiber_finish(f, &x->base);
+}
+
+/* The main context does something for the scheduler: runs what is runnable, or polls. */
+static void step(struct exec *x) {
+    struct fiber *to = pick(x);
+    if (to != &x->base) {
+        go(x, to);
+        return;
+    }
+    if (x->main_turn) return;
+    x->poll_first = false;
+    if (x->n_pool > POOL_MAX) trim(x, POOL_MAX);
+    if (x->driver == DRIVER_PROGRESS) {
+        progress_yield(x);
+        return;
+    }
+    loop_turn(x, DRIVER_NODE, true);
+}
+
+static struct exec *enter_scheduler(struct exec *x) {
+    struct exec_tls *tls = exec_tls();
+    struct exec *outer = tls->running;
+    tls->running = x;
+    x->scheduling = true;
+    fiber_adopt_thread(&x->base);
+    x->cur = &x->base;
+    return outer;
+}
+
+static void leave_scheduler(struct exec *x, struct exec *outer) {
+    exec_tls()->running = outer;
+    x->scheduling = false;
+    x->cur = NULL;
+    if (x->progress_asleep) progress_rouse(x); /* what follows is user code */
+}
+
+void exec_submit(struct exec *x, struct exec_task *t) {
+    runq_push(&x->run, t);
+    if (x->driver == DRIVER_NODE) loop_wake(x);
+}
+
+/* ---- waiting ---- */
+
+static struct fiber *current(const struct exec *x) {
+    struct exec_tls *tls = exec_tls();
+    if (tls->running != x || x->cur == &x->base) return NULL;
+    return x->cur;
+}
+
+static void on_deadline(struct exec *x, struct exec_timer *t) {
+    exec_wake(x, (struct exec_waiter *)(void *)((char *)t - offsetof(struct exec_waiter, timer)), MOYAI_ETIMEDOUT);
+}
+
+void exec_waiter_init(struct exec *x, struct exec_waiter *w) {
+    atomic_init(&w->woken, 0);
+    w->foreign = !exec_on_node_thread(x);
+    w->fiber = w->foreign ? NULL : current(x);
+    w->result = 0;
+    w->next = NULL;
+    w->parked = false;
+    w->item.run = NULL;
+    w->after = 0;
+}
+
+static void wait_foreign(struct exec *x, struct exec_waiter *w, moyai_ns deadline) {
+    while (!atomic_load_explicit(&w->woken, memory_order_relaxed)) {
+        uint64_t timeout = UINT64_MAX;
+        if (deadline != UINT64_MAX) {
+            moyai_ns now = exec_now(x);
+            if (now >= deadline) {
+                w->result = MOYAI_ETIMEDOUT;
+                return;
+            }
+            timeout = deadline - now;
+        }
+        exec_unlock(x);
+        futex_wait(&w->woken, 0, timeout);
+        exec_lock(x);
+    }
+}
+
+static void wait_main(struct exec *x) {
+    struct exec *outer = enter_scheduler(x);
+    while (!x->main_turn) step(x);
+    x->main_turn = false;
+    leave_scheduler(x, outer);
+}
+
+static void park(struct exec *x, struct exec_waiter *w) {
+    if (!w->fiber) {
+        wait_main(x);
+        return;
+    }
+    struct fiber *to = pick(x);
+    if (to != w->fiber) go(x, to);
+}
+
+int exec_wait(struct exec *x, struct exec_waiter *w, moyai_ns deadline) {
+    if (atomic_load_explicit(&w->woken, memory_order_relaxed)) return w->result;
+    if (w->foreign) {
+        wait_foreign(x, w, deadline);
+        return w->result;
+    }
+    /* Reached from inside a fiber of another exec, while this one's main context waits further down the stack. */
+    if (!w->fiber && x->scheduling) return MOYAI_ESTATE;
+    w->parked = true;
+    if (deadline == UINT64_MAX) {
+        park(x, w);
+        return w->result;
+    }
+    exec_timer_init(&w->timer, on_deadline);
+    exec_timer_set(x, &w->timer, deadline);
+    park(x, w);
+    exec_timer_clear(x, &w->timer);
+    return w->result;
+}
+
+bool exec_wake(struct exec *x, struct exec_waiter *w, int result) {
+    if (atomic_load_explicit(&w->woken, memory_order_relaxed)) return false;
+    w->result = result;
+    atomic_store_explicit(&w->woken, 1, memory_order_relaxed);
+    if (w->foreign)
+        futex_wake(&w->woken, 1); /* it cannot go on, and w cannot go away, before the lock is released */
+    else if (w->parked)
+        exec_submit(x, &w->item);
+    return true;
+}
+
+void exec_yield(struct exec *x) {
+    struct exec_waiter w;
+    exec_waiter_init(x, &w);
+    if (w.foreign || (!w.fiber && x->scheduling)) return;
+    w.after = x->polls + 1;
+    w.parked = true;
+    exec_wake(x, &w, 0);
+    park(x, &w);
+}
+
+static void on_serve_deadline(struct exec *x, struct exec_timer *t) {
+    (void)x;
+    t->fn = NULL;
+}
+
+int exec_serve(struct exec *x, const atomic_bool *stop, moyai_ns deadline) {
+    if (x->scheduling || !exec_on_node_thread(x)) return MOYAI_ESTATE;
+    struct exec *outer = enter_scheduler(x);
+    struct exec_timer timer;
+    exec_timer_init(&timer, on_serve_deadline);
+    if (deadline != UINT64_MAX) exec_timer_set(x, &timer, deadline);
+    while (!atomic_load(stop) && timer.fn) step(x);
+    exec_timer_clear(x, &timer);
+    leave_scheduler(x, outer);
+    return timer.fn ? 0 : MOYAI_ETIMEDOUT;
+}
+
+void exec_kick(struct exec *x) {
+    uv_async_send(&x->async);
+}
+
+void **exec_local(struct exec *x) {
+    struct exec_tls *tls = exec_tls();
+    if (exec_on_node_thread(x)) {
+        struct fiber *f = current(x);
+        return f ? &f->local : &x->main_local;
+    }
+    for (unsigned i = 0; i < sizeof tls->local / sizeof tls->local[0]; i++)
+        if (tls->local[i].x == x && tls->local[i].id == x->id) return &tls->local[i].slot;
+    unsigned i = tls->next_local++ % (sizeof tls->local / sizeof tls->local[0]);
+    tls->local[i].x = x;
+    tls->local[i].id = x->id;
+    tls->local[i].slot = NULL;
+    return &tls->local[i].slot;
+}
+
+size_t exec_max_fibers(const struct exec *x) {
+    return x->max_fibers;
+}
+size_t exec_fibers(const struct exec *x) {
+    return x->n_all - x->n_pool;
+}
+size_t exec_stack_used(const struct exec *x) {
+    size_t most = 0;
+    for (struct fiber *f = x->all; f; f = f->all_next) {
+        size_t used = fiber_stack_used(f);
+        if (used > most) most = used;
+    }
+    return most;
+}
+
+/* ---- start and end ---- */
+
+/* A fiber is two mappings. Nested calls may exceed the limit by a quarter, so the hard limit is 5/4 of it. */
+static size_t limit_fibers(size_t asked) {
+    size_t maps = 65530;
+    FILE *f = fopen("/proc/sys/vm/max_map_count", "re");
+    if (f) {
+        unsigned long long n;
+        if (fscanf(f, "%llu", &n) == 1) maps = (size_t)n;
+        fclose(f);
+    }
+    size_t most = maps > OTHER_MAPS + 64 ? (maps - OTHER_MAPS) / 2 / 5 * 4 : 25;
+    return asked < most ? asked : most;
+}
+
+static int make_fork_word(struct exec *x, struct moyai_error *reterr) {
+    x->pid = getpid();
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    void *p = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED) return err_sys(reterr, errno, "cannot map a page");
+    if (madvise(p, page, MADV_WIPEONFORK) < 0) {
+        munmap(p, page); /* an emulator, perhaps; getpid is a system call but right */
+        return 0;
+    }
+    x->fork_word = p;
+    atomic_store_explicit(x->fork_word, 1, memory_order_relaxed);
+    return 0;
+}
+
+static void *node_main(void *arg) {
+    struct exec *x = arg;
+    overflow_thread_begin();
+    exec_lock(x);
+    atomic_store_explicit(&x->node_thread, exec_tls(), memory_order_relaxed);
+    exec_serve(x, &x->node_stop, UINT64_MAX);
+    struct exec *outer = enter_scheduler(x);
+    trim(x, 0);
+    leave_scheduler(x, outer);
+    exec_unlock(x);
+    overflow_thread_end();
+    return NULL;
+}
+
+static void free_parts(struct exec *x) {
+    while (x->all) fiber_drop(x, x->all);
+    if (x->fork_word) munmap(x->fork_word, (size_t)sysconf(_SC_PAGESIZE));
+    free(x);
+}
+
+int exec_new(struct exec **ret, const struct exec_cfg *cfg, struct moyai_error *reterr) {
+    struct exec *x = calloc(1, sizeof *x);
+    if (!x) return err_set(reterr, MOYAI_ENOMEM, "out of memory");
+    struct exec_cfg none = {0};
+    if (!cfg) cfg = &none;
+    x->stack = cfg->stack ? cfg->stack : DEFAULT_STACK;
+    if (x->stack < MIN_STACK) x->stack = MIN_STACK;
+    x->max_fibers = limit_fibers(cfg->max_fibers ? cfg->max_fibers : DEFAULT_FIBERS);
+    x->n_max = x->max_fibers + x->max_fibers / 4 + 1;
+    x->own_thread = cfg->own_thread;
+    x->id = exec_now(x) ^ (uint64_t)(uintptr_t)x;
+    runq_init(&x->run);
+    runq_init(&x->starved);
+
+    int rc = make_fork_word(x, reterr);
+    if (rc < 0) goto out_parts;
+    /* One fiber at least, so that a task never waits for memory while nothing else runs. */
+    struct fiber *first = fiber_get(x);
+    if (!first) {
+        rc = err_sys(reterr, errno, "cannot make a stack of %zu bytes", x->stack);
+        goto out_parts;
+    }
+    fiber_put(x, first);
+    if ((rc = loop_init(x, reterr)) < 0) goto out_parts;
+    if ((rc = progress_start(x, reterr)) < 0) goto out_loop;
+    if (x->own_thread) {
+        int e = pthread_create(&x->node, NULL, node_main, x);
+        if (e) {
+            rc = err_sys(reterr, e, "cannot make the node thread");
+            goto out_progress;
+        }
+    } else {
+        atomic_store_explicit(&x->node_thread, exec_tls(), memory_order_relaxed);
+        overflow_thread_begin();
+    }
+    *ret = x;
+    return 0;
+
+out_progress:
+    progress_stop(x);
+out_loop:
+    loop_done(x);
+out_parts:
+    free_parts(x);
+    return rc;
+}
+
+void exec_free(struct exec *x) {
+    if (!x) return;
+    progress_stop(x);
+    if (x->own_thread) {
+        atomic_store(&x->node_stop, true);
+        exec_kick(x);
+        pthread_join(x->node, NULL);
+    } else {
+        exec_lock(x);
+        struct exec *outer = enter_scheduler(x);
+        trim(x, 0);
+        leave_scheduler(x, outer);
+        exec_unlock(x);
+        overflow_thread_end();
+    }
+    watch_done(x);
+    loop_done(x);
+    free_parts(x);
+}

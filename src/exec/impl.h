@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of exec share. exec.c holds the essay: who drives, who holds the lock, the laws. */
+#ifndef EXEC_IMPL_H
+#define EXEC_IMPL_H
+
+#include "exec/exec.h"
+#include "exec/fiber.h"
+#include "exec/lock.h"
+#include "exec/timer.h"
+
+#include <assert.h>
+#include <pthread.h>
+
+enum exec_driver { DRIVER_NONE, DRIVER_NODE, DRIVER_PROGRESS };
+
+/* Stacks kept warm; what is free beyond is unmapped. */
+enum { POOL_MAX = 1024 };
+/* Tasks and woken fibers run between two polls at most, if the progress thread's tick does not come before. */
+enum { RUN_BUDGET = 256 };
+
+struct runq {
+    struct exec_task *first, **last;
+};
+
+struct exec {
+    struct lock lock;
+
+    /* ---- run queue and fibers: lock held; run only by the node thread ---- */
+    struct runq run;
+    struct runq starved; /* tasks for which there was no fiber */
+    struct fiber *cur;   /* what runs on the node thread: a fiber or &base */
+    struct fiber base;   /* the main context, while it runs the scheduler */
+    struct fiber *pool;  /* free fibers, last used first */
+    struct fiber *all;   /* all fibers */
+    size_t n_pool, n_all, n_max, max_fibers;
+    size_t stack;
+    unsigned since_poll; /* tasks and fibers run since the last poll */
+    unsigned tick_seen;  /* tick at the last poll */
+    bool main_turn;      /* the main context's waiter has come to the queue's head */
+    bool scheduling;     /* somebody runs the scheduler */
+    bool poll_first;     /* the head of the queue wants a poll before it runs */
+    void *main_local;
+    _Atomic(const void *) node_thread; /* address of that thread's thread-local state */
+    uint64_t id;                       /* tells this exec from a later one at the same address */
+
+    /* ---- the loop ---- */
+    uv_loop_t loop;   /* the driver only */
+    uv_async_t async; /* uv_async_send: anybody */
+    uv_prepare_t prepare;
+    uv_timer_t uv_timer;
+    moyai_ns armed; /* when uv_timer fires; UINT64_MAX: not set. Driver */
+    enum exec_driver driver;
+    bool unlocked;    /* the driver is in uv_run without the lock. Driver */
+    bool crowded;     /* somebody waited for the lock when the driver released it. Driver */
+    unsigned entered; /* for lock_retake. Driver */
+    bool polling;     /* the driver is in the poll or about to be */
+    bool wake_sent;   /* uv_async_send was called and the driver has not woken yet */
+    bool want_loop;   /* the node thread wants the loop back */
+    uint64_t polls;   /* turns that have ended */
+    moyai_ns now;     /* 0: not read since the last turn or entry */
+    struct timers timers;
+    struct exec_hook *hooks;
+    struct exec_fd *fds;                     /* all */
+    struct exec_fd *changed, **last_changed; /* those the driver must look at */
+    struct exec_watches *watches;
+
+    /* ---- the progress thread ---- */
+    pthread_t progress;
+    bool progress_runs;
+    bool progress_asleep;      /* lock held; it sleeps until somebody enters user code */
+    bool stop;                 /* lock held */
+    atomic_uint progress_word; /* futex word: changes to wake it */
+    atomic_uint tick;          /* counts the progress thread's looks */
+    atomic_uint turns;         /* odd: somebody is in uv_run; changes with each turn's begin and end */
+    atomic_uint hand_over;     /* futex word of the node thread that waits for the loop */
+
+    /* ---- own node thread ---- */
+    pthread_t node;
+    bool own_thread;
+    atomic_bool node_stop;
+
+    atomic_int *fork_word; /* 1; 0 in a forked child. NULL: compare pid */
+    pid_t pid;
+};
+
+/* Thread-local state; its address is also the thread's identity. */
+struct exec_tls {
+    struct exec *running; /* the innermost exec whose scheduler this thread runs */
+    struct {
+        const struct exec *x;
+        uint64_t id;
+        void *slot;
+    } local[4]; /* exec_local of a foreign thread */
+    unsigned next_local;
+    void *alt_stack; /* for the overflow handler */
+    unsigned alt_users;
+};
+struct exec_tls *exec_tls(void);
+
+/* ---- loop.c ---- */
+int loop_init(struct exec *x, struct moyai_error *reterr);
+void loop_done(struct exec *x);
+/* One turn of the loop by `who`, who becomes the driver for it: hooks, changes, timers, poll, callbacks. It blocks
+ * if `block` and, for the node thread, nothing is runnable. Lock held; driver is DRIVER_NONE. */
+void loop_turn(struct exec *x, enum exec_driver who, bool block);
+void loop_hooks(struct exec *x);
+/* Wake whoever polls, once. Lock held, by somebody who is not the driver or with the driver polling. */
+void loop_wake(struct exec *x);
+/* At the head of each libuv callback: the driver takes the lock if it does not hold it. */
+void loop_enter(struct exec *x);
+
+/* ---- progress.c ---- */
+int progress_start(struct exec *x, struct moyai_error *reterr);
+void progress_stop(struct exec *x);  /* lock not held */
+void progress_rouse(struct exec *x); /* lock held: it sleeps; it shall look again */
+void progress_yield(struct exec *x); /* lock held; the progress thread drives: have the loop back */
+
+/* ---- overflow.c ---- */
+void overflow_thread_begin(void); /* on each node thread */
+void overflow_thread_end(void);
+
+/* ---- watch.c ---- */
+void watch_done(struct exec *x);
+
+static inline void runq_init(struct runq *q) {
+    q->first = NULL;
+    q->last = &q->first;
+}
+static inline void runq_push(struct runq *q, struct exec_task *t) {
+    t->next = NULL;
+    *q->last = t;
+    q->last = &t->next;
+}
+static inline struct exec_task *runq_pop(struct runq *q) {
+    struct exec_task *t = q->first;
+    q->first = t->next;
+    if (!q->first) q->last = &q->first;
+    return t;
+}
+
+#endif

@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The loop: one turn of it, the lock around the poll, timers, hooks, and descriptors whose changes are put off until
+ * the driver comes by, since only the driver touches libuv. The laws are in exec.c.
+ *
+ * Of libuv 1.44: a turn is uv__run_timers, pending, idle, prepare, poll, check, closing, and with UV_RUN_ONCE timers
+ * again. Descriptor, async and timer callbacks of a poll run before uv_check does, which is why the lock is taken at
+ * the head of each callback and not there. uv_poll_start costs an epoll_ctl, so an unchanged set is not set again;
+ * level-triggered epoll needs nothing between two events. On POLLERR uv_poll stops itself and says UV_EBADF: that is
+ * reported as everything that was watched and UV_DISCONNECT, and the set is started again while the owner keeps it,
+ * since there may be more to read before the error.
+ */
+#include "base/err.h"
+#include "exec/impl.h"
+
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+struct exec_fd {
+    uv_poll_t poll;
+    struct exec *x;
+    struct exec_fd *prev, *next; /* all of this exec */
+    struct exec_fd *next_changed;
+    int fd;
+    int want, have;  /* events asked for, events libuv watches */
+    bool in_changed; /* in exec.changed */
+    bool inited;     /* libuv knows it */
+    bool dead;       /* exec_fd_free was called: no more callbacks */
+    bool close_fd;
+    exec_fd_fn fn;
+    void *arg;
+    void (*closed)(void *arg);
+};
+
+void loop_enter(struct exec *x) {
+    if (!x->unlocked) return;
+    lock_retake(&x->lock, x->crowded, x->entered);
+    x->unlocked = false;
+    x->polling = false;
+    x->wake_sent = false;
+    x->now = 0;
+}
+
+static void on_prepare(uv_prepare_t *h) {
+    struct exec *x = h->data;
+    loop_enter(x);
+    x->unlocked = true;
+    x->polling = true;
+    x->crowded = lock_pass(&x->lock, &x->entered);
+}
+
+static void on_async(uv_async_t *h) {
+    loop_enter(h->data);
+}
+
+static void on_timer(uv_timer_t *h) {
+    struct exec *x = h->data;
+    loop_enter(x);
+    x->armed = UINT64_MAX;
+}
+
+void loop_wake(struct exec *x) {
+    if (!x->polling || x->wake_sent) return;
+    x->wake_sent = true;
+    uv_async_send(&x->async);
+}
+
+/* ---- timers ---- */
+
+moyai_ns exec_now(struct exec *x) {
+    if (x->now == 0) {
+        struct timespec ts;
+        clock_gettime(CLOCK_BOOTTIME, &ts);
+        x->now = (moyai_ns)ts.tv_sec * 1000000000u + (moyai_ns)ts.tv_nsec;
+    }
+    return x->now;
+}
+
+void exec_timer_init(struct exec_timer *t, void (*fn)(struct exec *, struct exec_timer *)) {
+    *t = (struct exec_timer){.index = SIZE_MAX, .fn = fn};
+}
+
+void exec_timer_set(struct exec *x, struct exec_timer *t, moyai_ns when) {
+    timers_set(&x->timers, t, when);
+    /* Whoever polls does so until `armed`, which is stable while it does. */
+    if (when < x->armed) loop_wake(x);
+}
+
+void exec_timer_clear(struct exec *x, struct exec_timer *t) {
+    timers_clear(&x->timers, t);
+}
+
+/* Timers that are set within the functions called wait for the next turn. */
+static void timers_run(struct exec *x) {
+    if (!x->timers.root) return;
+    moyai_ns now = exec_now(x);
+    size_t end = x->timers.order;
+    struct exec_timer *t;
+    while ((t = timers_take_due(&x->timers, now, end))) t->fn(x, t);
+}
+
+/* uv_timer is moved only when it is too late; one that is too early costs one idle turn at most. */
+static void arm(struct exec *x) {
+    struct exec_timer *t = x->timers.root;
+    if (!t || t->when >= x->armed) return;
+    moyai_ns now = exec_now(x);
+    uint64_t ms = t->when > now ? (t->when - now + 999999) / 1000000 : 0;
+    uv_update_time(&x->loop);
+    if (uv_timer_start(&x->uv_timer, on_timer, ms, 0) == 0) x->armed = t->when;
+}
+
+/* ---- descriptors ---- */
+
+static void change(struct exec_fd *f) {
+    if (f->in_changed) return;
+    f->in_changed = true;
+    f->next_changed = NULL;
+    *f->x->last_changed = f;
+    f->x->last_changed = &f->next_changed;
+    loop_wake(f->x);
+}
+
+static void on_closed(uv_handle_t *h) {
+    struct exec_fd *f = h->data;
+    loop_enter(f->x);
+    if (f->close_fd) close(f->fd);
+    if (f->closed) f->closed(f->arg);
+    free(f);
+}
+
+static void on_poll(uv_poll_t *h, int status, int events) {
+    struct exec_fd *f = h->data;
+    loop_enter(f->x);
+    if (f->dead) return;
+    if (status < 0) {
+        events = f->have | UV_DISCONNECT;
+        f->have = 0;
+        change(f);
+    }
+    f->fn(f, events, f->arg);
+}
+
+static void apply(struct exec_fd *f) {
+    struct exec *x = f->x;
+    if (f->dead) {
+        if (f->prev)
+            f->prev->next = f->next;
+        else
+            x->fds = f->next;
+        if (f->next) f->next->prev = f->prev;
+        if (f->inited) {
+            uv_close((uv_handle_t *)&f->poll, on_closed);
+        } else {
+            f->poll.data = f;
+            on_closed((uv_handle_t *)&f->poll);
+        }
+        return;
+    }
+    if (f->want == f->have) return;
+    int rc = 0;
+    if (!f->inited) {
+        rc = uv_poll_init(&x->loop, &f->poll, f->fd);
+        if (rc == 0) {
+            f->inited = true;
+            f->poll.data = f;
+        }
+    }
+    if (rc == 0) rc = uv_poll_start(&f->poll, f->want, on_poll);
+    if (rc == 0) {
+        f->have = f->want;
+        return;
+    }
+    /* A descriptor that cannot be watched: not open, watched already, or a file that is always ready. */
+    f->want = 0;
+    f->fn(f, UV_DISCONNECT, f->arg);
+}
+
+static void apply_changes(struct exec *x) {
+    while (x->changed) {
+        struct exec_fd *f = x->changed;
+        x->changed = f->next_changed;
+        if (!x->changed) x->last_changed = &x->changed;
+        f->in_changed = false;
+        apply(f);
+    }
+}
+
+struct exec_fd *exec_fd_new(struct exec *x, int fd, int events, exec_fd_fn fn, void *arg) {
+    struct exec_fd *f = calloc(1, sizeof *f);
+    if (!f) return NULL;
+    f->x = x;
+    f->fd = fd;
+    f->want = events;
+    f->fn = fn;
+    f->arg = arg;
+    f->next = x->fds;
+    if (f->next) f->next->prev = f;
+    x->fds = f;
+    change(f);
+    return f;
+}
+
+void exec_fd_events(struct exec_fd *f, int events) {
+    f->want = events;
+    if (f->want != f->have) change(f);
+}
+
+void exec_fd_free(struct exec_fd *f, bool close_fd, void (*closed)(void *arg)) {
+    if (!f) return;
+    f->dead = true;
+    f->close_fd = close_fd;
+    f->closed = closed;
+    change(f);
+}
+
+/* ---- hooks ---- */
+
+void exec_hook_add(struct exec *x, struct exec_hook *h) {
+    struct exec_hook **p = &x->hooks;
+    while (*p) p = &(*p)->next;
+    h->next = NULL;
+    *p = h;
+}
+
+void exec_hook_remove(struct exec *x, struct exec_hook *h) {
+    for (struct exec_hook **p = &x->hooks; *p; p = &(*p)->next) {
+        if (*p != h) continue;
+        *p = h->next;
+        return;
+    }
+}
+
+void loop_hooks(struct exec *x) {
+    for (struct exec_hook *h = x->hooks, *next; h; h = next) {
+        next = h->next;
+        h->fn(h);
+    }
+}
+
+void exec_attention(struct exec *x) {
+    loop_wake(x);
+}
+
+/* ---- the turn ---- */
+
+void loop_turn(struct exec *x, enum exec_driver who, bool block) {
+    assert(x->driver == DRIVER_NONE);
+    x->driver = who;
+    loop_hooks(x);
+    apply_changes(x);
+    arm(x);
+    if (who == DRIVER_NODE && x->run.first) block = false;
+    unsigned turns = atomic_load_explicit(&x->turns, memory_order_relaxed);
+    atomic_store_explicit(&x->turns, turns + 1, memory_order_relaxed);
+    x->tick_seen = atomic_load_explicit(&x->tick, memory_order_relaxed);
+    uv_run(&x->loop, block ? UV_RUN_ONCE : UV_RUN_NOWAIT);
+    loop_enter(x);
+    atomic_store_explicit(&x->turns, turns + 2, memory_order_relaxed);
+    timers_run(x);
+    x->polls++;
+    x->since_poll = 0;
+    x->driver = DRIVER_NONE;
+}
+
+int loop_init(struct exec *x, struct moyai_error *reterr) {
+    int rc = uv_loop_init(&x->loop);
+    if (rc < 0) return err_sys(reterr, -rc, "cannot make an event loop");
+    rc = uv_async_init(&x->loop, &x->async, on_async);
+    if (rc < 0) {
+        uv_loop_close(&x->loop);
+        return err_sys(reterr, -rc, "cannot make a wake-up descriptor for the event loop");
+    }
+    uv_prepare_init(&x->loop, &x->prepare);
+    uv_prepare_start(&x->prepare, on_prepare);
+    uv_timer_init(&x->loop, &x->uv_timer);
+    x->async.data = x->prepare.data = x->uv_timer.data = x;
+    x->armed = UINT64_MAX;
+    x->last_changed = &x->changed;
+    return 0;
+}
+
+void loop_done(struct exec *x) {
+    assert(x->driver == DRIVER_NONE);
+    x->driver = DRIVER_NODE;
+    apply_changes(x);
+    assert(!x->fds);              /* everything registered has been closed */
+    uv_prepare_stop(&x->prepare); /* the lock is not released any more */
+    uv_close((uv_handle_t *)&x->async, NULL);
+    uv_close((uv_handle_t *)&x->prepare, NULL);
+    uv_close((uv_handle_t *)&x->uv_timer, NULL);
+    uv_run(&x->loop, UV_RUN_DEFAULT);
+    int rc = uv_loop_close(&x->loop);
+    assert(rc == 0);
+    (void)rc;
+}
