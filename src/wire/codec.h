@@ -13,26 +13,26 @@
 
 /* Bytes of a message that stay where the user has them: they follow `at` bytes of the buffer. */
 struct codec_piece {
-    size_t at;      /* offset in the buffer at which the piece is to be spliced in */
+    size_t at; /* offset in the buffer at which the piece is to be spliced in */
     const void *p;
     size_t n;
 };
 
 struct codec_out {
-    uint8_t *p;        /* malloc'ed, or the caller's initial buffer (fixed) */
+    uint8_t *p; /* malloc'ed, or the caller's initial buffer (fixed) */
     size_t n, cap;
-    bool fixed;        /* p is not malloc'ed: copied on growth */
-    size_t borrow;     /* bytes and arrays of at least this size become pieces; SIZE_MAX: copy all */
-    size_t spliced;    /* bytes of all pieces so far */
+    bool fixed;                 /* p is not malloc'ed: copied on growth */
+    size_t borrow;              /* bytes and arrays of at least this size become pieces; SIZE_MAX: copy all */
+    size_t spliced;             /* bytes of all pieces so far */
     struct codec_piece *pieces; /* malloc'ed */
     size_t n_pieces;
-    size_t limit;      /* n + spliced may not exceed it: ETOOBIG */
+    size_t limit; /* n + spliced may not exceed it: ETOOBIG */
 };
 
 /* buf may be NULL (cap 0). base: bytes that will precede p in the message count for alignment: put them
  * into the buffer first. */
 void codec_out_init(struct codec_out *o, void *buf, size_t cap, size_t borrow, size_t limit);
-void codec_out_done(struct codec_out *o); /* frees what was malloc'ed */
+void codec_out_done(struct codec_out *o);            /* frees what was malloc'ed */
 int codec_reserve(struct codec_out *o, size_t more); /* room for `more` bytes at p + n. ENOMEM, ETOOBIG */
 
 /* What a moyai_ref begins with, so that values can hold references without knowing what they are:
@@ -46,8 +46,8 @@ struct codec_ref {
     const struct codec_ref_ops *ops;
 };
 
-/* How a reference is encoded and made: given by the object layer; NULL where there can be none. A reference travels as tag 27
- * (generic object) ["moyai-ref", 32 bytes: object id, home node id]. */
+/* How a reference is encoded and made: given by the object layer; NULL where there can be none. A reference travels as
+ * tag 27 (generic object) ["moyai-ref", 32 bytes: object id, home node id]. */
 struct codec_refs {
     void (*get)(const moyai_ref *ref, uint8_t out[32]);
     moyai_ref *(*make)(void *ctx, const uint8_t in[32]); /* a new reference; NULL: out of memory */

@@ -12,8 +12,8 @@
 #include <moyai/error.h>
 
 #define FRAME_VERSION 1
-#define FRAME_HEAD 16
-#define FRAME_MAX (1u << 20) /* payload bytes */
+#define FRAME_HEAD    16
+#define FRAME_MAX     (1u << 20) /* payload bytes */
 
 enum frame_type {
     FRAME_HELLO = 1,    /* CBOR map, link/hello.h */

@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * CBOR to destinations. First everything is decoded into slots, then everything is stored: a value that does not fit
+ * leaves no trace in the caller's variables.
+ *
+ * Text must end with a NUL, and CBOR has none. The text that ends the body gets it in place, in the byte behind the
+ * body. Behind any other text stands the head of the next value; overwriting it would make a second reading (another
+ * attempt with other types, another get of the future) impossible, so such text is copied to the arena, once.
+ * The arena is searched by where the content lies, so reading again and again does not make it grow.
+ */
+#include "base/err.h"
+#include "wire/item.h"
+#include "wire/value.h"
+
+#include <stdlib.h>
+
+struct codec_arena {
+    struct codec_arena *next;
+    const uint8_t *from; /* where the content lies in the body */
+    _Alignas(16) uint8_t data[];
+};
+
+void codec_arena_free(struct codec_arena *a) {
+    while (a) {
+        struct codec_arena *next = a->next;
+        free(a);
+        a = next;
+    }
+}
+
+struct slot {
+    union number_slot num;
+    const void *p;
+    size_t n;
+};
+#define SLOTS 16u /* as many as MOYAI_INTO takes; more are malloc'ed */
+
+struct reader {
+    uint8_t *p;
+    size_t n, at;
+    const struct codec_refs *refs;
+    struct codec_arena **arena;
+    const char *why;
+    const char *found; /* for a wrong type: what there is */
+};
+
+/* A copy of the content, with a NUL behind it, that lives as long as the body. */
+static const uint8_t *keep(struct reader *r, const struct item *it) {
+    for (struct codec_arena *a = *r->arena; a; a = a->next) {
+        if (a->from == it->data) return a->data;
+    }
+    struct codec_arena *a = malloc(sizeof *a + it->n + 1);
+    if (!a) return NULL;
+    a->from = it->data;
+    item_copy(it, a->data);
+    a->data[it->n] = 0;
+    a->next = *r->arena;
+    *r->arena = a;
+    return a->data;
+}
+
+static int get_text(struct reader *r, const struct item *it, struct slot *s) {
+    s->n = it->n;
+    if (!it->chunked && it->data + it->n == r->p + r->n) {
+        r->p[r->n] = 0;
+        s->p = it->data;
+        return 0;
+    }
+    s->p = keep(r, it);
+    return s->p ? 0 : MOYAI_ENOMEM;
+}
+
+/* Bytes or elements where they lie if that is possible. Elements of the other byte order are turned where they lie,
+ * and the tag with them. */
+static int get_array(struct reader *r, const struct item *it, size_t size, struct slot *s) {
+    s->n = it->n / size;
+    if (it->chunked || (uintptr_t)it->data % size) {
+        s->p = keep(r, it);
+        return s->p ? 0 : MOYAI_ENOMEM;
+    }
+    if (it->kind == ITEM_ARRAY && it->swap) {
+        uint8_t *data = r->p + (it->data - r->p), *tag = r->p + (it->tag - r->p);
+        typed_swap(data, data, it->n, size);
+        *tag ^= TYPED_ORDER_BIT;
+    }
+    s->p = it->data;
+    return 0;
+}
+
+/* A byte string and an array of uint8 are the same to a reader. */
+static bool is_bytes(const struct item *it) {
+    return it->kind == ITEM_BYTES || (it->kind == ITEM_ARRAY && it->elem == MOYAI_ELEM_U8);
+}
+
+static int get_item(struct reader *r, const struct moyai_into_arg *to, const struct item *it, struct slot *s) {
+    switch ((enum moyai_tag)to->tag) {
+    case MOYAI_T_NULL:
+        if (it->kind != ITEM_NULL) return MOYAI_ETYPE;
+        return 0;
+    case MOYAI_T_TEXT:
+        return it->kind == ITEM_TEXT ? get_text(r, it, s) : MOYAI_ETYPE;
+    case MOYAI_T_BYTES:
+        return is_bytes(it) ? get_array(r, it, 1, s) : MOYAI_ETYPE;
+    case MOYAI_T_ARRAY:
+        if (to->elem == MOYAI_ELEM_U8 ? !is_bytes(it) : it->kind != ITEM_ARRAY || it->elem != to->elem) break;
+        return get_array(r, it, typed_size((enum moyai_elem)to->elem), s);
+    case MOYAI_T_REF:
+        if (it->kind != ITEM_REF || !r->refs) break;
+        s->p = r->refs->make(r->refs->ctx, it->ref);
+        return s->p ? 0 : MOYAI_ENOMEM;
+    case MOYAI_T_BOOL:
+    case MOYAI_T_INT:
+    case MOYAI_T_UINT:
+    case MOYAI_T_FLOAT:
+    case MOYAI_T_DOUBLE:
+    case MOYAI_T_INT8:
+    case MOYAI_T_INT16:
+    case MOYAI_T_INT32:
+    case MOYAI_T_UINT8:
+    case MOYAI_T_UINT16:
+    case MOYAI_T_UINT32:
+        return it->kind == ITEM_NUMBER ? number_convert(it->num, to->tag, &s->num) : MOYAI_ETYPE;
+    case MOYAI_T_VALUE:
+    case MOYAI_T_SKIP:
+        break; /* not through here */
+    }
+    return MOYAI_ETYPE;
+}
+
+static int get_one(struct reader *r, const struct moyai_into_arg *to, struct slot *s, struct moyai_error *reterr) {
+    size_t used;
+    int rc;
+    if (to->tag == MOYAI_T_SKIP) {
+        rc = codec_skip(r->p + r->at, r->n - r->at, &used);
+        if (rc == 0) r->at += used;
+        return rc;
+    }
+    if (to->tag == MOYAI_T_VALUE) {
+        moyai_value *v;
+        rc = value_decode(r->p + r->at, r->n - r->at, r->refs, &v, &used, reterr);
+        if (rc < 0) {
+            r->why = reterr ? reterr->text : NULL;
+            return rc;
+        }
+        s->p = v;
+        r->at += used;
+        return 0;
+    }
+    struct item it;
+    rc = item_get(r->p + r->at, r->n - r->at, &it, &r->why);
+    if (rc < 0) return rc;
+    rc = get_item(r, to, &it, s);
+    if (rc == 0) r->at += it.used;
+    if (rc == MOYAI_ETYPE || rc == MOYAI_ERANGE) r->found = item_name(&it);
+    return rc;
+}
+
+static const char *wanted(const struct moyai_into_arg *to) {
+    switch ((enum moyai_tag)to->tag) {
+    case MOYAI_T_NULL:
+        return "null";
+    case MOYAI_T_BOOL:
+        return "bool";
+    case MOYAI_T_INT:
+        return "int64";
+    case MOYAI_T_UINT:
+        return "uint64";
+    case MOYAI_T_FLOAT:
+        return "float";
+    case MOYAI_T_DOUBLE:
+        return "double";
+    case MOYAI_T_TEXT:
+        return "text";
+    case MOYAI_T_BYTES:
+        return "bytes";
+    case MOYAI_T_ARRAY:
+        return to->elem <= MOYAI_ELEM_F64 ? typed_name((enum moyai_elem)to->elem) : "?";
+    case MOYAI_T_REF:
+        return "reference";
+    case MOYAI_T_VALUE:
+        return "value";
+    case MOYAI_T_INT8:
+        return "int8";
+    case MOYAI_T_INT16:
+        return "int16";
+    case MOYAI_T_INT32:
+        return "int32";
+    case MOYAI_T_UINT8:
+        return "uint8";
+    case MOYAI_T_UINT16:
+        return "uint16";
+    case MOYAI_T_UINT32:
+        return "uint32";
+    case MOYAI_T_SKIP:
+        return "anything";
+    }
+    return "?";
+}
+
+/* Why it failed: malformed data first, then a wrong count, then the value at which it failed. */
+static int explain(struct reader *r, const struct moyai_into *into, size_t i, int rc, struct moyai_error *reterr) {
+    if (rc == MOYAI_ENOMEM) return err_set(reterr, rc, "%s", moyai_strerror(rc));
+    size_t count = 0, used;
+    for (size_t at = 0; at < r->n; at += used, count++) {
+        int bad = codec_skip(r->p + at, r->n - at, &used);
+        if (bad < 0) {
+            return err_set(reterr, bad, "value %zu: %s", count + 1,
+                           r->why && count == i ? r->why : moyai_strerror(bad));
+        }
+    }
+    if (count != into->n) {
+        return err_set(reterr, MOYAI_EARGS, "%zu value%s, where %zu %s expected", count, count == 1 ? "" : "s", into->n,
+                       into->n == 1 ? "is" : "are");
+    }
+    if (r->found && rc == MOYAI_ERANGE) {
+        return err_set(reterr, rc, "value %zu: this %s does not fit %s", i + 1, r->found, wanted(&into->v[i]));
+    }
+    if (r->found) {
+        return err_set(reterr, rc, "value %zu: %s, where %s%s is expected", i + 1, r->found,
+                       into->v[i].tag == MOYAI_T_ARRAY ? "array of " : "", wanted(&into->v[i]));
+    }
+    return err_set(reterr, rc, "value %zu: %s", i + 1, r->why ? r->why : moyai_strerror(rc));
+}
+
+/* By memcpy: the destination is a pointer to another pointer type. */
+static void store(const struct moyai_into_arg *to, const struct slot *s) {
+    switch ((enum moyai_tag)to->tag) {
+    case MOYAI_T_TEXT:
+    case MOYAI_T_BYTES:
+    case MOYAI_T_ARRAY:
+        if (to->n) *to->n = s->n;
+        memcpy(to->p, &s->p, sizeof s->p);
+        return;
+    case MOYAI_T_REF:
+    case MOYAI_T_VALUE:
+        memcpy(to->p, &s->p, sizeof s->p);
+        return;
+    case MOYAI_T_BOOL:
+    case MOYAI_T_INT:
+    case MOYAI_T_UINT:
+    case MOYAI_T_FLOAT:
+    case MOYAI_T_DOUBLE:
+    case MOYAI_T_INT8:
+    case MOYAI_T_INT16:
+    case MOYAI_T_INT32:
+    case MOYAI_T_UINT8:
+    case MOYAI_T_UINT16:
+    case MOYAI_T_UINT32:
+        number_store(&s->num, to->tag, to->p);
+        return;
+    case MOYAI_T_NULL:
+    case MOYAI_T_SKIP:
+        return;
+    }
+}
+
+static void release(const struct moyai_into_arg *to, const struct slot *s, void (*drop)(moyai_ref *ref)) {
+    union {
+        const void *p;
+        moyai_ref *ref;
+        moyai_value *value;
+    } x = {s->p};
+    if (to->tag == MOYAI_T_REF && drop) drop(x.ref);
+    if (to->tag == MOYAI_T_VALUE) moyai_value_free(x.value);
+}
+
+static int get_all(struct reader *r, const struct moyai_into *into, struct slot *slots, void (*drop)(moyai_ref *ref),
+                   struct moyai_error *reterr) {
+    struct moyai_error inner;
+    int rc = 0;
+    size_t i = 0;
+    inner.text[0] = 0;
+    for (; i < into->n && rc == 0; i++) {
+        rc = r->at < r->n ? get_one(r, &into->v[i], &slots[i], reterr ? &inner : NULL) : MOYAI_EARGS;
+        if (rc < 0) break;
+    }
+    if (rc == 0 && r->at < r->n) rc = MOYAI_EARGS;
+    if (rc < 0) {
+        for (size_t j = 0; j < i; j++) release(&into->v[j], &slots[j], drop);
+        return explain(r, into, i, rc, reterr);
+    }
+    for (i = 0; i < into->n; i++) store(&into->v[i], &slots[i]);
+    return 0;
+}
+
+int codec_get_into(uint8_t *p, size_t n, const struct moyai_into *into, const struct codec_refs *refs,
+                   void (*drop)(moyai_ref *ref), struct codec_arena **arena, struct moyai_error *reterr) {
+    struct reader r = {.p = p, .n = n, .refs = refs, .arena = arena};
+    if (!into) {
+        for (size_t used; r.at < n; r.at += used) {
+            int rc = codec_skip(p + r.at, n - r.at, &used);
+            if (rc < 0) return err_set(reterr, rc, "at byte %zu: %s", r.at, moyai_strerror(rc));
+        }
+        return 0;
+    }
+    if (into->n <= SLOTS) {
+        struct slot slots[SLOTS];
+        return get_all(&r, into, slots, drop, reterr);
+    }
+    struct slot *slots = calloc(into->n, sizeof *slots);
+    if (!slots) return err_set(reterr, MOYAI_ENOMEM, "%s", moyai_strerror(MOYAI_ENOMEM));
+    int rc = get_all(&r, into, slots, drop, reterr);
+    free(slots);
+    return rc;
+}
