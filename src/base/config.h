@@ -75,8 +75,22 @@ struct config {
     uint8_t origin[CONFIG_COUNT]; /* enum config_origin */
 };
 
-/* Defaults, then the environment. EINVAL: the text names variable, value and what is accepted. ENOMEM. Nothing is
- * kept on failure. Reads the environment: not while another thread changes it. */
+/* The table, CONFIG_COUNT entries. */
+struct config_option {
+    const char *field; /* the name with '_' */
+    const char *env;
+    const char *deflt; /* NULL: none */
+    enum config_type type;
+    size_t offset; /* in struct config */
+    int64_t least, most;
+    const char *unit, *help;
+};
+const struct config_option *config_options(void);
+void config_option_name(const struct config_option *o, char name[40]); /* "max-fibers" */
+
+/* Defaults, then the environment; a variable set to nothing counts as not set. EINVAL: the text names variable, value
+ * and what is accepted. ENOMEM. Nothing is kept on failure. Reads the environment: not while another thread changes it.
+ */
 int config_load(struct config *c, struct moyai_error *reterr) MOYAI_MUST_USE;
 void config_done(struct config *c);
 

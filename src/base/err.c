@@ -93,47 +93,14 @@ int err_of_errno(int sys) {
     return MOYAI_ESYS;
 }
 
-/* Put n bytes at text[at...]: one line of well-formed UTF-8, cut between characters. A text may quote what a peer
- * sent, so nothing is taken for granted. Returns the new length; text is terminated. */
+/* Texts may quote what a peer sent: they are made one line of well-formed UTF-8. Returns the new length. */
 static size_t put_line(char text[MOYAI_ERROR_TEXT], size_t at, const char *from, size_t n) {
-    const uint8_t *p = (const uint8_t *)from;
-    for (size_t i = 0; i < n;) {
-        size_t k = utf8_length(p + i, n - i);
-        size_t m = k ? k : 1;
-        if (at + m > MOYAI_ERROR_TEXT - 1) break;
-        if (k == 0 || p[i] == 0x7f) {
-            text[at] = '?';
-        } else if (p[i] < 0x20) {
-            text[at] = p[i] == '\n' || p[i] == '\r' || p[i] == '\t' ? ' ' : '?';
-        } else {
-            memcpy(text + at, p + i, k);
-        }
-        at += m;
-        i += m;
-    }
-    text[at] = 0;
-    return at;
-}
-
-/* vsnprintf into a bounded buffer: the length of what is there; a character cut at its end is left out. */
-static size_t format(char *buf, size_t size, const char *fmt, va_list ap) {
-    int n = vsnprintf(buf, size, fmt, ap);
-    if (n < 0) return 0; /* an encoding error: no text is better than none of the rest */
-    if ((size_t)n < size) return (size_t)n;
-    size_t end = size - 1;
-    for (size_t back = 1; back <= 3 && back < end; back++) {
-        uint8_t c = (uint8_t)buf[end - back];
-        if (c < 0x80) break;
-        if (c < 0xc0) continue; /* a tail: its head is further left */
-        size_t want = c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : 2;
-        return want > back ? end - back : end;
-    }
-    return end;
+    return at + utf8_line(text + at, MOYAI_ERROR_TEXT - at, from, n);
 }
 
 static void fill(struct moyai_error *e, int code, int sys, const char *fmt, va_list ap) {
     char buf[2 * MOYAI_ERROR_TEXT];
-    size_t n = format(buf, sizeof buf, fmt, ap);
+    size_t n = utf8_printed(buf, sizeof buf, vsnprintf(buf, sizeof buf, fmt, ap));
     memset(e, 0, sizeof *e);
     e->code = code;
     e->sys = sys;
@@ -174,7 +141,7 @@ int err_prefix(struct moyai_error *reterr, const char *fmt, ...) {
     memcpy(old, reterr->text, sizeof old);
     va_list ap;
     va_start(ap, fmt);
-    size_t n = format(buf, sizeof buf, fmt, ap);
+    size_t n = utf8_printed(buf, sizeof buf, vsnprintf(buf, sizeof buf, fmt, ap));
     va_end(ap);
     size_t at = put_line(reterr->text, 0, buf, n);
     at = put_line(reterr->text, at, ": ", 2);

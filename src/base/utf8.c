@@ -47,3 +47,37 @@ size_t utf8_cut(const char *p, size_t n, size_t limit) {
     while (limit > 0 && is_tail((uint8_t)p[limit])) limit--;
     return limit;
 }
+
+size_t utf8_line(char *to, size_t cap, const char *from, size_t n) {
+    const uint8_t *p = (const uint8_t *)from;
+    size_t at = 0;
+    for (size_t i = 0; i < n;) {
+        size_t k = utf8_length(p + i, n - i), m = k ? k : 1;
+        if (at + m > cap - 1) break;
+        if (k == 0 || p[i] == 0x7f) {
+            to[at] = '?';
+        } else if (p[i] < 0x20) {
+            to[at] = p[i] == '\n' || p[i] == '\r' || p[i] == '\t' ? ' ' : '?';
+        } else {
+            memcpy(to + at, p + i, k);
+        }
+        at += m;
+        i += m;
+    }
+    to[at] = 0;
+    return at;
+}
+
+size_t utf8_printed(const char *buf, size_t size, int printed) {
+    if (printed < 0) return 0; /* an encoding error: no text is better than none of the rest */
+    if ((size_t)printed < size) return (size_t)printed;
+    size_t end = size - 1;
+    for (size_t back = 1; back <= 3 && back < end; back++) {
+        uint8_t c = (uint8_t)buf[end - back];
+        if (c < 0x80) break;
+        if (c < 0xc0) continue; /* a tail: its head is further left */
+        size_t want = c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : 2;
+        return want > back ? end - back : end;
+    }
+    return end;
+}

@@ -16,4 +16,12 @@ size_t utf8_length(const uint8_t *p, size_t n);
 /* The largest m <= limit (and <= n) that does not cut a character of the well-formed text p. */
 size_t utf8_cut(const char *p, size_t n, size_t limit);
 
+/* Copy n bytes of anything to `to` as one line of well-formed text: line ends and tabs become spaces, other control
+ * characters and ill-formed bytes '?'. Writes at most cap - 1 bytes, whole characters, and a NUL (cap > 0). Returns the
+ * bytes written without the NUL. */
+size_t utf8_line(char *to, size_t cap, const char *from, size_t n);
+
+/* The length of what snprintf left in buf, given what it returned: a character cut at the end is left out. */
+size_t utf8_printed(const char *buf, size_t size, int printed);
+
 #endif

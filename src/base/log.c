@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/log.h"
+
+#include "base/err.h"
+#include "base/utf8.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define TEXT_MAX 1000u /* bytes of a line's text: with its head it is written in one piece also to a pipe */
+
+static const char *const names[] = {"off", "error", "warning", "info", "debug", "trace"};
+
+const char *log_level_name(enum log_level level) {
+    return names[level];
+}
+
+static bool parse_level(const char *p, size_t n, enum log_level *level) {
+    if (n == 4 && memcmp(p, "warn", 4) == 0) { /* what everybody types */
+        *level = LOG_LEVEL_WARNING;
+        return true;
+    }
+    for (int i = LOG_LEVEL_OFF; i <= LOG_LEVEL_TRACE; i++) {
+        if (strlen(names[i]) == n && memcmp(p, names[i], n) == 0) {
+            *level = (enum log_level)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool parse_rule(struct moyai_log *log, const char *p, size_t n) {
+    const char *eq = memchr(p, '=', n);
+    if (!eq) return parse_level(p, n, &log->other);
+    size_t len = (size_t)(eq - p);
+    if (len == 0 || len >= LOG_SOURCE || log->n_rules == LOG_RULES) return false;
+    if (!parse_level(eq + 1, n - len - 1, &log->rules[log->n_rules].level)) return false;
+    memcpy(log->rules[log->n_rules].source, p, len);
+    log->rules[log->n_rules++].source[len] = 0;
+    return true;
+}
+
+static bool parse_spec(struct moyai_log *log, const char *spec) {
+    for (const char *p = spec;; p++) {
+        size_t n = strcspn(p, ",");
+        if (!parse_rule(log, p, n)) return false;
+        p += n;
+        if (*p == 0) return true;
+    }
+}
+
+static void to_stderr(const struct log_event *ev, void *arg) {
+    (void)arg;
+    /* One write for one line, so that lines of several processes do not mix. If it fails there is nobody to tell. */
+    ssize_t n = write(STDERR_FILENO, ev->line, strlen(ev->line));
+    (void)n;
+}
+
+int log_init(struct moyai_log *log, const char *spec, struct moyai_error *reterr) {
+    memset(log, 0, sizeof *log);
+    log->other = LOG_LEVEL_ERROR;
+    log->sink = to_stderr;
+    int rc = pthread_mutex_init(&log->lock, NULL);
+    if (rc) return err_sys(reterr, rc, "cannot make a lock");
+    if (spec && *spec && !parse_spec(log, spec)) {
+        log->n_rules = 0;
+        log->other = LOG_LEVEL_ERROR;
+        rc = err_set(reterr, MOYAI_EINVAL,
+                     "log levels \"%.64s\": expected off, error, warning, info, debug or trace, or a list such as "
+                     "\"warning,link=trace\" of at most %u sources",
+                     spec, LOG_RULES);
+    }
+    log->max = log->other;
+    for (size_t i = 0; i < log->n_rules; i++) {
+        if (log->rules[i].level > log->max) log->max = log->rules[i].level;
+    }
+    return rc;
+}
+
+void log_done(struct moyai_log *log) {
+    pthread_mutex_destroy(&log->lock);
+}
+
+void log_set_sink(struct moyai_log *log, log_sink_fn fn, void *arg) {
+    pthread_mutex_lock(&log->lock);
+    log->sink = fn ? fn : to_stderr;
+    log->sink_arg = arg;
+    pthread_mutex_unlock(&log->lock);
+}
+
+bool log_wants(const struct moyai_log *log, enum log_level level, const char *source) {
+    if (!log || level > log->max) return false;
+    for (size_t i = log->n_rules; i-- > 0;) { /* the last one given counts */
+        if (strcmp(log->rules[i].source, source) == 0) return level <= log->rules[i].level;
+    }
+    return level <= log->other;
+}
+
+void log_write(struct moyai_log *log, enum log_level level, const char *source, const char *id, const char *fmt, ...) {
+    if (!log_wants(log, level, source)) return;
+    struct timespec t;
+    struct tm tm;
+    (void)clock_gettime(CLOCK_REALTIME, &t);
+    gmtime_r(&t.tv_sec, &tm);
+    char raw[TEXT_MAX + 1], text[TEXT_MAX + 1], line[TEXT_MAX + 200];
+    va_list ap;
+    va_start(ap, fmt);
+    size_t n = utf8_printed(raw, sizeof raw, vsnprintf(raw, sizeof raw, fmt, ap));
+    va_end(ap);
+    utf8_line(text, sizeof text, raw, n);
+    snprintf(line, sizeof line, "%04d-%02d-%02dT%02d:%02d:%02d.%03ldZ %s %.*s %.64s %s\n", tm.tm_year + 1900,
+             tm.tm_mon + 1, tm.tm_mday, tm.tm_hour, tm.tm_min, tm.tm_sec, t.tv_nsec / 1000000, names[level],
+             (int)LOG_SOURCE, source, id, text);
+    const struct log_event ev = {
+        .wall = (int64_t)t.tv_sec * 1000000000 + t.tv_nsec,
+        .level = level,
+        .source = source,
+        .id = id,
+        .text = text,
+        .line = line,
+    };
+    pthread_mutex_lock(&log->lock);
+    log->sink(&ev, log->sink_arg);
+    pthread_mutex_unlock(&log->lock);
+}
