@@ -87,15 +87,16 @@ struct session_frame {
 enum session_event_kind {
     SESSION_EV_OPEN,     /* begin: wants a path */
     SESSION_EV_SEND,     /* token, length, request. EAGAIN: no entry or stream free; nothing has happened */
-    SESSION_EV_DROP,     /* token: withdraw a message; what is not sent yet is aborted (reported DROPPED);
-                            if all of it was sent it stays until acknowledged and is reported ACKED */
+    SESSION_EV_DROP,     /* token: withdraw a message; what is not sent yet is aborted (reported DROPPED; none of
+                            its bytes is asked for any more); if all of it was sent it stays until acknowledged
+                            and is reported ACKED. An unknown token is taken for such a message */
     SESSION_EV_PATH_UP,  /* a path (link) to the peer exists: open or resume over it. credit */
     SESSION_EV_PATH_DOWN,/* the present path broke */
     SESSION_EV_CREDIT,   /* credit: bytes of DATA payload the path takes in addition */
     SESSION_EV_RECEIVE,  /* frame, credit (of the path it came by, if that becomes the session's path) */
     SESSION_EV_GRANT,    /* stream, allowed: the reader allows this many bytes of an inbound message in all */
     SESSION_EV_PEER_DEAD,
-    SESSION_EV_CLOSE,    /* orderly; what is not sent yet is reported NEVER at once */
+    SESSION_EV_CLOSE,    /* orderly; what is not sent yet is reported NEVER at once. Fails if it takes reattach */
     SESSION_EV_TIMEOUT,
 };
 
@@ -118,9 +119,10 @@ enum session_effect_kind {
                            total, and `offset`: their place in the message. BEGIN and END only where
                            the message's first and last byte are among them */
     SESSION_FX_ABORTED, /* stream: the inbound message will not be completed */
-    SESSION_FX_ACKED,   /* token: the peer has taken all of it; said once, in order */
+    SESSION_FX_ACKED,   /* token: the peer has taken all of it; said once, in the order of the last bytes */
     SESSION_FX_DROPPED, /* token, executed: the message was not, or not surely, taken (failure, close, DROP) */
-    SESSION_FX_CLOSED,  /* orderly; terminal, all messages have been reported */
+    SESSION_FX_CLOSED,  /* orderly; terminal, all messages have been reported. A CLOSED frame may still be due: pull
+                           it first. Whoever keeps the machine a while can go on answering a peer that missed it */
     SESSION_FX_FAILED,  /* code; terminal, all messages have been reported */
 };
 
@@ -133,18 +135,30 @@ struct session_effect {
     uint64_t total, offset;
 };
 
+/* Bytes of the block; 0: the configuration cannot work (small <= chunk < 2^24, small <= window, id not 0). */
 size_t session_size(const struct session_cfg *cfg);
-int session_init(struct session *s, const struct session_cfg *cfg); /* s: session_size(cfg) bytes, aligned to 16 */
+
+/* s: session_size(cfg) bytes, aligned to 16. The large rings inside are not touched until used: take the memory
+ * from calloc, then an idle session costs a few KiB, and blocks can be compared as bytes. EINVAL as above. */
+int session_init(struct session *s, const struct session_cfg *cfg);
 
 /* EAGAIN as said; EPROTO: the frame breaks the protocol (nothing has happened: close its link);
- * EINVAL: an event that makes no sense in this state (nothing has happened). */
+ * EINVAL: an event that makes no sense in this state (nothing has happened). For a frame it means "not of this
+ * session": an OPEN may begin a new one once this one has ended, anything else is answered by session_refuse.
+ * (An OPEN of another id at an established session returns 0 and is not taken: the machine asks its peer first. If
+ * the peer has lost this session it will say REFUSE; then a new machine should be given that OPEN.) */
 int session_step(struct session *s, const struct session_event *ev);
 
-/* The next thing to tell upwards; false: none left. Call until false after each step. */
+/* The next thing to tell upwards; false: none left. Call until false after each step: the frame of a RECEIVE must
+ * live so long. Meanwhile SEND, DROP, GRANT and CREDIT may be stepped (their effects come in the same row), other
+ * events are EINVAL. After SEND, GRANT and CREDIT alone there is nothing to tell. */
 bool session_next(struct session *s, struct session_effect *fx);
 
-/* The next frame for the session's path, its DATA payload at most `room` bytes; false: nothing to send now.
- * Control frames come first. What is pulled counts as sent. */
+/* Would SEND be taken now? True may follow any RECEIVE, not only one that reports messages. */
+bool session_room(const struct session *s, uint64_t length, bool request);
+
+/* The next frame for the session's path, its DATA payload at most `room` bytes (cfg.small is always enough to get
+ * on); false: nothing to send now. Control frames come first. What is pulled counts as sent. */
 bool session_pull(struct session *s, moyai_ns now, uint64_t room, struct session_frame *out);
 bool session_pending(const struct session *s); /* would session_pull have something (with enough room)? */
 
