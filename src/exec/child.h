@@ -19,16 +19,24 @@ struct child_opts {
     size_t n_extra_fds;
     bool own_group; /* a process group of its own */
 };
-/* status: as of waitpid. Called once on the driver, lock held. */
+/* status: as of waitpid, or EXEC_STATUS_UNKNOWN, which is neither an exit nor a signal: the process had been reaped by
+ * somebody else. Called once on the driver, lock held; c stays valid until exec_child_free, which may be called here.
+ */
+#define EXEC_STATUS_UNKNOWN (-1)
 typedef void (*child_exit_fn)(struct exec_child *c, int status, void *arg);
 
-/* Start a process. Lock held. The child gets default dispositions for SIGPIPE and an empty signal mask.
- * ENOENT: no such program; EPERM; ELIMIT; ESYS. */
+/* Start a process. Lock held; released while the system makes the process, a millisecond or so. The child gets default
+ * dispositions for SIGPIPE and an empty signal mask. ENOENT: no such program; EPERM; ELIMIT; ESYS. */
 int exec_child_spawn(struct exec *x, struct exec_child **ret, const struct child_opts *opts, child_exit_fn fn,
                      void *arg, struct moyai_error *reterr);
 pid_t exec_child_pid(const struct exec_child *c);
-int exec_child_kill(struct exec_child *c, int sig, bool group); /* safe against pid reuse: by pidfd */
-void exec_child_free(struct exec_child *c);                     /* stop watching; the process goes on */
+/* Signal the process, or its whole group (own_group only). Safe against reuse of the number, since the process is not
+ * reaped before exec_child_free; a group is reached after its leader has ended, too. EDEAD: nobody left; EINVAL; EPERM.
+ */
+int exec_child_kill(struct exec_child *c, int sig, bool group);
+/* No callback comes any more. A process that has ended is reaped; one that has not goes on, and is reaped in its time
+ * while the exec lives. */
+void exec_child_free(struct exec_child *c);
 
 /* Witness any process (a peer on a Unix socket): fn is called once when it has ended. Status unknown
  * unless it is a child. NULL: the process is gone already, or no pidfd (reterr). Lock held. */

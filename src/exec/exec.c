@@ -463,7 +463,7 @@ void exec_free(struct exec *x) {
         exec_unlock(x);
         overflow_thread_end();
     }
-    watch_done(x);
+    child_done(x);
     loop_done(x);
     free_parts(x);
 }

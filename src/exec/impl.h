@@ -63,12 +63,12 @@ struct exec {
     struct exec_fd *fds;                     /* all */
     struct exec_fd *changed, **last_changed; /* those the driver must look at */
     struct exec_watches *watches;
+    struct exec_child *orphans; /* children to be reaped for nobody */
 
     /* ---- the progress thread ---- */
     pthread_t progress;
-    bool progress_runs;
     bool progress_asleep;      /* lock held; it sleeps until somebody enters user code */
-    bool stop;                 /* lock held */
+    atomic_bool stop;          /* set under the lock */
     atomic_uint progress_word; /* futex word: changes to wake it */
     atomic_uint tick;          /* counts the progress thread's looks */
     atomic_uint turns;         /* odd: somebody is in uv_run; changes with each turn's begin and end */
@@ -93,6 +93,7 @@ struct exec_tls {
     } local[4]; /* exec_local of a foreign thread */
     unsigned next_local;
     void *alt_stack; /* for the overflow handler */
+    size_t alt_size;
     unsigned alt_users;
 };
 struct exec_tls *exec_tls(void);
@@ -119,8 +120,8 @@ void progress_yield(struct exec *x); /* lock held; the progress thread drives: h
 void overflow_thread_begin(void); /* on each node thread */
 void overflow_thread_end(void);
 
-/* ---- watch.c ---- */
-void watch_done(struct exec *x);
+/* ---- child.c ---- */
+void child_done(struct exec *x); /* stop watching what exec_child_free left to itself */
 
 static inline void runq_init(struct runq *q) {
     q->first = NULL;
