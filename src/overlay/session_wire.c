@@ -93,13 +93,13 @@ void session_wire_put_head(uint8_t *out, const struct session_frame *f) {
 }
 
 /* The chunks' heads. Returns where their bytes begin; 0: refused, and reterr says why. */
-static size_t get_chunks(const uint8_t *p, size_t n, struct session_frame *f, struct moyai_error *reterr) {
+static size_t get_chunks(const uint8_t *p, size_t have, size_t n, struct session_frame *f, struct moyai_error *reterr) {
     const uint32_t known = SESSION_BEGIN | SESSION_END | SESSION_ABORT;
     size_t at = 32;
     uint64_t sum = 0;
     for (uint32_t i = 0; i < f->n_chunks; i++) {
         struct session_chunk *c = &f->chunks[i];
-        if (n - at < 8) {
+        if (have - at < 8) {
             err_set(reterr, MOYAI_EPROTO, "session data: the head of chunk %u is cut off", i);
             return 0;
         }
@@ -113,7 +113,7 @@ static size_t get_chunks(const uint8_t *p, size_t n, struct session_frame *f, st
         }
         sum += c->len;
         if (!has_total(flags)) continue;
-        if (n - at < 8) {
+        if (have - at < 8) {
             err_set(reterr, MOYAI_EPROTO, "session data: the total of chunk %u is cut off", i);
             return 0;
         }
@@ -126,7 +126,8 @@ static size_t get_chunks(const uint8_t *p, size_t n, struct session_frame *f, st
     return 0;
 }
 
-static int get_data(const uint8_t *p, size_t n, struct session_frame *f, size_t *head_len, struct moyai_error *reterr) {
+static int get_data(const uint8_t *p, size_t have, size_t n, struct session_frame *f, size_t *head_len,
+                    struct moyai_error *reterr) {
     uint64_t word = load(p + 8);
     f->n_chunks = (uint32_t)(word >> 32) & 0xffff;
     if (word >> 48) return err_set(reterr, MOYAI_EPROTO, "session data: reserved bytes are not zero");
@@ -134,17 +135,18 @@ static int get_data(const uint8_t *p, size_t n, struct session_frame *f, size_t 
         return err_set(reterr, MOYAI_EPROTO, "session data of %u chunks, 1 to %d are allowed", f->n_chunks,
                        SESSION_CHUNKS);
     f->seq = load(p + 24);
-    *head_len = get_chunks(p, n, f, reterr);
+    *head_len = get_chunks(p, have, n, f, reterr);
     return *head_len ? 0 : MOYAI_EPROTO;
 }
 
-int session_wire_get(uint8_t type, const uint8_t *p, size_t n, struct session_frame *f, size_t *head_len,
-                     struct moyai_error *reterr) {
+/* Of a payload of n bytes the first `have` are at p. */
+static int get(uint8_t type, const uint8_t *p, size_t have, size_t n, struct session_frame *f, size_t *head_len,
+               struct moyai_error *reterr) {
     if (type < FRAME_SESSION || type > FRAME_SESSION_LAST)
         return err_set(reterr, MOYAI_EPROTO, "frame type %u is none of the session's", type);
     enum session_frame_kind kind = (enum session_frame_kind)(type - FRAME_SESSION);
     size_t fixed = fixed_size(kind);
-    if (kind == SESSION_DATA ? n < fixed : n != fixed)
+    if (have < fixed || (kind != SESSION_DATA && n != fixed))
         return err_set(reterr, MOYAI_EPROTO, "session frame of type %u and %zu bytes, expected %zu", type, n, fixed);
 
     *f = (struct session_frame){.kind = kind, .id = load(p), .chunks = f->chunks};
@@ -152,7 +154,7 @@ int session_wire_get(uint8_t type, const uint8_t *p, size_t n, struct session_fr
     if (fixed < 16) return 0;
     f->path = (uint32_t)load(p + 8);
     if (fixed >= 24) f->ack = load(p + 16);
-    if (kind == SESSION_DATA) return get_data(p, n, f, head_len, reterr);
+    if (kind == SESSION_DATA) return get_data(p, have, n, f, head_len, reterr);
     if (kind == SESSION_GRANT) {
         f->stream = (uint32_t)(load(p + 8) >> 32);
         f->allowed = load(p + 24);
@@ -160,4 +162,14 @@ int session_wire_get(uint8_t type, const uint8_t *p, size_t n, struct session_fr
         return err_set(reterr, MOYAI_EPROTO, "session frame of type %u: reserved bytes are not zero", type);
     }
     return 0;
+}
+
+int session_wire_get(uint8_t type, const uint8_t *p, size_t n, struct session_frame *f, size_t *head_len,
+                     struct moyai_error *reterr) {
+    return get(type, p, n, n, f, head_len, reterr);
+}
+
+bool session_wire_peek(uint8_t type, const uint8_t *p, size_t have, size_t n, struct session_frame *f,
+                       size_t *head_len) {
+    return get(type, p, have < n ? have : n, n, f, head_len, NULL) == 0;
 }

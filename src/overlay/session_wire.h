@@ -24,4 +24,9 @@ void session_wire_put_head(uint8_t *out, const struct session_frame *f);
 int session_wire_get(uint8_t type, const uint8_t *p, size_t n, struct session_frame *f, size_t *head_len,
                      struct moyai_error *reterr);
 
+/* The same for a payload of n bytes of which only the first `have` are at p. False: its head reaches further than
+ * these, or session_wire_get would refuse it. */
+bool session_wire_peek(uint8_t type, const uint8_t *p, size_t have, size_t n, struct session_frame *f,
+                       size_t *head_len);
+
 #endif

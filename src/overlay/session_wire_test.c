@@ -116,6 +116,12 @@ static void test_layout(void **state) {
     same_frame(&f, &g);
     for (size_t n = 0; n < sizeof expected; n++) assert_int_equal(get(SESSION_DATA, buf, n, &g, &head), MOYAI_EPROTO);
     assert_int_equal(get(SESSION_DATA, buf, sizeof buf - 1, &g, &head), MOYAI_EPROTO);
+    for (size_t n = 0; n < sizeof expected + 3; n++) {
+        bool all = session_wire_peek(FRAME_SESSION + SESSION_DATA, buf, n, sizeof buf, &g, &head);
+        assert_int_equal(all, n >= sizeof expected);
+        if (all) same_frame(&f, &g);
+        assert_false(session_wire_peek(FRAME_SESSION + SESSION_DATA, buf, n, sizeof buf - 1, &g, &head));
+    }
     buf[39] = 8; /* an unknown flag */
     assert_int_equal(get(SESSION_DATA, buf, sizeof buf, &g, &head), MOYAI_EPROTO);
     buf[39] = 3;
