@@ -50,8 +50,8 @@ MOYAI_API MOYAI_MUST_USE int moyai_node_new(moyai_node **ret, const struct moyai
 
 /*
  * End a node: its objects end, calls in progress on them are abandoned with their fibers, its calls
- * to others fail, its names are removed, peers are told farewell. NULL is fine. References, futures
- * and sets of the node must not be used afterwards, except to free them. Not from a method or fiber.
+ * to others fail, its names are removed, peers are told farewell. NULL is fine. Free futures and sets of
+ * the node before; references may be released afterwards, but not used. Not from a method or fiber.
  */
 MOYAI_API void moyai_node_free(moyai_node *node);
 

@@ -174,12 +174,16 @@ static void step(struct exec *x) {
     }
     if (x->main_turn) return;
     x->poll_first = false;
-    if (x->n_pool > POOL_MAX) trim(x, POOL_MAX);
+    bool block = true;
+    if (!x->run.first && x->n_pool > POOL_MAX) {
+        trim(x, x->n_pool - POOL_MAX > TRIM_BATCH ? x->n_pool - TRIM_BATCH : POOL_MAX);
+        block = x->n_pool <= POOL_MAX;
+    }
     if (x->driver == DRIVER_PROGRESS) {
         progress_yield(x);
         return;
     }
-    loop_turn(x, DRIVER_NODE, true);
+    loop_turn(x, DRIVER_NODE, block);
 }
 
 static struct exec *enter_scheduler(struct exec *x) {
@@ -234,6 +238,7 @@ static void wait_foreign(struct exec *x, struct exec_waiter *w, moyai_ns deadlin
             moyai_ns now = exec_now(x);
             if (now >= deadline) {
                 w->result = MOYAI_ETIMEDOUT;
+                atomic_store_explicit(&w->woken, 1, memory_order_relaxed);
                 return;
             }
             timeout = deadline - now;
@@ -448,14 +453,20 @@ out_parts:
     return rc;
 }
 
+void exec_halt(struct exec *x) {
+    if (!x->own_thread || x->halted) return;
+    atomic_store(&x->node_stop, true);
+    exec_kick(x);
+    pthread_join(x->node, NULL);
+    atomic_store_explicit(&x->node_thread, NULL, memory_order_relaxed);
+    x->halted = true;
+}
+
 void exec_free(struct exec *x) {
     if (!x) return;
+    exec_halt(x);
     progress_stop(x);
-    if (x->own_thread) {
-        atomic_store(&x->node_stop, true);
-        exec_kick(x);
-        pthread_join(x->node, NULL);
-    } else {
+    if (!x->own_thread) {
         exec_lock(x);
         struct exec *outer = enter_scheduler(x);
         trim(x, 0);

@@ -32,6 +32,11 @@ int exec_new(struct exec **ret, const struct exec_cfg *cfg, struct moyai_error *
  * closed. Fibers that never finished are abandoned: their stacks are freed, nothing on them runs. */
 void exec_free(struct exec *x);
 
+/* No user code runs any more once this has returned: the node thread of own_thread ends (which waits for the method
+ * that computes). The loop still turns. Otherwise nothing happens: the caller is the node thread. Lock not held; any
+ * other thread. */
+void exec_halt(struct exec *x);
+
 size_t exec_max_fibers(const struct exec *x); /* the effective limit */
 size_t exec_fibers(const struct exec *x);     /* fibers in progress. Lock held */
 size_t

@@ -13,8 +13,9 @@
 
 enum exec_driver { DRIVER_NONE, DRIVER_NODE, DRIVER_PROGRESS };
 
-/* Stacks kept warm; what is free beyond is unmapped. */
-enum { POOL_MAX = 1024 };
+/* Stacks kept warm; what is free beyond is unmapped when there is nothing to run, so many a turn: an munmap among tens
+ * of thousands of mappings takes some 10 us, which a burst of ending calls would have to wait for. */
+enum { POOL_MAX = 1024, TRIM_BATCH = 16 };
 /* Tasks and woken fibers run between two polls at most, if the progress thread's tick does not come before. */
 enum { RUN_BUDGET = 256 };
 
@@ -59,7 +60,7 @@ struct exec {
     uint64_t polls;   /* turns that have ended */
     moyai_ns now;     /* 0: not read since the last turn or entry */
     struct timers timers;
-    struct exec_hook *hooks;
+    struct exec_hook *hooks, *next_hook;     /* next_hook: the one after the one that is being called */
     struct exec_fd *fds;                     /* all */
     struct exec_fd *changed, **last_changed; /* those the driver must look at */
     struct exec_watches *watches;
@@ -76,7 +77,7 @@ struct exec {
 
     /* ---- own node thread ---- */
     pthread_t node;
-    bool own_thread;
+    bool own_thread, halted;
     atomic_bool node_stop;
 
     atomic_int *fork_word; /* 1; 0 in a forked child. NULL: compare pid */

@@ -29,6 +29,9 @@ struct msg {
     uint32_t n_pieces;
     struct codec_piece *pieces;
     uint64_t length; /* of all */
+    bool owned;      /* head was malloc'ed for this message */
+    bool limited;    /* a request that will be answered: counts among the calls open at the peer ... */
+    bool counted;    /* ... from when it is given to the session until overlay_call_closed */
     bool request;    /* waits in order with other requests; others may overtake */
     uint8_t state;   /* enum msg_state */
     /* Told once: 0: the peer has taken all of it. Else the code, and whether it may have been taken.
@@ -57,7 +60,7 @@ struct overlay_ops {
      * been told `done` before. */
     void (*failed)(void *ctx, struct peer *p, const struct moyai_error *why);
     void (*room)(void *ctx, struct peer *p); /* the queue towards p is below its limit again */
-    /* Keep the session although nothing moves: calls are open with p. */
+    /* Keep the session although nothing moves: calls are open with p, or something else points to it. */
     bool (*busy)(void *ctx, struct peer *p);
 };
 
@@ -68,6 +71,7 @@ struct overlay_cfg {
     struct moyai_node_id self;
     struct moyai_node_id parent; /* zero: none; else a link to it is kept from the start */
     size_t queue_calls, queue_bytes;
+    size_t open_calls; /* calls open at one peer at once: what the peer would refuse is not sent */
     uint64_t max_message;
     moyai_dur reattach, idle;
     moyai_dur link_delay;
@@ -90,7 +94,7 @@ bool overlay_is_dead(struct overlay *o, const uint8_t node[16]);
 struct peer *overlay_peer(struct overlay *o, const uint8_t node[16]);
 struct peer *overlay_find(struct overlay *o, const uint8_t node[16]); /* NULL: not known */
 const uint8_t *peer_id(const struct peer *p);
-void **peer_data(struct peer *p); /* a pointer of the layer above */
+void **peer_data(struct peer *p); /* the layer above's: NULL at first, malloc'ed, freed with the peer */
 bool peer_dead(const struct peer *p, struct moyai_error *why);
 
 /* Room in the queue? Requests only; others are always taken. */
@@ -101,6 +105,10 @@ int overlay_send(struct peer *p, struct msg *m);
  * will be aborted if unfinished, and done is still to come. Its borrowed pieces are no longer read after this:
  * what may be needed again has been copied. */
 bool overlay_drop(struct msg *m);
+/* A counted request has been answered (or given up): another may follow. The caller has cleared m->counted. */
+void overlay_call_closed(struct peer *p);
+/* The reader does not want the rest of an inbound message: its body is about to vanish. */
+void overlay_forget_inbound(struct inbound *in);
 /* Has any of it been given to the session? If not its bytes may still be changed. */
 static inline bool msg_untouched(const struct msg *m) {
     return m->state == MSG_WAITING;

@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The composition root: configuration, and the order in which the layers start and end.
+ *
+ *   start: options -> log -> events -> exec (loop, threads) -> objects -> overlay (socket, rendezvous entry)
+ *   end:   no new objects -> overlay closed (everything pending fails, farewells, entries removed)
+ *          -> local calls fail -> fibers abandoned -> objects destroyed -> exec -> memory
+ */
+#include "node/node.h"
+
+#include "base/config.h"
+#include "base/err.h"
+#include "base/events.h"
+#include "base/log.h"
+#include "object/internal.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+/* ---- configuration --------------------------------------------------------------------------- */
+
+/* Options of the program take precedence over the environment. */
+static int configure(moyai_node *n, const struct moyai_node_opts *in, struct moyai_node_opts *opts,
+                     struct moyai_error *reterr) {
+    *opts = (struct moyai_node_opts)MOYAI_NODE_OPTS_INIT;
+    if (in) {
+        if (in->size < sizeof in->size || in->size > sizeof *opts)
+            return err_set(reterr, MOYAI_EINVAL,
+                           "options of %zu bytes: use MOYAI_NODE_OPTS_INIT (is the library older than its header?)",
+                           in->size);
+        memcpy(opts, in, in->size);
+    }
+    int rc = config_load(&n->config, reterr);
+    if (rc < 0) return rc;
+    struct config *c = &n->config;
+    if (!opts->grid) opts->grid = c->grid;
+    if (!opts->run_dir) opts->run_dir = c->run_dir;
+    if (!opts->title) opts->title = c->title;
+    if (!opts->max_fibers) opts->max_fibers = (size_t)c->max_fibers;
+    if (!opts->stack) opts->stack = c->stack;
+    if (!opts->queue_calls) opts->queue_calls = (size_t)c->queue_calls;
+    if (!opts->queue_bytes) opts->queue_bytes = c->queue_bytes;
+    if (!opts->max_message) opts->max_message = c->max_message;
+    if (!opts->reattach) opts->reattach = c->reattach;
+    if (opts->stack < 16384)
+        return err_set(reterr, MOYAI_EINVAL, "option stack: %zu bytes are less than 16384", opts->stack);
+    if (opts->max_message > UINT32_MAX / 2)
+        return err_set(reterr, MOYAI_EINVAL, "option max_message: %zu bytes are more than %u", opts->max_message,
+                       UINT32_MAX / 2);
+    return 0;
+}
+
+/* ---- the process ----------------------------------------------------------------------------- */
+
+static void prepare_process(void) {
+    struct sigaction sa;
+    if (sigaction(SIGPIPE, NULL, &sa) == 0 && sa.sa_handler == SIG_DFL) signal(SIGPIPE, SIG_IGN);
+    struct rlimit r;
+    if (getrlimit(RLIMIT_NOFILE, &r) == 0 && r.rlim_cur < r.rlim_max) {
+        r.rlim_cur = r.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE, &r); /* fewer links otherwise; said when they run out */
+    }
+}
+
+static void on_signal(struct exec_fd *f, int events, void *arg) {
+    (void)f;
+    (void)events;
+    moyai_node *n = arg;
+    struct signalfd_siginfo si;
+    if (read(n->signal_fd, &si, sizeof si) != sizeof si) return;
+    if (atomic_exchange(&n->stop, true)) {
+        /* The second one: its default course, which this thread lets through. */
+        sigset_t set;
+        sigemptyset(&set);
+        sigaddset(&set, (int)si.ssi_signo);
+        signal((int)si.ssi_signo, SIG_DFL);
+        pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+        kill(getpid(), (int)si.ssi_signo);
+        return;
+    }
+    exec_kick(n->x);
+}
+
+static int take_signals(moyai_node *n, struct moyai_error *reterr) {
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGINT);
+    int e = pthread_sigmask(SIG_BLOCK, &set, NULL);
+    if (e) return err_sys(reterr, e, "cannot block signals");
+    n->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (n->signal_fd < 0) return err_sys(reterr, errno, "cannot make a descriptor for signals");
+    return 0;
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+static void node_release(moyai_node *n) {
+    if (n->x) exec_free(n->x);
+    object_layer_done(n);
+    overlay_free(n->o);
+    if (n->signal_fd >= 0) close(n->signal_fd);
+    events_close(n->events);
+    log_done(&n->own_log);
+    config_done(&n->config);
+    free(n);
+}
+
+int moyai_node_new(moyai_node **ret, const struct moyai_node_opts *user, struct moyai_error *reterr) {
+    struct moyai_error unused;
+    if (!reterr) reterr = &unused;
+    if (!ret) return err_set(reterr, MOYAI_EINVAL, "ret must not be NULL");
+    moyai_node *n = calloc(1, sizeof *n);
+    if (!n) return err_set(reterr, MOYAI_ENOMEM, "out of memory for a node");
+    n->signal_fd = -1;
+    struct moyai_node_opts opts;
+    int rc = configure(n, user, &opts, reterr);
+    if (rc < 0) {
+        config_done(&n->config);
+        free(n);
+        return rc;
+    }
+    prepare_process();
+    n->log = &n->own_log;
+    rc = log_init(n->log, n->config.log, reterr);
+    if (rc == 0 && n->config.events) rc = events_open(&n->events, n->config.events, n->log, reterr);
+    if (rc == 0) rc = object_layer_init(n);
+    if (rc == 0) rng_bytes(&n->rng, n->id.b, sizeof n->id.b);
+    if (rc == 0 && opts.signals) rc = take_signals(n, reterr);
+    struct exec_cfg xc = {.stack = opts.stack, .max_fibers = opts.max_fibers, .own_thread = opts.own_thread};
+    if (rc == 0) rc = exec_new(&n->x, &xc, reterr);
+    if (rc < 0) {
+        node_release(n);
+        return rc;
+    }
+    n->max_calls = exec_max_fibers(n->x);
+    n->queue_calls = opts.queue_calls;
+    n->queue_bytes = opts.queue_bytes;
+    n->max_message = opts.max_message;
+    struct overlay_cfg oc = {.grid = opts.grid,
+                             .run_dir = opts.run_dir,
+                             .title = opts.title ? opts.title : program_invocation_short_name,
+                             .self = n->id,
+                             .queue_calls = opts.queue_calls,
+                             .queue_bytes = opts.queue_bytes,
+                             .open_calls = n->max_calls,
+                             .max_message = opts.max_message,
+                             .reattach = opts.reattach,
+                             .idle = n->config.session_idle,
+                             .link_delay = n->config.link_delay,
+                             .link_rate = n->config.link_rate,
+                             .log = n->log,
+                             .events = n->events};
+    if (n->config.parent && opts.grid) {
+        if (strlen(n->config.parent) != 32 || !id_parse(n->config.parent, 32, oc.parent.b))
+            rc = err_set(reterr, MOYAI_EINVAL, "MOYAI_PARENT: \"%s\" is no node id (32 hex digits)", n->config.parent);
+    }
+    exec_lock(n->x);
+    if (rc == 0) rc = overlay_new(&n->o, n->x, &oc, &object_overlay_ops, n, reterr);
+    if (rc == 0 && n->signal_fd >= 0) {
+        n->signal_watch = exec_fd_new(n->x, n->signal_fd, UV_READABLE, on_signal, n);
+        if (!n->signal_watch) rc = err_set(reterr, MOYAI_ENOMEM, "out of memory");
+    }
+    exec_unlock(n->x);
+    if (rc < 0) {
+        if (n->o) {
+            exec_lock(n->x);
+            overlay_close(n->o);
+            exec_unlock(n->x);
+        }
+        node_release(n);
+        return rc;
+    }
+    EVENT(n->events, &n->id, "node-start", event_text("title", oc.title), event_int("pid", getpid()));
+    *ret = n;
+    return 0;
+}
+
+void moyai_node_free(moyai_node *n) {
+    if (!n) return;
+    if (exec_forked(n->x)) return; /* the parent's: nothing of it may be touched here */
+    EVENT(n->events, &n->id, "node-end", event_int("calls-made", (int64_t)n->calls_made),
+          event_int("calls-served", (int64_t)n->calls_served));
+    exec_halt(n->x); /* own thread: no user code runs from here on */
+    exec_lock(n->x);
+    n->ending = true;
+    if (n->signal_watch) exec_fd_free(n->signal_watch, false, NULL);
+    struct rdv *r = overlay_rdv(n->o);
+    if (n->watching && r) rdv_unwatch(r);
+    overlay_close(n->o);
+    futures_fail_all(n);
+    for (struct context *c = n->contexts; c; c = c->next)
+        if (c->held) {
+            future_free_locked(c->held);
+            c->held = NULL;
+        }
+    objects_end_all(n);
+    exec_unlock(n->x);
+    node_release(n);
+}
+
+int moyai_node_serve(moyai_node *n, moyai_dur timeout) {
+    if (exec_forked(n->x)) return MOYAI_EFORK;
+    if (!exec_on_node_thread(n->x) || context_get(n)->rq) return MOYAI_ESTATE;
+    exec_user_leave(n->x);
+    moyai_ns until = timeout == MOYAI_FOREVER ? UINT64_MAX : moyai_now() + (moyai_ns)(timeout > 0 ? timeout : 0);
+    int rc = exec_serve(n->x, &n->stop, until);
+    exec_user_enter(n->x);
+    return rc;
+}
+
+void moyai_node_stop(moyai_node *n) {
+    if (exec_forked(n->x)) return;
+    atomic_store(&n->stop, true);
+    exec_kick(n->x);
+}
+
+struct moyai_node_id moyai_node_self(const moyai_node *n) {
+    return n->id;
+}
+bool moyai_node_stopping(const moyai_node *n) {
+    return atomic_load(&n->stop);
+}
+
+void moyai_node_id_format(struct moyai_node_id id, char text[33]) {
+    id_format(id.b, text);
+}
+bool moyai_node_id_equal(struct moyai_node_id a, struct moyai_node_id b) {
+    return id_equal(a.b, b.b);
+}
+
+void moyai_node_stats(const moyai_node *n, struct moyai_node_stats *out) {
+    struct moyai_node_stats s = {.size = out->size};
+    if (!exec_forked(n->x)) {
+        exec_lock(n->x);
+        s.calls_made = n->calls_made;
+        s.calls_served = n->calls_served;
+        s.calls_open = n->calls_open;
+        s.fibers = n->active;
+        s.links = overlay_links(n->o);
+        s.objects = n->n_objects;
+        exec_unlock(n->x);
+    }
+    memcpy(out, &s, out->size < sizeof s ? out->size : sizeof s);
+}
+
+/* ---- for the command line -------------------------------------------------------------------- */
+
+struct exec *node_exec(moyai_node *n) {
+    return n->x;
+}
+struct moyai_log *node_log(moyai_node *n) {
+    return n->log;
+}
+struct events *node_events(moyai_node *n) {
+    return n->events;
+}
+
+void node_witness(moyai_node *n) {
+    overlay_set_witness(n->o, true);
+}
+
+bool node_child_ended(moyai_node *n, pid_t pid, const char *cause) {
+    struct peer *p = overlay_peer_of_pid(n->o, pid);
+    if (!p) return false;
+    uint8_t id[16];
+    memcpy(id, peer_id(p), 16);
+    overlay_declare_dead(n->o, id, cause);
+    return true;
+}
+
+struct ping_wait {
+    moyai_node *node;
+    struct blocked *b;
+    int code;
+    bool done;
+};
+
+static void pinged(void *arg, int code) {
+    struct ping_wait *w = arg;
+    if (!w->b) { /* given up */
+        free(w);
+        return;
+    }
+    w->done = true;
+    w->code = code;
+    (void)blocked_wake(w->node, w->b, 0);
+}
+
+int node_ping(moyai_node *n, struct moyai_node_id to, moyai_dur timeout) {
+    struct ping_wait *w = calloc(1, sizeof *w);
+    if (!w) return MOYAI_ENOMEM;
+    api_enter(n);
+    struct blocked b;
+    blocked_init(n, &b, "waits for a ping's answer");
+    w->node = n;
+    w->b = &b;
+    int rc = overlay_ping(n->o, to.b, pinged, w);
+    if (rc < 0) {
+        free(w);
+    } else {
+        if (!w->done) rc = block(n, &b, moyai_now() + (moyai_ns)timeout, true);
+        if (w->done) {
+            rc = w->code;
+            free(w);
+        } else {
+            w->b = NULL;
+        }
+    }
+    api_leave(n);
+    return rc;
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the command line needs of a node beyond the public interface. Node lock held where it is said. */
+#ifndef NODE_NODE_H
+#define NODE_NODE_H
+
+#include "exec/exec.h"
+#include <moyai.h>
+
+struct exec *node_exec(moyai_node *n);
+struct moyai_log *node_log(moyai_node *n);
+struct events *node_events(moyai_node *n);
+
+/* Become a witness: each linked process of this host that ends without farewell is declared dead to all linked nodes.
+ * Lock held. */
+void node_witness(moyai_node *n);
+/* A child has ended (its status is known): if it was a node that did not say farewell, declare it dead with this cause.
+ * Returns true if it was a linked node. Lock held. */
+bool node_child_ended(moyai_node *n, pid_t pid, const char *cause);
+
+/* Round trip through another node's runtime: ping, not its user code. Blocks like a call. 0, EDEAD, ETIMEDOUT ... Node
+ * thread. */
+int node_ping(moyai_node *n, struct moyai_node_id to, moyai_dur timeout);
+
+#endif

@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Making calls: encode, then give to the overlay or, for an object of this node, to serve.c. Both ways use the same
+ * bytes, so that arguments are copied and checked alike.
+ */
+#include "base/err.h"
+#include "object/message.h"
+
+#include <stdlib.h>
+
+static moyai_future *constant_future(moyai_node *n, bool forked) {
+    return forked ? &n->constant_fork : &n->constant_nomem;
+}
+
+struct peer_calls *peer_calls(struct peer *p, bool make) {
+    void **slot = peer_data(p);
+    if (!*slot && make) *slot = calloc(1, sizeof(struct peer_calls));
+    return *slot;
+}
+
+/* The request's head from who calls. EDEPTH. */
+static int fill_head(moyai_node *n, struct request_head *h, uint8_t ancestors[CALL_ANCESTORS * 16]) {
+    const moyai_request *rq = context_get(n)->rq;
+    if (!rq) return 0;
+    if (rq->depth >= CALL_DEPTH) return MOYAI_EDEPTH;
+    h->depth = (uint16_t)(rq->depth + 1);
+    h->flags |= MESSAGE_ROOT;
+    memcpy(h->root_node, rq->root_node, 16);
+    h->root_call = rq->root_call;
+    bool known = false, any = rq->any_ancestor;
+    uint8_t k = rq->n_ancestors;
+    if (k) memcpy(ancestors, rq->ancestors, k * 16u);
+    for (uint8_t i = 0; i < k; i++) known |= id_equal(ancestors + i * 16u, n->id.b);
+    if (!known) {
+        if (k < CALL_ANCESTORS)
+            memcpy(ancestors + k++ * 16u, n->id.b, 16);
+        else
+            any = true;
+    }
+    if (any) h->flags |= MESSAGE_ANY;
+    h->n_ancestors = k;
+    h->ancestors = ancestors;
+    return 0;
+}
+
+/* Encode into the future's record. Errors are those of the arguments. */
+static int encode(moyai_node *n, moyai_future *f, const char *method, const struct moyai_args *args, uint8_t flags,
+                  struct moyai_error *why) {
+    uint8_t ancestors[CALL_ANCESTORS * 16];
+    size_t len = method ? strlen(method) : 0;
+    if (len < 1 || len > 255) return err_set(why, MOYAI_EINVAL, "a method's name has 1 to 255 bytes");
+    struct request_head h = {
+        .flags = flags, .method_len = (uint8_t)len, .call = f->id, .remaining = MOYAI_FOREVER, .method = method};
+    memcpy(h.object, f->object, 16);
+    if (fill_head(n, &h, ancestors) < 0)
+        return err_set(why, MOYAI_EDEPTH, "calls nested more than %u deep", CALL_DEPTH);
+    const moyai_request *rq = context_get(n)->rq;
+    if (rq && rq->deadline != UINT64_MAX) { /* a nested call has no longer than the call it is made for */
+        moyai_ns now = moyai_now();
+        h.remaining = rq->deadline > now ? (moyai_dur)(rq->deadline - now) : 0;
+        f->timeout = h.remaining;
+        exec_timer_set(n->x, &f->timer, rq->deadline);
+    }
+    f->method_len = h.method_len;
+    memcpy(f->method_copy, method, len < sizeof f->method_copy ? len : sizeof f->method_copy);
+    size_t size = request_head_size(&h);
+    struct codec_out o;
+    codec_out_init(&o, f->inline_, sizeof f->inline_, ARRAY_BORROW, n->max_message);
+    int rc = codec_reserve(&o, size);
+    if (rc == 0) {
+        request_put_head(o.p, &h);
+        o.n = size;
+        if (args && args->n) rc = codec_put_args(&o, args, &n->refs, why);
+    }
+    if (rc < 0) {
+        codec_out_done(&o);
+        if (why->code == 0) err_set(why, rc, "arguments of %s: %s", method, moyai_strerror(rc));
+        return rc;
+    }
+    f->msg.head = o.p;
+    f->msg.owned = !o.fixed;
+    f->msg.head_len = (uint32_t)o.n;
+    f->msg.pieces = o.pieces;
+    f->msg.n_pieces = (uint32_t)o.n_pieces;
+    f->msg.length = o.n + o.spliced;
+    f->msg.request = true;
+    return 0;
+}
+
+static void start(moyai_node *n, moyai_future *f, moyai_ref *ref, bool oneway) {
+    struct moyai_error e = {.executed = MOYAI_NEVER_EXECUTED};
+    if (moyai_ref_is_local(ref)) {
+        if (!oneway) future_open(f);
+        serve_local(n, f, oneway);
+        return;
+    }
+    struct peer *p = overlay_peer(n->o, ref->home);
+    if (!p || !peer_calls(p, true)) {
+        err_set(&e, MOYAI_ENOMEM, "out of memory for a peer");
+        future_fail(f, &e);
+        return;
+    }
+    f->peer = p;
+    f->msg.limited = !oneway;
+    int rc = overlay_send(p, &f->msg);
+    if (rc == 0) {
+        if (!oneway) future_open(f);
+        return;
+    }
+    e.where = MOYAI_AT_CALLER;
+    if (!peer_dead(p, &e)) {
+        if (rc == MOYAI_EAGAIN)
+            err_set(&e, rc, "the queue towards the object's node is full (%zu calls or %zu bytes): moyai_room() waits",
+                    n->queue_calls, n->queue_bytes);
+        else
+            err_set(&e, rc, "%s", moyai_strerror(rc));
+    }
+    e.executed = MOYAI_NEVER_EXECUTED;
+    future_fail(f, &e);
+}
+
+static moyai_future *call(moyai_node *n, moyai_ref *ref, const char *method, const struct moyai_args *args,
+                          bool oneway) {
+    moyai_future *f = future_new(n, !oneway);
+    if (!f) return constant_future(n, false);
+    memcpy(f->object, ref->object, 16);
+    memcpy(f->home, ref->home, 16);
+    struct moyai_error why = {0};
+    if (encode(n, f, method, args, oneway ? MESSAGE_ONEWAY : 0, &why) < 0) {
+        why.executed = MOYAI_NEVER_EXECUTED;
+        future_fail(f, &why);
+    } else {
+        start(n, f, ref, oneway);
+    }
+    return f;
+}
+
+moyai_future *moyai_call_async(moyai_ref *ref, const char *method, const struct moyai_args *args) {
+    moyai_node *n = ref->node;
+    if (exec_forked(n->x)) return constant_future(n, true);
+    exec_lock(n->x);
+    moyai_future *f = call(n, ref, method, args, false);
+    exec_unlock(n->x);
+    return f;
+}
+
+int moyai_call(moyai_ref *ref, const char *method, const struct moyai_args *args, const struct moyai_into *into,
+               moyai_future **pending) {
+    moyai_node *n = ref->node;
+    moyai_future *f = moyai_call_async(ref, method, args);
+    if (f->constant) return f->code;
+    int rc = pending ? moyai_future_get(f, into) : moyai_future_get_masked(f, into);
+    if (rc == MOYAI_SIGNALLED) {
+        *pending = f;
+        return rc;
+    }
+    if (rc == MOYAI_ECANCELED) moyai_future_cancel(f); /* the running call was cancelled: what it waits for, too */
+    exec_lock(n->x);
+    struct context *c = context_get(n);
+    if (c->held && (rc < 0 || (into && into->n))) {
+        moyai_future *old = c->held;
+        c->held = NULL;
+        future_free_locked(old);
+    }
+    if (rc == 0 && into && into->n && c != &n->fallback)
+        c->held = f; /* text and arrays are borrowed from it */
+    else
+        future_free_locked(f);
+    exec_unlock(n->x);
+    return rc;
+}
+
+int moyai_call_oneway(moyai_ref *ref, const char *method, const struct moyai_args *args) {
+    moyai_node *n = ref->node;
+    if (exec_forked(n->x)) return MOYAI_EFORK;
+    exec_lock(n->x);
+    moyai_future *f = call(n, ref, method, args, true);
+    int rc = f->constant ? f->code : 0;
+    if (f->constant) {
+        rc = api_fail(n, rc, "out of memory for a call");
+    } else {
+        if (f->state == FUTURE_DONE && f->code) {
+            struct moyai_error e = {.code = f->code};
+            if (f->failure) e = f->failure->level[0];
+            rc = api_error(n, &e);
+        }
+        if (f->state == FUTURE_PENDING && f->msg.state != MSG_IDLE)
+            f->detached = true; /* goes with its message */
+        else
+            future_free_locked(f);
+    }
+    exec_unlock(n->x);
+    return rc;
+}
+
+int moyai_room(moyai_ref *ref, moyai_dur timeout) {
+    moyai_node *n = ref->node;
+    if (exec_forked(n->x)) return MOYAI_EFORK;
+    if (moyai_ref_is_local(ref)) return 0;
+    api_enter(n);
+    int rc = 0;
+    struct peer *p = overlay_peer(n->o, ref->home);
+    struct peer_calls *pc = p ? peer_calls(p, true) : NULL;
+    moyai_ns until = timeout == MOYAI_FOREVER ? UINT64_MAX : moyai_now() + (moyai_ns)(timeout > 0 ? timeout : 0);
+    if (!pc) rc = api_fail(n, MOYAI_ENOMEM, "out of memory for a peer");
+    while (rc == 0 && !peer_dead(p, NULL) && !overlay_has_room(p)) {
+        struct blocked b;
+        blocked_init(n, &b, "waits for room towards a peer");
+        b.wait_next = pc->room;
+        pc->room = &b;
+        rc = block(n, &b, until, false);
+        for (struct blocked **q = &pc->room; *q; q = &(*q)->wait_next)
+            if (*q == &b) {
+                *q = b.wait_next;
+                break;
+            }
+        if (rc == MOYAI_ETIMEDOUT) rc = api_fail(n, rc, "no room within %.3f s", (double)timeout * 1e-9);
+    }
+    api_leave(n);
+    return rc;
+}
+
+/* ---- control messages and signals ------------------------------------------------------------ */
+
+struct control {
+    struct msg msg;
+    uint8_t bytes[32];
+};
+
+static void control_done(struct msg *m, int code, enum moyai_executed executed) {
+    (void)code;
+    (void)executed;
+    free(m);
+}
+
+int control_send(moyai_node *n, struct peer *p, const uint8_t *bytes, size_t len) {
+    (void)n;
+    struct control *c = calloc(1, sizeof *c);
+    if (!c) return MOYAI_ENOMEM;
+    memcpy(c->bytes, bytes, len);
+    c->msg.head = c->bytes;
+    c->msg.head_len = (uint32_t)len;
+    c->msg.length = len;
+    c->msg.done = control_done;
+    int rc = overlay_send(p, &c->msg);
+    if (rc < 0) free(c);
+    return rc;
+}
+
+static void signal_bytes(uint8_t bytes[32], uint64_t id, const uint8_t object[16]) {
+    struct cursor_out c = cursor_out(bytes + 8, 24);
+    memset(bytes, 0, 8);
+    bytes[0] = MESSAGE_SIGNAL;
+    cursor_put_u64(&c, id);
+    cursor_put_bytes(&c, object, 16);
+}
+
+int moyai_signal(moyai_ref *ref) {
+    moyai_node *n = ref->node;
+    if (exec_forked(n->x)) return MOYAI_EFORK;
+    exec_lock(n->x);
+    int rc;
+    if (moyai_ref_is_local(ref)) {
+        struct object *ob = object_find(n, ref->object);
+        rc = ob ? object_signal(ob) : MOYAI_ENOOBJECT;
+        if (rc < 0) rc = api_fail(n, rc, "the object signalled has ended");
+    } else {
+        struct peer *p = overlay_peer(n->o, ref->home);
+        uint8_t bytes[32];
+        signal_bytes(bytes, 0, ref->object);
+        rc = p ? control_send(n, p, bytes, sizeof bytes) : MOYAI_ENOMEM;
+        struct moyai_error why;
+        if (rc < 0) rc = p && peer_dead(p, &why) ? api_error(n, &why) : api_fail(n, rc, "%s", moyai_strerror(rc));
+    }
+    exec_unlock(n->x);
+    return rc;
+}
+
+moyai_future *moyai_signal_async(moyai_ref *ref) {
+    moyai_node *n = ref->node;
+    if (exec_forked(n->x)) return constant_future(n, true);
+    exec_lock(n->x);
+    moyai_future *f = future_new(n, true);
+    if (!f) {
+        f = constant_future(n, false);
+    } else {
+        memcpy(f->object, ref->object, 16);
+        memcpy(f->home, ref->home, 16);
+        memcpy(f->method_copy, "(signal)", 8);
+        f->method_len = 8;
+        if (moyai_ref_is_local(ref)) {
+            struct object *ob = object_find(n, ref->object);
+            int rc = ob ? object_signal(ob) : MOYAI_ENOOBJECT;
+            struct moyai_error e = {.where = MOYAI_AT_PEER, .executed = MOYAI_NEVER_EXECUTED};
+            if (rc < 0) {
+                err_set(&e, rc, "the object signalled has ended");
+                future_fail(f, &e);
+            } else {
+                memset(f->inline_, 0, REPLY_HEAD);
+                f->result = f->inline_;
+                f->result_n = REPLY_HEAD;
+                f->storage = RESULT_INLINE;
+                future_complete(f, 0, NULL);
+            }
+        } else {
+            signal_bytes(f->inline_, f->id, ref->object);
+            f->msg.head = f->inline_;
+            f->msg.head_len = 32;
+            f->msg.length = 32;
+            start(n, f, ref, false);
+            /* start() counts calls only: a signal is not one, and may overtake requests that wait */
+        }
+    }
+    exec_unlock(n->x);
+    return f;
+}

@@ -1,0 +1,725 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Futures: the caller's end of calls.
+ *
+ * Laws
+ *  - A future completes exactly once: by its reply, a deadline, cancel, a refusal, or the end of the peer. What comes
+ *    later is dropped.
+ *  - Completion wakes who waits, moves it to the ready list of its set, and submits its `then`.
+ *  - A record goes back to the pool when the user has freed it *and* the overlay has said `done` of its request. In
+ *    between it is `detached`, in no list, and its id is free.
+ *  - Borrowed arrays of the request are not read after completion: the overlay is told to drop the message.
+ *  - The result takes the place of the request's bytes when those are no longer needed; else it is allocated.
+ */
+#include "base/err.h"
+#include "object/message.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* ---- failures -------------------------------------------------------------------------------- */
+
+struct failure *failure_new(const struct moyai_error *e, const struct failure *cause) {
+    unsigned more = cause ? cause->n : 0;
+    if (more > CALL_CAUSES - 1) more = CALL_CAUSES - 1;
+    struct failure *f = malloc(sizeof *f + (1 + more) * sizeof f->level[0]);
+    if (!f) return NULL;
+    f->refs = 1;
+    f->n = 1 + more;
+    f->level[0] = *e;
+    for (unsigned i = 0; i < more; i++) f->level[1 + i] = cause->level[i];
+    return f;
+}
+
+struct failure *failure_ref(struct failure *f) {
+    if (f) f->refs++;
+    return f;
+}
+
+void failure_unref(struct failure *f) {
+    if (f && --f->refs == 0) free(f);
+}
+
+/* ---- ids ------------------------------------------------------------------------------------- */
+
+moyai_future *future_by_id(moyai_node *n, uint64_t id) {
+    uint32_t slot = (uint32_t)id;
+    if (slot == 0 || slot > n->n_slots) return NULL;
+    struct call_slot *s = &n->slots[slot - 1];
+    return s->f && s->generation == (uint32_t)(id >> 32) ? s->f : NULL;
+}
+
+static int id_give(moyai_node *n, moyai_future *f) {
+    if (n->free_slot == 0) {
+        uint32_t cap = n->n_slots ? n->n_slots * 2 : 64;
+        struct call_slot *s = cap > n->n_slots ? realloc(n->slots, cap * sizeof *s) : NULL;
+        if (!s) return MOYAI_ENOMEM;
+        n->slots = s;
+        for (uint32_t i = cap; i > n->n_slots; i--) {
+            s[i - 1] = (struct call_slot){NULL, 0, n->free_slot};
+            n->free_slot = i;
+        }
+        n->n_slots = cap;
+    }
+    uint32_t slot = n->free_slot;
+    struct call_slot *s = &n->slots[slot - 1];
+    n->free_slot = s->next_free;
+    s->f = f;
+    s->generation++;
+    f->id = (uint64_t)s->generation << 32 | slot;
+    return 0;
+}
+
+static void id_take(moyai_node *n, moyai_future *f) {
+    if (f->id == 0) return;
+    uint32_t slot = (uint32_t)f->id;
+    struct call_slot *s = &n->slots[slot - 1];
+    s->f = NULL;
+    s->next_free = n->free_slot;
+    n->free_slot = slot;
+    f->id = 0;
+}
+
+/* ---- records --------------------------------------------------------------------------------- */
+
+static void timer_due(struct exec *x, struct exec_timer *t);
+static void message_done(struct msg *m, int code, enum moyai_executed executed);
+
+moyai_future *future_new(moyai_node *n, bool wants_reply) {
+    moyai_future *f = pool_get(&n->futures);
+    if (!f) return NULL;
+    memset(f, 0, offsetof(struct moyai_future, inline_));
+    f->node = n;
+    exec_timer_init(&f->timer, timer_due);
+    f->timeout = MOYAI_FOREVER;
+    f->msg.done = message_done;
+    if (wants_reply && id_give(n, f) < 0) {
+        pool_put(&n->futures, f);
+        return NULL;
+    }
+    return f;
+}
+
+static void request_bytes_free(moyai_future *f) {
+    if (f->msg.owned) free(f->msg.head);
+    f->msg.owned = false;
+    free(f->msg.pieces);
+    f->msg.head = NULL;
+    f->msg.pieces = NULL;
+    f->msg.n_pieces = 0;
+}
+
+static void result_free(moyai_future *f) {
+    codec_arena_free(f->arena);
+    f->arena = NULL;
+    if (f->storage == RESULT_MALLOC) free(f->result);
+    if (f->storage == RESULT_BUFFER) overlay_buffer_free(f->node->o, f->result);
+    f->storage = RESULT_NONE;
+    f->result = NULL;
+}
+
+static void open_remove(moyai_future *f) {
+    if (!f->in_open) return;
+    f->in_open = false;
+    moyai_node *n = f->node;
+    struct peer_calls *pc = f->peer ? peer_calls(f->peer, false) : NULL;
+    moyai_future **first = f->peer ? &pc->open : &n->local_open;
+    if (f->open_prev)
+        f->open_prev->open_next = f->open_next;
+    else
+        *first = f->open_next;
+    if (f->open_next) f->open_next->open_prev = f->open_prev;
+    f->open_prev = f->open_next = NULL;
+    n->calls_open--;
+}
+
+void future_open(moyai_future *f) {
+    moyai_node *n = f->node;
+    moyai_future **first = f->peer ? &peer_calls(f->peer, false)->open : &n->local_open;
+    f->open_prev = NULL;
+    f->open_next = *first;
+    if (f->open_next) f->open_next->open_prev = f;
+    *first = f;
+    f->in_open = true;
+    n->calls_open++;
+    n->calls_made++;
+}
+
+/* The record's last step: nothing points to it any more. */
+static void future_release(moyai_future *f) {
+    request_bytes_free(f);
+    result_free(f);
+    failure_unref(f->failure);
+    pool_put(&f->node->futures, f);
+}
+
+static void message_done(struct msg *m, int code, enum moyai_executed executed) {
+    moyai_future *f = (moyai_future *)((char *)m - offsetof(struct moyai_future, msg));
+    if (f->detached) {
+        future_release(f);
+        return;
+    }
+    if (code == 0) {
+        if (f->state == FUTURE_PENDING || f->storage != RESULT_INLINE) request_bytes_free(f);
+        return;
+    }
+    f->never = executed == MOYAI_NEVER_EXECUTED;
+    if (f->state == FUTURE_DONE) return;
+    struct moyai_error e = {0};
+    struct moyai_error why = {0};
+    if (f->peer && peer_dead(f->peer, &why) && why.code)
+        e = why;
+    else
+        err_set(&e, code, "%s", moyai_strerror(code));
+    e.where = code == MOYAI_EUNREACHABLE ? MOYAI_AT_PATH : MOYAI_AT_PEER;
+    e.executed = executed;
+    future_fail(f, &e);
+}
+
+/* ---- sets ------------------------------------------------------------------------------------ */
+
+static void set_unlink(moyai_set *s, moyai_future *f) {
+    bool ready = f->state == FUTURE_DONE;
+    if (f->set_prev)
+        f->set_prev->set_next = f->set_next;
+    else if (ready)
+        s->ready = f->set_next;
+    else
+        s->pending = f->set_next;
+    if (f->set_next)
+        f->set_next->set_prev = f->set_prev;
+    else if (ready)
+        s->ready_last = f->set_prev;
+    f->set_prev = f->set_next = NULL;
+    if (ready)
+        s->n_ready--;
+    else
+        s->n_pending--;
+}
+
+static void set_link(moyai_set *s, moyai_future *f) {
+    if (f->state == FUTURE_DONE) {
+        f->set_prev = s->ready_last;
+        f->set_next = NULL;
+        if (s->ready_last)
+            s->ready_last->set_next = f;
+        else
+            s->ready = f;
+        s->ready_last = f;
+        s->n_ready++;
+    } else {
+        f->set_prev = NULL;
+        f->set_next = s->pending;
+        if (s->pending) s->pending->set_prev = f;
+        s->pending = f;
+        s->n_pending++;
+    }
+}
+
+static bool set_satisfied(const moyai_set *s, bool all) {
+    return all ? s->n_pending == 0 : s->n_ready > 0;
+}
+
+/* ---- completion ------------------------------------------------------------------------------ */
+
+static void run_then(struct exec_task *t) {
+    moyai_future *f = (moyai_future *)((char *)t - offsetof(struct moyai_future, task));
+    moyai_node *n = f->node;
+    void (*fn)(moyai_future *, void *) = f->then;
+    void *arg = f->then_arg;
+    f->then_done = true;
+    if (f->detached) { /* freed between completion and now */
+        future_release(f);
+        return;
+    }
+    struct context c = {0};
+    *exec_local(n->x) = &c;
+    exec_user_enter(n->x);
+    fn(f, arg);
+    exec_user_leave(n->x);
+    if (c.held) {
+        exec_unlock(n->x);
+        context_done(n, &c);
+        exec_lock(n->x);
+    }
+    *exec_local(n->x) = NULL;
+}
+
+void future_complete(moyai_future *f, int code, struct failure *failure) {
+    moyai_node *n = f->node;
+    if (f->state == FUTURE_DONE) {
+        failure_unref(failure);
+        return;
+    }
+    exec_timer_clear(n->x, &f->timer);
+    open_remove(f);
+    if (f->msg.counted) {
+        f->msg.counted = false;
+        overlay_call_closed(f->peer);
+    }
+    id_take(n, f);
+    if (f->local) {
+        f->local->caller = NULL;
+        f->local = NULL;
+    }
+    if (f->in.body) { /* a reply was on its way in */
+        overlay_forget_inbound(&f->in);
+        result_free(f);
+        f->in.body = NULL;
+    }
+    moyai_set *s = f->set;
+    if (s) set_unlink(s, f);
+    f->state = FUTURE_DONE;
+    f->code = code;
+    f->failure = failure;
+    if (s) set_link(s, f);
+    if (f->msg.state != MSG_IDLE && overlay_drop(&f->msg)) request_bytes_free(f);
+    for (struct blocked *b = f->waiters; b; b = b->wait_next) (void)blocked_wake(n, b, 0);
+    f->waiters = NULL;
+    if (s && s->waiter && set_satisfied(s, s->wait_all)) {
+        (void)blocked_wake(n, s->waiter, 0);
+        s->waiter = NULL;
+    }
+    if (f->then) {
+        f->task.run = run_then;
+        exec_submit(n->x, &f->task);
+    }
+}
+
+/* Completed with this error; the text is carried when memory for it is there. */
+void future_fail(moyai_future *f, const struct moyai_error *e) {
+    future_complete(f, e->code, failure_new(e, NULL));
+}
+
+/* A whole reply. The bytes belong to the caller. */
+int future_reply(moyai_node *n, struct peer *p, uint8_t *bytes, size_t len) {
+    if (len < REPLY_HEAD) return MOYAI_EPROTO;
+    struct cursor_in c = cursor_in(bytes + 8, 8);
+    moyai_future *f = future_by_id(n, cursor_get_u64(&c));
+    if (!f || f->peer != p) return 0; /* completed otherwise meanwhile */
+    if (bytes[1] & MESSAGE_ERROR) {
+        int rc;
+        struct failure *e = failure_get(bytes + REPLY_HEAD, len - REPLY_HEAD, p ? peer_id(p) : n->id.b, &rc);
+        if (!e && rc == MOYAI_EPROTO) return rc;
+        future_complete(f, e ? e->level[0].code : MOYAI_ENOMEM, e);
+        return 0;
+    }
+    if (f->msg.state == MSG_IDLE && len < INLINE_BYTES) {
+        request_bytes_free(f);
+        f->result = f->inline_;
+        f->storage = RESULT_INLINE;
+    } else {
+        f->result = malloc(len + 1);
+        if (!f->result) {
+            future_complete(f, MOYAI_ENOMEM, NULL);
+            return 0;
+        }
+        f->storage = RESULT_MALLOC;
+    }
+    memcpy(f->result, bytes, len);
+    f->result_n = len;
+    future_complete(f, 0, NULL);
+    return 0;
+}
+
+struct inbound *future_reply_begin(moyai_node *n, struct peer *p, const uint8_t *bytes, size_t len, uint64_t total) {
+    if (len < REPLY_HEAD) return NULL;
+    struct cursor_in c = cursor_in(bytes + 8, 8);
+    moyai_future *f = future_by_id(n, cursor_get_u64(&c));
+    if (!f || f->peer != p || f->in.body) return NULL;
+    if (total > n->max_message || (bytes[1] & MESSAGE_ERROR)) {
+        struct moyai_error e = {0};
+        err_set(&e, MOYAI_ETOOBIG, "a result of %llu bytes; max_message is %zu", (unsigned long long)total,
+                n->max_message);
+        e.executed = MOYAI_WAS_EXECUTED;
+        future_fail(f, &e);
+        return NULL;
+    }
+    f->result = overlay_buffer(n->o, (size_t)total + 1);
+    if (!f->result) {
+        struct moyai_error e = {0};
+        err_set(&e, MOYAI_ENOMEM, "out of memory for a result of %llu bytes", (unsigned long long)total);
+        e.executed = MOYAI_WAS_EXECUTED;
+        future_fail(f, &e);
+        return NULL;
+    }
+    f->storage = RESULT_BUFFER;
+    f->result_n = (size_t)total;
+    f->in.body = f->result;
+    return &f->in;
+}
+
+int future_reply_complete(moyai_node *n, struct inbound *in) {
+    moyai_future *f = (moyai_future *)((char *)in - offsetof(struct moyai_future, in));
+    (void)n;
+    in->body = NULL;
+    future_complete(f, 0, NULL);
+    return 0;
+}
+
+void future_peer_failed(moyai_node *n, struct peer *p, const struct moyai_error *why) {
+    (void)n;
+    struct peer_calls *pc = peer_calls(p, false);
+    while (pc && pc->open) {
+        struct moyai_error e = *why;
+        e.executed = pc->open->never ? MOYAI_NEVER_EXECUTED : MOYAI_MAY_HAVE_EXECUTED;
+        future_fail(pc->open, &e);
+    }
+}
+
+void futures_fail_all(moyai_node *n) {
+    struct moyai_error e = {0};
+    err_set(&e, MOYAI_ECLOSED, "the node has ended");
+    while (n->local_open) future_fail(n->local_open, &e);
+    for (uint32_t i = 0; i < n->n_slots; i++)
+        if (n->slots[i].f) future_fail(n->slots[i].f, &e);
+}
+
+/* ---- deadline -------------------------------------------------------------------------------- */
+
+bool call_names(const moyai_future *f, char *out, size_t cap) {
+    char id[33];
+    id_format(f->object, id);
+    int n = snprintf(out, cap, "'%.*s%s' of object %.8s", f->method_len < 31 ? f->method_len : 31, f->method_copy,
+                     f->method_len > 31 ? "..." : "", id);
+    return n > 0;
+}
+
+static void timer_due(struct exec *x, struct exec_timer *t) {
+    (void)x;
+    moyai_future *f = (moyai_future *)((char *)t - offsetof(struct moyai_future, timer));
+    struct moyai_error e = {0};
+    char names[128], doing[160] = "";
+    call_names(f, names, sizeof names);
+    if (f->local) request_describe(f->local, doing, sizeof doing);
+    bool unsent = f->msg.state == MSG_WAITING;
+    err_set(&e, MOYAI_ETIMEDOUT, "no result of %s within %.3f s%s%s", names, (double)f->timeout * 1e-9,
+            unsent     ? ", which could not be sent yet"
+            : doing[0] ? ": "
+                       : "",
+            unsent ? "" : doing);
+    e.where = MOYAI_AT_CALLER;
+    e.executed = unsent || (f->local && !f->local->running) ? MOYAI_NEVER_EXECUTED : MOYAI_MAY_HAVE_EXECUTED;
+    moyai_request *local = f->local;
+    struct peer *p = f->peer;
+    uint64_t id = f->id;
+    future_fail(f, &e);
+    if (local)
+        request_cancel(local);
+    else if (p && !unsent && id) {
+        uint8_t bytes[16] = {MESSAGE_CANCEL};
+        struct cursor_out c = cursor_out(bytes + 8, 8);
+        cursor_put_u64(&c, id);
+        (void)control_send(f->node, p, bytes, sizeof bytes); /* a courtesy: the result is dropped in any case */
+    }
+}
+
+void moyai_future_deadline(moyai_future *f, moyai_dur timeout) {
+    moyai_node *n = f->node;
+    if (f->constant || exec_forked(n->x)) return;
+    exec_lock(n->x);
+    if (f->state == FUTURE_PENDING) {
+        if (timeout < 0) timeout = 0;
+        f->timeout = timeout;
+        if (timeout == MOYAI_FOREVER)
+            exec_timer_clear(n->x, &f->timer);
+        else
+            exec_timer_set(n->x, &f->timer, moyai_now() + (moyai_ns)timeout);
+        if (f->local) {
+            request_deadline(f->local, timeout);
+        } else if (f->peer && f->id) {
+            if (f->msg.state == MSG_WAITING) {
+                struct cursor_out c = cursor_out(f->msg.head + REQUEST_DEADLINE_AT, 8);
+                cursor_put_u64(&c, (uint64_t)timeout);
+            } else {
+                uint8_t bytes[24] = {MESSAGE_DEADLINE};
+                struct cursor_out c = cursor_out(bytes + 8, 16);
+                cursor_put_u64(&c, f->id);
+                cursor_put_u64(&c, (uint64_t)timeout);
+                (void)control_send(n, f->peer, bytes, sizeof bytes); /* the deadline holds here in any case */
+            }
+        }
+    }
+    exec_unlock(n->x);
+}
+
+void moyai_future_cancel(moyai_future *f) {
+    moyai_node *n = f->node;
+    if (f->constant || exec_forked(n->x)) return;
+    exec_lock(n->x);
+    if (f->state == FUTURE_PENDING) {
+        moyai_request *local = f->local;
+        struct peer *p = f->peer;
+        uint64_t id = f->id;
+        bool unsent = f->msg.state == MSG_WAITING || (local && !local->running);
+        struct moyai_error e = {0};
+        err_set(&e, MOYAI_ECANCELED, "cancelled by the caller");
+        e.where = MOYAI_AT_CALLER;
+        e.executed = unsent ? MOYAI_NEVER_EXECUTED : MOYAI_MAY_HAVE_EXECUTED;
+        future_fail(f, &e);
+        if (local) {
+            request_cancel(local);
+        } else if (p && !unsent && id) {
+            uint8_t bytes[16] = {MESSAGE_CANCEL};
+            struct cursor_out c = cursor_out(bytes + 8, 8);
+            cursor_put_u64(&c, id);
+            (void)control_send(n, p, bytes, sizeof bytes);
+        }
+    }
+    exec_unlock(n->x);
+}
+
+/* ---- the user's side ------------------------------------------------------------------------- */
+
+static int get(moyai_future *f, const struct moyai_into *into, bool masked) {
+    moyai_node *n = f->node;
+    if (exec_forked(n->x)) return MOYAI_EFORK;
+    if (f->constant) return f->code;
+    api_enter(n);
+    int rc = 0;
+    if (f->state == FUTURE_PENDING) {
+        struct blocked b;
+        blocked_init(n, &b, "waits for");
+        b.on = f;
+        b.wait_next = f->waiters;
+        f->waiters = &b;
+        rc = block(n, &b, UINT64_MAX, masked);
+        if (rc != 0 && rc != MOYAI_EINVAL) /* EINVAL: f was freed by somebody else */
+            for (struct blocked **q = &f->waiters; *q; q = &(*q)->wait_next)
+                if (*q == &b) {
+                    *q = b.wait_next;
+                    break;
+                }
+        if (rc != 0 && rc != MOYAI_SIGNALLED)
+            rc = api_fail(n, rc, rc == MOYAI_ECANCELED ? "the running call was cancelled" : "the future was freed");
+    }
+    if (rc == 0 && f->code != 0) {
+        struct moyai_error e = {.code = f->code};
+        if (f->failure)
+            e = f->failure->level[0];
+        else
+            err_set(&e, f->code, "%s", moyai_strerror(f->code));
+        rc = api_error(n, &e);
+    } else if (rc == 0 && into) {
+        struct moyai_error e = {0};
+        rc = codec_get_into(f->result + REPLY_HEAD, f->result_n - REPLY_HEAD, into, &n->refs, moyai_ref_unref,
+                            &f->arena, &e);
+        if (rc < 0) {
+            e.executed = MOYAI_WAS_EXECUTED;
+            rc = api_error(n, &e);
+        }
+    }
+    api_leave(n);
+    return rc;
+}
+
+int moyai_future_get(moyai_future *f, const struct moyai_into *into) {
+    return get(f, into, false);
+}
+int moyai_future_get_masked(moyai_future *f, const struct moyai_into *into) {
+    return get(f, into, true);
+}
+
+bool moyai_future_ready(const moyai_future *f) {
+    if (f->constant || exec_forked(f->node->x)) return true;
+    exec_lock(f->node->x);
+    bool ready = f->state == FUTURE_DONE;
+    exec_unlock(f->node->x);
+    return ready;
+}
+
+int moyai_future_error(const moyai_future *f, unsigned level, struct moyai_error *out) {
+    struct moyai_error e = {0};
+    bool forked = exec_forked(f->node->x);
+    if (!forked) exec_lock(f->node->x);
+    if (forked) {
+        if (level == 0) err_set(&e, MOYAI_EFORK, "the future belongs to the parent process");
+    } else if (f->state == FUTURE_DONE && f->code != 0) {
+        if (f->failure && level < f->failure->n)
+            e = f->failure->level[level];
+        else if (!f->failure && level == 0)
+            err_set(&e, f->code, "%s", moyai_strerror(f->code));
+    }
+    if (!forked) exec_unlock(f->node->x);
+    if (out) *out = e;
+    return e.code;
+}
+
+void future_free_locked(moyai_future *f) {
+    moyai_node *n = f->node;
+    if (f->set) {
+        set_unlink(f->set, f);
+        f->set = NULL;
+    }
+    exec_timer_clear(n->x, &f->timer);
+    for (struct blocked *b = f->waiters; b; b = b->wait_next) (void)blocked_wake(n, b, MOYAI_EINVAL);
+    f->waiters = NULL;
+    open_remove(f);
+    if (f->msg.counted) {
+        f->msg.counted = false;
+        overlay_call_closed(f->peer);
+    }
+    id_take(n, f);
+    if (f->local) {
+        f->local->caller = NULL;
+        f->local = NULL;
+    }
+    if (f->in.body) {
+        overlay_forget_inbound(&f->in);
+        f->in.body = NULL;
+    }
+    bool then_queued = f->then && f->state == FUTURE_DONE && !f->then_done;
+    bool idle = f->msg.state == MSG_IDLE || overlay_drop(&f->msg);
+    f->detached = true;
+    if (idle && !then_queued) future_release(f);
+}
+
+void moyai_future_free(moyai_future *f) {
+    if (!f || f->constant || exec_forked(f->node->x)) return;
+    moyai_node *n = f->node;
+    exec_lock(n->x);
+    future_free_locked(f);
+    exec_unlock(n->x);
+}
+
+void moyai_future_set_user(moyai_future *f, void *user) {
+    if (!f->constant) f->user = user;
+}
+void *moyai_future_user(const moyai_future *f) {
+    return f->constant ? NULL : f->user;
+}
+
+int moyai_future_then(moyai_future *f, void (*fn)(moyai_future *f, void *arg), void *arg) {
+    moyai_node *n = f->node;
+    if (exec_forked(n->x)) return MOYAI_EFORK;
+    if (!fn) return MOYAI_EINVAL;
+    if (f->constant) return f->code;
+    exec_lock(n->x);
+    int rc = f->then ? MOYAI_ESTATE : 0;
+    if (rc == 0) {
+        f->then = fn;
+        f->then_arg = arg;
+        if (f->state == FUTURE_DONE) {
+            f->task.run = run_then;
+            exec_submit(n->x, &f->task);
+        }
+    }
+    exec_unlock(n->x);
+    return rc;
+}
+
+/* ---- sets, the user's side ------------------------------------------------------------------- */
+
+int moyai_set_new(moyai_node *n, moyai_set **ret) {
+    if (exec_forked(n->x)) return MOYAI_EFORK;
+    moyai_set *s = calloc(1, sizeof *s);
+    if (!s) return MOYAI_ENOMEM;
+    s->node = n;
+    *ret = s;
+    return 0;
+}
+
+void moyai_set_free(moyai_set *s) {
+    if (!s) return;
+    if (!exec_forked(s->node->x)) {
+        exec_lock(s->node->x);
+        for (int i = 0; i < 2; i++)
+            for (moyai_future *f = i ? s->ready : s->pending, *next; f; f = next) {
+                next = f->set_next;
+                f->set = NULL;
+                f->set_prev = f->set_next = NULL;
+            }
+        if (s->waiter) (void)blocked_wake(s->node, s->waiter, MOYAI_EINVAL);
+        exec_unlock(s->node->x);
+    }
+    free(s);
+}
+
+int moyai_set_add(moyai_set *s, moyai_future *f) {
+    moyai_node *n = s->node;
+    if (exec_forked(n->x)) return MOYAI_EFORK;
+    if (f->constant) return f->code;
+    exec_lock(n->x);
+    int rc = 0;
+    if (f->set && f->set != s) {
+        rc = api_fail(n, MOYAI_ESTATE, "the future is in another set");
+    } else if (!f->set) {
+        f->set = s;
+        set_link(s, f);
+        if (s->waiter && set_satisfied(s, s->wait_all)) {
+            (void)blocked_wake(n, s->waiter, 0);
+            s->waiter = NULL;
+        }
+    }
+    exec_unlock(n->x);
+    return rc;
+}
+
+void moyai_set_remove(moyai_set *s, moyai_future *f) {
+    if (f->constant || exec_forked(s->node->x)) return;
+    exec_lock(s->node->x);
+    if (f->set == s) {
+        set_unlink(s, f);
+        f->set = NULL;
+    }
+    exec_unlock(s->node->x);
+}
+
+size_t moyai_set_count(const moyai_set *s) {
+    if (exec_forked(s->node->x)) return 0;
+    exec_lock(s->node->x);
+    size_t n = s->n_pending + s->n_ready;
+    exec_unlock(s->node->x);
+    return n;
+}
+
+moyai_future *moyai_set_next(moyai_set *s) {
+    if (exec_forked(s->node->x)) return NULL;
+    exec_lock(s->node->x);
+    moyai_future *f = s->ready;
+    if (f) {
+        set_unlink(s, f);
+        f->set = NULL;
+    }
+    exec_unlock(s->node->x);
+    return f;
+}
+
+static int set_wait(moyai_set *s, moyai_dur timeout, bool all, bool masked) {
+    moyai_node *n = s->node;
+    if (exec_forked(n->x)) return MOYAI_EFORK;
+    api_enter(n);
+    int rc = 0;
+    if (s->waiter) {
+        rc = api_fail(n, MOYAI_ESTATE, "another fiber waits on this set");
+    } else if (!set_satisfied(s, all)) {
+        struct blocked b;
+        blocked_init(n, &b, all ? "waits for all of several calls" : "waits for one of several calls");
+        b.on = s->pending;
+        s->waiter = &b;
+        s->wait_all = all;
+        moyai_ns until = timeout == MOYAI_FOREVER ? UINT64_MAX : moyai_now() + (moyai_ns)(timeout > 0 ? timeout : 0);
+        rc = block(n, &b, until, masked);
+        if (rc != MOYAI_EINVAL && s->waiter == &b) s->waiter = NULL;
+        if (rc == MOYAI_ETIMEDOUT)
+            rc = api_fail(n, rc, "nothing within %.3f s", (double)timeout * 1e-9);
+        else if (rc == MOYAI_ECANCELED)
+            rc = api_fail(n, rc, "the running call was cancelled");
+    }
+    if (rc == 0) rc = s->n_ready > INT32_MAX ? INT32_MAX : (int)s->n_ready;
+    api_leave(n);
+    return rc;
+}
+
+int moyai_wait(moyai_set *s, moyai_dur timeout) {
+    return set_wait(s, timeout, false, false);
+}
+int moyai_wait_masked(moyai_set *s, moyai_dur timeout) {
+    return set_wait(s, timeout, false, true);
+}
+int moyai_wait_all(moyai_set *s, moyai_dur timeout) {
+    return set_wait(s, timeout, true, false);
+}
+int moyai_wait_all_masked(moyai_set *s, moyai_dur timeout) {
+    return set_wait(s, timeout, true, true);
+}

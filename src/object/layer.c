@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The object layer as the overlay sees it, and its beginning and end. */
+#include "base/err.h"
+#include "object/internal.h"
+
+#include <stdlib.h>
+
+static int on_message(void *ctx, struct peer *p, uint8_t *bytes, size_t len) {
+    return serve_message(ctx, p, bytes, len);
+}
+
+static struct inbound *on_begin(void *ctx, struct peer *p, const uint8_t *bytes, size_t len, uint64_t total) {
+    return serve_begin(ctx, p, bytes, len, total);
+}
+
+static int on_complete(void *ctx, struct inbound *in) {
+    return serve_complete(ctx, in);
+}
+static void on_aborted(void *ctx, struct inbound *in) {
+    serve_aborted(ctx, in);
+}
+
+static void on_room(void *ctx, struct peer *p) {
+    struct peer_calls *pc = peer_calls(p, false);
+    for (struct blocked *b = pc ? pc->room : NULL; b; b = b->wait_next) (void)blocked_wake(ctx, b, 0);
+    if (pc) pc->room = NULL;
+}
+
+static void on_failed(void *ctx, struct peer *p, const struct moyai_error *why) {
+    future_peer_failed(ctx, p, why);
+    serve_peer_failed(ctx, p);
+    on_room(ctx, p); /* who waits for room finds it dead */
+}
+
+static bool on_busy(void *ctx, struct peer *p) {
+    (void)ctx;
+    const struct peer_calls *pc = peer_calls(p, false);
+    return pc && (pc->open || pc->served);
+}
+
+const struct overlay_ops object_overlay_ops = {.message = on_message,
+                                               .begin = on_begin,
+                                               .complete = on_complete,
+                                               .aborted = on_aborted,
+                                               .failed = on_failed,
+                                               .room = on_room,
+                                               .busy = on_busy};
+
+static void constant_init(moyai_node *n, moyai_future *f, int code) {
+    f->node = n;
+    f->constant = true;
+    f->state = FUTURE_DONE;
+    f->code = code;
+}
+
+int object_layer_init(moyai_node *n) {
+    n->refs = object_refs_template;
+    n->refs.ctx = n;
+    n->futures.size = (sizeof(struct moyai_future) + 63) / 64 * 64;
+    n->requests.size = (sizeof(struct moyai_request) + 63) / 64 * 64;
+    constant_init(n, &n->constant_nomem, MOYAI_ENOMEM);
+    constant_init(n, &n->constant_fork, MOYAI_EFORK);
+    uint64_t seed;
+    int rc = rng_system(&seed, sizeof seed);
+    uint64_t seeds[4];
+    if (rc == 0) rc = rng_system(seeds, sizeof seeds);
+    if (rc < 0) return rc;
+    rng_seed(&n->rng, seed);
+    memcpy(n->rng.s, seeds, sizeof seeds); /* 256 bits: object ids must not collide in the whole grid */
+    return 0;
+}
+
+void object_layer_done(moyai_node *n) {
+    requests_free_all(n);
+    for (struct context *c = n->contexts, *next; c; c = next) {
+        next = c->next;
+        free(c);
+    }
+    free(n->slots);
+    pool_done(&n->futures);
+    pool_done(&n->requests);
+}

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Names (S0/3.3): any object under any string, for the whole grid.
+ *
+ * At present a name is a file of the rendezvous directory; a node without a grid keeps its names in its objects only.
+ * Choices where the paper is silent: a name that a live object has is refused (EEXIST), that of a dead node's object
+ * is replaced; a name that is not there yet can be waited for; names end with their object.
+ */
+#include "base/err.h"
+#include "object/internal.h"
+
+#include <stdlib.h>
+
+static bool is_dead(const struct moyai_node_id *id, void *ctx) {
+    moyai_node *n = ctx;
+    return overlay_is_dead(n->o, id->b);
+}
+
+static struct object *named_here(moyai_node *n, const char *name) {
+    struct object *ob, *tmp;
+    HASH_ITER (hh, n->objects, ob, tmp)
+        for (struct object_name *m = ob->names; m; m = m->next)
+            if (strcmp(m->text, name) == 0) return ob;
+    return NULL;
+}
+
+static void names_changed(void *arg) {
+    moyai_node *n = arg;
+    for (struct blocked *b = n->lookups; b; b = b->wait_next) (void)blocked_wake(n, b, 0);
+    n->lookups = NULL;
+}
+
+int moyai_register(moyai_ref *ref, const char *name) {
+    moyai_node *n = ref->node;
+    if (exec_forked(n->x)) return MOYAI_EFORK;
+    api_enter(n);
+    struct moyai_error e = {0};
+    int rc = name ? entry_check_name(name, &e) : err_set(&e, MOYAI_EINVAL, "no name given");
+    struct object *ob = rc == 0 && moyai_ref_is_local(ref) ? object_find(n, ref->object) : NULL;
+    struct object *have = ob ? named_here(n, name) : NULL;
+    if (rc == 0 && (!ob || ob->ended))
+        rc = err_set(&e, MOYAI_ENOOBJECT, "only a living object of this node can be registered");
+    else if (rc == 0 && have && have != ob)
+        rc = err_set(&e, MOYAI_EEXIST, "the name \"%s\" belongs to another object of this process", name);
+    if (rc == 0 && !have) {
+        struct object_name *m = malloc(sizeof *m + strlen(name) + 1);
+        if (!m) rc = err_set(&e, MOYAI_ENOMEM, "out of memory for a name");
+        struct rdv *r = overlay_rdv(n->o);
+        if (rc == 0 && r) {
+            struct moyai_object_id oid = moyai_ref_object(ref);
+            rc = rdv_put_name(r, name, &oid, &n->id, is_dead, n, &e);
+        }
+        if (rc == 0) {
+            strcpy(m->text, name);
+            m->next = ob->names;
+            ob->names = m;
+            names_changed(n); /* who waits in this process without a grid hears it from here */
+        } else {
+            free(m);
+        }
+    }
+    if (rc < 0) {
+        e.executed = MOYAI_NEVER_EXECUTED;
+        (void)api_error(n, &e);
+    }
+    api_leave(n);
+    return rc;
+}
+
+int moyai_unregister(moyai_ref *ref, const char *name) {
+    moyai_node *n = ref->node;
+    if (exec_forked(n->x)) return MOYAI_EFORK;
+    api_enter(n);
+    struct object *ob = name && moyai_ref_is_local(ref) ? object_find(n, ref->object) : NULL;
+    struct object_name **q = ob ? &ob->names : NULL;
+    while (q && *q && strcmp((*q)->text, name) != 0) q = &(*q)->next;
+    int rc = 0;
+    if (!q || !*q) {
+        rc = api_fail(n, MOYAI_ENOENT, "the object has no name \"%s\"", name ? name : "");
+    } else {
+        struct object_name *m = *q;
+        *q = m->next;
+        free(m);
+        struct rdv *r = overlay_rdv(n->o);
+        struct moyai_object_id oid = moyai_ref_object(ref);
+        struct moyai_error e = {0};
+        if (r && rdv_del_name(r, name, &oid, &n->id, &e) < 0 && e.code != MOYAI_ENOENT) rc = api_error(n, &e);
+    }
+    api_leave(n);
+    return rc;
+}
+
+/* ENOENT: nobody has it now. */
+static int find(moyai_node *n, const char *name, moyai_ref **ret, struct moyai_error *e) {
+    struct object *ob = named_here(n, name);
+    struct moyai_object_id oid;
+    struct moyai_node_id nid = n->id;
+    if (ob) {
+        memcpy(oid.b, ob->id, 16);
+    } else {
+        struct rdv *r = overlay_rdv(n->o);
+        int rc = r ? rdv_get_name(r, name, is_dead, n, &oid, &nid, e) : MOYAI_ENOENT;
+        if (rc == MOYAI_ENOENT) return err_set(e, rc, "nobody has registered the name \"%s\"", name);
+        if (rc < 0) return rc;
+    }
+    moyai_ref *ref = ref_new(n, oid.b, nid.b);
+    if (!ref) return err_set(e, MOYAI_ENOMEM, "out of memory for a reference");
+    *ret = ref;
+    return 0;
+}
+
+static int lookup(moyai_node *n, const char *name, moyai_ns until, moyai_ref **ret) {
+    if (exec_forked(n->x)) return MOYAI_EFORK;
+    api_enter(n);
+    struct moyai_error e = {0};
+    int rc = name ? entry_check_name(name, &e) : err_set(&e, MOYAI_EINVAL, "no name given");
+    struct rdv *r = overlay_rdv(n->o);
+    if (rc == 0) rc = find(n, name, ret, &e);
+    while (rc == MOYAI_ENOENT && until != 0) {
+        if (r && !n->watching) {
+            rc = rdv_watch(r, n->x, names_changed, n, &e);
+            if (rc < 0) break;
+            n->watching = true;
+            rc = find(n, name, ret, &e); /* it may have appeared before the watch began */
+            if (rc != MOYAI_ENOENT) break;
+        }
+        struct blocked b;
+        blocked_init(n, &b, "waits for a name");
+        b.wait_next = n->lookups;
+        n->lookups = &b;
+        rc = block(n, &b, until, false);
+        for (struct blocked **q = &n->lookups; *q; q = &(*q)->wait_next)
+            if (*q == &b) {
+                *q = b.wait_next;
+                break;
+            }
+        if (rc == MOYAI_ETIMEDOUT) err_set(&e, rc, "nobody has registered the name \"%s\" in time", name);
+        if (rc == MOYAI_ECANCELED) err_set(&e, rc, "the running call was cancelled");
+        if (rc == 0) rc = find(n, name, ret, &e);
+    }
+    if (n->watching && !n->lookups) {
+        n->watching = false;
+        rdv_unwatch(r);
+    }
+    if (rc < 0 && rc != MOYAI_SIGNALLED) (void)api_error(n, &e);
+    api_leave(n);
+    return rc;
+}
+
+int moyai_lookup(moyai_node *n, const char *name, moyai_ref **ret) {
+    return lookup(n, name, 0, ret);
+}
+
+int moyai_lookup_wait(moyai_node *n, const char *name, moyai_dur timeout, moyai_ref **ret) {
+    moyai_ns until = timeout == MOYAI_FOREVER ? UINT64_MAX : moyai_now() + (moyai_ns)(timeout > 0 ? timeout : 0);
+    return lookup(n, name, until, ret);
+}

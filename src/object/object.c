@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Classes, objects, references. */
+#include "base/err.h"
+#include "object/internal.h"
+
+#include <stdlib.h>
+
+/* ---- classes --------------------------------------------------------------------------------- */
+
+/* The constant table of a class, hashed once a node: calls name their method. */
+struct klass {
+    UT_hash_handle hh;
+    const struct moyai_class *cls;
+    uint32_t mask;
+    struct {
+        const struct moyai_method *m;
+        uint32_t hash;
+        uint8_t len;
+    } slot[];
+};
+
+static uint32_t name_hash(const char *s, size_t n) {
+    uint32_t h = 2166136261u;
+    for (size_t i = 0; i < n; i++) h = (h ^ (uint8_t)s[i]) * 16777619u;
+    return h;
+}
+
+const struct moyai_method *klass_find(const struct klass *k, const char *name, size_t n) {
+    uint32_t h = name_hash(name, n);
+    for (uint32_t i = h & k->mask; k->slot[i].m; i = (i + 1) & k->mask)
+        if (k->slot[i].hash == h && k->slot[i].len == n && memcmp(k->slot[i].m->name, name, n) == 0)
+            return k->slot[i].m;
+    return NULL;
+}
+
+const char *klass_name(const struct klass *k) {
+    return k->cls->name;
+}
+
+static struct klass *klass_get(moyai_node *n, const struct moyai_class *cls, struct moyai_error *reterr) {
+    struct klass *k;
+    HASH_FIND_PTR(n->klasses, &cls, k);
+    if (k) return k;
+    if (cls->size != sizeof *cls || !cls->name || !cls->methods) {
+        err_set(reterr, MOYAI_EINVAL,
+                "a class is made with MOYAI_CLASS(name, methods, destroy), none of them but destroy NULL");
+        return NULL;
+    }
+    uint32_t count = 0;
+    for (const struct moyai_method *m = cls->methods; m->name; m++) {
+        size_t len = strlen(m->name);
+        if (len < 1 || len > 255 || !m->fn) {
+            err_set(reterr, MOYAI_EINVAL, "class %s: method %u needs a name of 1 to 255 bytes and a function",
+                    cls->name, count);
+            return NULL;
+        }
+        count++;
+    }
+    uint32_t size = 4;
+    while (size < 2 * count + 1) size *= 2;
+    k = calloc(1, sizeof *k + size * sizeof k->slot[0]);
+    if (!k) goto nomem;
+    k->cls = cls;
+    k->mask = size - 1;
+    for (const struct moyai_method *m = cls->methods; m->name; m++) {
+        size_t len = strlen(m->name);
+        if (klass_find(k, m->name, len)) {
+            err_set(reterr, MOYAI_EINVAL, "class %s has two methods named %s", cls->name, m->name);
+            free(k);
+            return NULL;
+        }
+        uint32_t h = name_hash(m->name, len), i = h & k->mask;
+        while (k->slot[i].m) i = (i + 1) & k->mask;
+        k->slot[i].m = m;
+        k->slot[i].hash = h;
+        k->slot[i].len = (uint8_t)len;
+    }
+    HASH_ADD_PTR(n->klasses, cls, k);
+    if (k->hh.tbl) return k;
+nomem:
+    free(k);
+    err_set(reterr, MOYAI_ENOMEM, "out of memory for a class");
+    return NULL;
+}
+
+/* ---- objects --------------------------------------------------------------------------------- */
+
+struct object *object_find(moyai_node *n, const uint8_t id[16]) {
+    struct object *ob;
+    HASH_FIND(hh, n->objects, id, 16, ob);
+    return ob;
+}
+
+int moyai_object_new(moyai_node *n, const struct moyai_class *cls, void *self, moyai_ref **ret,
+                     struct moyai_error *reterr) {
+    if (!n || !cls || !ret) return err_set(reterr, MOYAI_EINVAL, "node, class and ret must not be NULL");
+    if (exec_forked(n->x)) return err_set(reterr, MOYAI_EFORK, "the node belongs to the parent process");
+    exec_lock(n->x);
+    int rc = n->ending ? err_set(reterr, MOYAI_ESTATE, "the node is ending") : 0;
+    struct klass *k = rc == 0 ? klass_get(n, cls, reterr) : NULL;
+    struct object *ob = k ? calloc(1, sizeof *ob) : NULL;
+    moyai_ref *ref = NULL;
+    if (rc == 0 && !k) {
+        rc = reterr ? reterr->code : MOYAI_EINVAL;
+    } else if (rc == 0) {
+        if (ob) {
+            rng_bytes(&n->rng, ob->id, sizeof ob->id);
+            ref = ref_new(n, ob->id, n->id.b);
+        }
+        if (ref) HASH_ADD(hh, n->objects, id, 16, ob);
+        if (!ref || !ob->hh.tbl) {
+            if (ref) moyai_ref_unref(ref);
+            free(ob);
+            rc = err_set(reterr, MOYAI_ENOMEM, "out of memory for an object");
+        } else {
+            ob->node = n;
+            ob->klass = k;
+            ob->self = self;
+            n->n_objects++;
+            *ret = ref;
+        }
+    }
+    exec_unlock(n->x);
+    return rc;
+}
+
+static void names_remove(struct object *ob) {
+    moyai_node *n = ob->node;
+    struct rdv *r = overlay_rdv(n->o);
+    while (ob->names) {
+        struct object_name *m = ob->names;
+        ob->names = m->next;
+        if (r) {
+            struct moyai_object_id oid;
+            memcpy(oid.b, ob->id, 16);
+            struct moyai_error why;
+            if (rdv_del_name(r, m->text, &oid, &n->id, &why) < 0 && why.code != MOYAI_ENOENT)
+                log_warning(n->log, "object", "MOYAI-NAME-REMOVE", "%s", why.text);
+        }
+        free(m);
+    }
+}
+
+/* Free an ended object that nobody is in. The state's destroy is user code. */
+static void object_free(struct object *ob) {
+    moyai_node *n = ob->node;
+    HASH_DEL(n->objects, ob);
+    n->n_objects--;
+    void (*destroy)(void *) = ob->klass->cls->destroy;
+    void *self = ob->self;
+    free(ob);
+    if (!destroy) return;
+    if (exec_on_node_thread(n->x)) {
+        exec_user_enter(n->x);
+        destroy(self);
+        exec_user_leave(n->x);
+    } else {
+        exec_unlock(n->x);
+        destroy(self);
+        exec_lock(n->x);
+    }
+}
+
+void object_leave(struct object *ob) {
+    if (--ob->users == 0 && ob->ended) object_free(ob);
+}
+
+int moyai_object_end(moyai_ref *ref) {
+    moyai_node *n = ref->node;
+    if (exec_forked(n->x)) return MOYAI_EFORK;
+    api_enter(n);
+    struct object *ob = moyai_ref_is_local(ref) ? object_find(n, ref->object) : NULL;
+    int rc = 0;
+    if (!ob || ob->ended) {
+        rc = api_fail(n, MOYAI_ENOOBJECT, "the object has ended or is not of this node");
+    } else {
+        ob->ended = true;
+        names_remove(ob);
+        if (ob->users == 0) object_free(ob);
+    }
+    api_leave(n);
+    return rc;
+}
+
+void objects_end_all(moyai_node *n) {
+    struct object *ob, *tmp;
+    HASH_ITER (hh, n->objects, ob, tmp) {
+        ob->ended = true;
+        names_remove(ob);
+        ob->users = 0; /* their fibers are abandoned */
+        object_free(ob);
+    }
+    struct klass *k, *ktmp;
+    HASH_ITER (hh, n->klasses, k, ktmp) {
+        HASH_DEL(n->klasses, k);
+        free(k);
+    }
+}
+
+/* ---- references ------------------------------------------------------------------------------ */
+
+moyai_ref *ref_new(moyai_node *n, const uint8_t object[16], const uint8_t home[16]) {
+    moyai_ref *r = malloc(sizeof *r);
+    if (!r) return NULL;
+    atomic_init(&r->refs, 1);
+    r->node = n;
+    memcpy(r->object, object, 16);
+    memcpy(r->home, home, 16);
+    return r;
+}
+
+moyai_ref *moyai_ref_ref(moyai_ref *r) {
+    atomic_fetch_add_explicit(&r->refs, 1, memory_order_relaxed);
+    return r;
+}
+
+void moyai_ref_unref(moyai_ref *r) {
+    if (r && atomic_fetch_sub_explicit(&r->refs, 1, memory_order_acq_rel) == 1) free(r);
+}
+
+bool moyai_ref_equal(const moyai_ref *a, const moyai_ref *b) {
+    return a == b || (a && b && id_equal(a->object, b->object));
+}
+
+uint64_t moyai_ref_hash(const moyai_ref *r) {
+    return id_hash(r->object);
+}
+
+void moyai_ref_format(const moyai_ref *r, char text[MOYAI_REF_TEXT]) {
+    memcpy(text, "moyai:", 6);
+    id_format(r->object, text + 6);
+    text[38] = '@';
+    id_format(r->home, text + 39);
+}
+
+int moyai_ref_parse(moyai_node *n, const char *text, moyai_ref **ret) {
+    uint8_t object[16], home[16];
+    if (exec_forked(n->x)) return MOYAI_EFORK;
+    exec_lock(n->x);
+    int rc = 0;
+    if (!text || strlen(text) != MOYAI_REF_TEXT - 1 || memcmp(text, "moyai:", 6) != 0 || text[38] != '@' ||
+        !id_parse(text + 6, 32, object) || !id_parse(text + 39, 32, home)) {
+        rc = api_fail(n, MOYAI_EINVAL, "not a reference (moyai:OBJECT@NODE, each 32 hex digits): \"%.80s\"",
+                      text ? text : "");
+    } else {
+        moyai_ref *r = ref_new(n, object, home);
+        if (r)
+            *ret = r;
+        else
+            rc = api_fail(n, MOYAI_ENOMEM, "out of memory for a reference");
+    }
+    exec_unlock(n->x);
+    return rc;
+}
+
+struct moyai_object_id moyai_ref_object(const moyai_ref *r) {
+    struct moyai_object_id id;
+    memcpy(id.b, r->object, 16);
+    return id;
+}
+
+struct moyai_node_id moyai_ref_home(const moyai_ref *r) {
+    struct moyai_node_id id;
+    memcpy(id.b, r->home, 16);
+    return id;
+}
+
+bool moyai_ref_is_local(const moyai_ref *r) {
+    return id_equal(r->home, r->node->id.b);
+}
+
+static void refs_get(const moyai_ref *ref, uint8_t out[32]) {
+    memcpy(out, ref->object, 16);
+    memcpy(out + 16, ref->home, 16);
+}
+
+static moyai_ref *refs_make(void *ctx, const uint8_t in[32]) {
+    return ref_new(ctx, in, in + 16);
+}
+
+const struct codec_refs object_refs_template = {refs_get, refs_make, NULL};

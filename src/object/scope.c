@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Scopes, blocking and signals (S0/3.1).
+ *
+ * At most one fiber runs in an object, without any lock: user code of a node runs on one thread, and fibers switch
+ * only where they block. What is left of the paper's object lock is the *scope*: which object's method a fiber
+ * executes. A signal to an object forces open at most one fiber that is blocked in its scope, whatever it blocks in;
+ * if there is none it stays pending, once, and the next fiber that blocks there unmasked does not block.
+ *
+ * Laws
+ *  - The longest blocked unmasked fiber is woken first. Masked ones are in no list and consume nothing.
+ *  - Who waits looks for its result before it looks for a pending signal: a result that is there beats the signal,
+ *    which stays pending.
+ *  - A fiber that has been made runnable by its result is not blocked any more: a signal that comes before it runs
+ *    goes to another, or stays pending.
+ *  - A cancelled call is woken once with ECANCELED, masked or not.
+ *  - Contexts outside methods have no scope and receive no signals.
+ */
+#include "base/err.h"
+#include "object/internal.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+struct context *context_get(moyai_node *n) {
+    void **slot = exec_local(n->x);
+    if (!slot) return &n->fallback;
+    if (!*slot) {
+        struct context *c = calloc(1, sizeof *c);
+        if (!c) return &n->fallback;
+        c->next = n->contexts;
+        n->contexts = c;
+        *slot = c;
+    }
+    return *slot;
+}
+
+void context_done(moyai_node *n, struct context *c) {
+    (void)n;
+    moyai_future_free(c->held);
+    c->held = NULL;
+}
+
+void blocked_init(moyai_node *n, struct blocked *b, const char *what) {
+    memset(b, 0, sizeof *b);
+    exec_waiter_init(n->x, &b->w);
+    b->what = what;
+}
+
+static void scope_remove(struct blocked *b) {
+    struct object *ob = b->scope;
+    if (!ob) return;
+    if (b->prev)
+        b->prev->next = b->next;
+    else
+        ob->blocked_first = b->next;
+    if (b->next)
+        b->next->prev = b->prev;
+    else
+        ob->blocked_last = b->prev;
+    b->scope = NULL;
+}
+
+bool blocked_wake(moyai_node *n, struct blocked *b, int result) {
+    scope_remove(b);
+    return exec_wake(n->x, &b->w, result);
+}
+
+int block(moyai_node *n, struct blocked *b, moyai_ns deadline, bool masked) {
+    struct context *c = context_get(n);
+    moyai_request *rq = c->rq;
+    if (rq && rq->cancelled && !rq->cancel_told) {
+        rq->cancel_told = true;
+        return MOYAI_ECANCELED;
+    }
+    if (!masked && c->scope) {
+        struct object *ob = c->scope;
+        if (ob->pending) {
+            ob->pending = false;
+            return MOYAI_SIGNALLED;
+        }
+        b->scope = ob;
+        b->next = NULL;
+        b->prev = ob->blocked_last;
+        if (b->prev)
+            b->prev->next = b;
+        else
+            ob->blocked_first = b;
+        ob->blocked_last = b;
+    }
+    if (rq) rq->blocked = b;
+    int rc = exec_wait(n->x, &b->w, deadline);
+    scope_remove(b);
+    if (rq) rq->blocked = NULL;
+    return rc;
+}
+
+int object_signal(struct object *ob) {
+    if (ob->ended) return MOYAI_ENOOBJECT;
+    if (ob->blocked_first)
+        (void)blocked_wake(ob->node, ob->blocked_first, MOYAI_SIGNALLED);
+    else
+        ob->pending = true;
+    return 0;
+}
+
+/* ---- entry and errors ------------------------------------------------------------------------ */
+
+void api_enter(moyai_node *n) {
+    if (exec_on_node_thread(n->x))
+        exec_user_leave(n->x);
+    else
+        exec_lock(n->x);
+}
+
+void api_leave(moyai_node *n) {
+    if (exec_on_node_thread(n->x))
+        exec_user_enter(n->x);
+    else
+        exec_unlock(n->x);
+}
+
+int api_error(moyai_node *n, const struct moyai_error *e) {
+    context_get(n)->last = *e;
+    return e->code;
+}
+
+int api_fail(moyai_node *n, int code, const char *fmt, ...) {
+    struct moyai_error e = {0};
+    char text[MOYAI_ERROR_TEXT];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    err_set(&e, code, "%s", text);
+    e.executed = MOYAI_NEVER_EXECUTED;
+    return api_error(n, &e);
+}
+
+void moyai_last_error(moyai_node *n, struct moyai_error *out) {
+    if (exec_forked(n->x)) {
+        err_set(out, MOYAI_EFORK, "the node belongs to the parent process");
+        return;
+    }
+    exec_lock(n->x);
+    *out = context_get(n)->last;
+    exec_unlock(n->x);
+}
+
+/* ---- sleep, yield, go ------------------------------------------------------------------------ */
+
+static int sleep_for(moyai_node *n, moyai_dur d, bool masked) {
+    if (exec_forked(n->x)) return MOYAI_EFORK;
+    api_enter(n);
+    struct blocked b;
+    blocked_init(n, &b, "sleeps");
+    moyai_ns until = d == MOYAI_FOREVER ? UINT64_MAX : moyai_now() + (moyai_ns)(d > 0 ? d : 0);
+    int rc = block(n, &b, until, masked);
+    api_leave(n);
+    return rc == MOYAI_ETIMEDOUT ? 0 : rc;
+}
+
+int moyai_sleep(moyai_node *n, moyai_dur d) {
+    return sleep_for(n, d, false);
+}
+int moyai_sleep_masked(moyai_node *n, moyai_dur d) {
+    return sleep_for(n, d, true);
+}
+
+void moyai_yield(moyai_node *n) {
+    if (exec_forked(n->x) || !exec_on_node_thread(n->x)) return;
+    exec_user_leave(n->x);
+    exec_yield(n->x);
+    exec_user_enter(n->x);
+}
+
+struct posted {
+    struct exec_task task;
+    moyai_node *node;
+    void (*fn)(void *arg);
+    void *arg;
+};
+
+static void run_posted(struct exec_task *t) {
+    struct posted p = *(struct posted *)t;
+    free(t);
+    struct context c = {0};
+    *exec_local(p.node->x) = &c;
+    exec_user_enter(p.node->x);
+    p.fn(p.arg);
+    exec_user_leave(p.node->x);
+    if (c.held) {
+        exec_unlock(p.node->x);
+        context_done(p.node, &c);
+        exec_lock(p.node->x);
+    }
+    *exec_local(p.node->x) = NULL;
+}
+
+static int post(moyai_node *n, void (*fn)(void *arg), void *arg) {
+    if (exec_forked(n->x)) return MOYAI_EFORK;
+    struct posted *p = malloc(sizeof *p);
+    if (!p) return MOYAI_ENOMEM;
+    *p = (struct posted){.task = {.run = run_posted}, .node = n, .fn = fn, .arg = arg};
+    exec_lock(n->x);
+    exec_submit(n->x, &p->task);
+    exec_unlock(n->x);
+    return 0;
+}
+
+int moyai_go(moyai_node *n, void (*fn)(void *arg), void *arg) {
+    if (!fn) return MOYAI_EINVAL;
+    return post(n, fn, arg);
+}
+
+int moyai_post(moyai_node *n, void (*fn)(void *arg), void *arg) {
+    if (!fn) return MOYAI_EINVAL;
+    return post(n, fn, arg);
+}

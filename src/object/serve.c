@@ -1,0 +1,749 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Serving calls: the callee's end.
+ *
+ * A request becomes a record and a task of the run queue; the task runs the method on a fiber of its own and sends the
+ * reply. Order: calls from one node to one object start in the order they were made. Small messages arrive whole and
+ * in order; a large one takes its place when it begins, and later calls to the same object follow behind it
+ * (`follow`) until it is complete.
+ *
+ * Limits: at most max_calls requests are taken at once; a nested one (this node is among its ancestors) may use a
+ * quarter more, so that the calls everybody waits for get through. What is over the limit is refused, never executed.
+ * Local calls over the limit wait here instead, since their caller is in the same process.
+ *
+ * A request is answered exactly once, unless it is one-way: by its method, by a refusal, or by its deadline.
+ */
+#include "base/err.h"
+#include "object/message.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static void run_request(struct exec_task *t);
+static void reply_done(struct msg *m, int code, enum moyai_executed executed);
+static void deadline_due(struct exec *x, struct exec_timer *t);
+
+/* ---- records --------------------------------------------------------------------------------- */
+
+static void peer_link(moyai_node *n, moyai_request *rq) {
+    moyai_request **first = rq->peer ? &peer_calls(rq->peer, false)->served : &n->all_local;
+    rq->peer_prev = NULL;
+    rq->peer_next = *first;
+    if (rq->peer_next) rq->peer_next->peer_prev = rq;
+    *first = rq;
+}
+
+static void peer_unlink(moyai_node *n, moyai_request *rq) {
+    moyai_request **first = rq->peer ? &peer_calls(rq->peer, false)->served : &n->all_local;
+    if (rq->peer_prev)
+        rq->peer_prev->peer_next = rq->peer_next;
+    else if (*first == rq)
+        *first = rq->peer_next;
+    if (rq->peer_next) rq->peer_next->peer_prev = rq->peer_prev;
+    rq->peer_prev = rq->peer_next = NULL;
+}
+
+static moyai_request *request_new(moyai_node *n, struct peer *p) {
+    moyai_request *rq = pool_get(&n->requests);
+    if (!rq) return NULL;
+    memset(rq, 0, offsetof(struct moyai_request, inline_));
+    rq->node = n;
+    rq->peer = p;
+    rq->from_local = p == NULL;
+    rq->deadline = UINT64_MAX;
+    rq->task.run = run_request;
+    rq->msg.done = reply_done;
+    exec_timer_init(&rq->timer, deadline_due);
+    peer_link(n, rq);
+    return rq;
+}
+
+static void request_bytes_free(moyai_request *rq) {
+    codec_arena_free(rq->arena);
+    rq->arena = NULL;
+    if (rq->storage == RESULT_MALLOC) free(rq->bytes);
+    if (rq->storage == RESULT_BUFFER) overlay_buffer_free(rq->node->o, rq->bytes);
+    rq->storage = RESULT_NONE;
+    rq->bytes = NULL;
+}
+
+/* Nothing points to it any more but the pool. */
+static void request_free(moyai_request *rq) {
+    moyai_node *n = rq->node;
+    exec_timer_clear(n->x, &rq->timer);
+    peer_unlink(n, rq);
+    request_bytes_free(rq);
+    if (rq->has_out) codec_out_done(&rq->out);
+    if (rq->msg.owned) free(rq->msg.head);
+    free(rq->msg.pieces);
+    failure_unref(rq->raised);
+    moyai_ref_unref(rq->self);
+    if (rq->caller) rq->caller->local = NULL;
+    pool_put(&n->requests, rq);
+}
+
+static void reply_done(struct msg *m, int code, enum moyai_executed executed) {
+    (void)code; /* a reply that does not arrive: the caller's side has failed the call */
+    (void)executed;
+    moyai_request *rq = (moyai_request *)((char *)m - offsetof(struct moyai_request, msg));
+    if (!rq->running) request_free(rq);
+}
+
+/* ---- replies --------------------------------------------------------------------------------- */
+
+static void put_reply_head(uint8_t *p, uint8_t flags, uint64_t id) {
+    memset(p, 0, 8);
+    p[0] = MESSAGE_REPLY;
+    p[1] = flags;
+    struct cursor_out c = cursor_out(p + 8, 8);
+    cursor_put_u64(&c, id);
+}
+
+/* Send bytes as the reply; the message takes over head if owned. */
+static void send_reply(moyai_request *rq, uint8_t *head, size_t len, bool owned) {
+    moyai_node *n = rq->node;
+    rq->answered = true;
+    if (rq->from_local) {
+        moyai_future *f = rq->caller;
+        if (f) {
+            f->local = NULL;
+            rq->caller = NULL;
+            (void)future_reply(n, NULL, head, len); /* our own bytes */
+        }
+        if (owned) free(head);
+        return;
+    }
+    rq->msg.head = head;
+    rq->msg.owned = owned;
+    rq->msg.head_len = (uint32_t)len;
+    rq->msg.length = len;
+    if (!rq->peer || overlay_send(rq->peer, &rq->msg) < 0) {
+        if (owned) free(head);
+        rq->msg.owned = false;
+        rq->msg.state = MSG_IDLE;
+    }
+}
+
+static void reply_levels(moyai_request *rq, const struct moyai_error *level, unsigned levels) {
+    if (rq->answered) return;
+    if (rq->oneway) {
+        rq->answered = true;
+        return;
+    }
+    moyai_node *n = rq->node;
+    size_t len = REPLY_HEAD + failure_put(NULL, level, levels, n->id.b);
+    uint8_t *p = len <= sizeof rq->reply ? rq->reply : malloc(len);
+    struct moyai_error bare = *level;
+    if (!p) { /* without its causes and text it fits */
+        bare.text[0] = 0;
+        level = &bare;
+        levels = 1;
+        p = rq->reply;
+        len = REPLY_HEAD + failure_put(NULL, level, levels, n->id.b);
+    }
+    failure_put(p + REPLY_HEAD, level, levels, n->id.b);
+    put_reply_head(p, MESSAGE_ERROR, rq->id);
+    send_reply(rq, p, len, p != rq->reply);
+}
+
+static void reply_error(moyai_request *rq, int code, enum moyai_where where, enum moyai_executed executed,
+                        const char *text) {
+    struct moyai_error e = {.where = where, .executed = executed};
+    err_set(&e, code, "%s", text);
+    reply_levels(rq, &e, 1);
+}
+
+static void reply_values(moyai_request *rq) {
+    if (rq->answered) return;
+    if (rq->oneway) {
+        rq->answered = true;
+        return;
+    }
+    if (!rq->has_out) {
+        put_reply_head(rq->reply, 0, rq->id);
+        send_reply(rq, rq->reply, REPLY_HEAD, false);
+        return;
+    }
+    rq->has_out = false;
+    put_reply_head(rq->out.p, 0, rq->id);
+    send_reply(rq, rq->out.p, rq->out.n, !rq->out.fixed);
+}
+
+/* ---- running --------------------------------------------------------------------------------- */
+
+static void local_next(moyai_node *n) {
+    while (n->local_wait_first && n->active < n->max_calls) {
+        moyai_request *rq = n->local_wait_first;
+        n->local_wait_first = rq->wait_next;
+        if (!n->local_wait_first) n->local_wait_last = NULL;
+        n->local_waiting--;
+        rq->counted = true;
+        n->active++;
+        exec_submit(n->x, &rq->task);
+    }
+}
+
+/* The request is over: out of all counts; its record goes now, or with its reply. */
+static void finish(moyai_request *rq) {
+    moyai_node *n = rq->node;
+    exec_timer_clear(n->x, &rq->timer);
+    struct object *ob = rq->object;
+    rq->object = NULL;
+    rq->running = false;
+    if (rq->counted) {
+        rq->counted = false;
+        n->active--;
+    }
+    request_bytes_free(rq);
+    if (rq->caller) {
+        rq->caller->local = NULL;
+        rq->caller = NULL;
+    }
+    if (rq->msg.state == MSG_IDLE) request_free(rq);
+    if (ob) object_leave(ob); /* may run user code: last */
+    if (n->local_wait_first) local_next(n);
+}
+
+static void run_request(struct exec_task *t) {
+    moyai_request *rq = (moyai_request *)((char *)t - offsetof(struct moyai_request, task));
+    moyai_node *n = rq->node;
+    rq->running = true;
+    if (rq->object->ended) {
+        reply_error(rq, MOYAI_ENOOBJECT, MOYAI_AT_PEER, MOYAI_NEVER_EXECUTED, "the object has ended");
+    } else if (rq->cancelled) {
+        reply_error(rq, MOYAI_ECANCELED, MOYAI_AT_PEER, MOYAI_NEVER_EXECUTED, "cancelled before it began");
+    } else {
+        struct context c = {.rq = rq, .scope = rq->object};
+        void **slot = exec_local(n->x);
+        *slot = &c;
+        n->calls_served++;
+        exec_user_enter(n->x);
+        int rc = rq->method->fn(rq, rq->object->self);
+        exec_user_leave(n->x);
+        *slot = NULL;
+        if (c.held) future_free_locked(c.held);
+        if (rc == 0) {
+            reply_values(rq);
+        } else if (rq->raised && rq->raised->level[0].code == rc) {
+            reply_levels(rq, rq->raised->level, rq->raised->n);
+        } else {
+            char text[2 * MOYAI_ERROR_TEXT]; /* cut when it is set */
+            snprintf(text, sizeof text, "%s: %s", rq->method->name,
+                     c.last.code == rc && c.last.text[0] ? c.last.text : moyai_strerror(rc));
+            /* A method must return a negative code; what is none is still an error. */
+            reply_error(rq, rc < 0 ? rc : MOYAI_EUSER, MOYAI_AT_METHOD, MOYAI_WAS_EXECUTED, text);
+        }
+    }
+    finish(rq);
+}
+
+/* ---- taking requests ------------------------------------------------------------------------- */
+
+/* Tell a remote caller why its request was not taken. */
+static void refuse(moyai_node *n, struct peer *p, const uint8_t *bytes, size_t have, const struct moyai_error *no) {
+    struct request_head h;
+    if (request_get_head(bytes, have, &h) < 0 || (h.flags & MESSAGE_ONEWAY)) return;
+    moyai_request *rq = request_new(n, p);
+    if (!rq) return; /* no memory for even this: the caller hears nothing until its deadline or our end */
+    rq->id = h.call;
+    reply_levels(rq, no, 1);
+    finish(rq);
+}
+
+/* Read the head, find the object and the method, make the record. NULL: *no says why. EPROTO: not a request. */
+static moyai_request *take(moyai_node *n, struct peer *p, const uint8_t *bytes, size_t have, uint64_t total,
+                           struct moyai_error *no) {
+    struct request_head h;
+    *no = (struct moyai_error){.where = MOYAI_AT_PEER, .executed = MOYAI_NEVER_EXECUTED};
+    if (request_get_head(bytes, have, &h) < 0) {
+        err_set(no, MOYAI_EPROTO, "malformed request");
+        return NULL;
+    }
+    struct object *ob = object_find(n, h.object);
+    if (!ob || ob->ended) {
+        err_set(no, MOYAI_ENOOBJECT, "no such object in this process, or it has ended");
+        return NULL;
+    }
+    const struct moyai_method *m = klass_find(ob->klass, h.method, h.method_len);
+    if (!m) {
+        err_set(no, MOYAI_ENOMETHOD, "class %s has no method '%.*s'", klass_name(ob->klass), h.method_len, h.method);
+        return NULL;
+    }
+    if (total > n->max_message) {
+        err_set(no, MOYAI_ETOOBIG, "arguments of %llu bytes; max_message of the object's node is %zu",
+                (unsigned long long)total, n->max_message);
+        return NULL;
+    }
+    bool nested = h.flags & MESSAGE_ANY;
+    for (uint8_t i = 0; i < h.n_ancestors && !nested; i++) nested = id_equal(h.ancestors + i * 16u, n->id.b);
+    size_t limit = nested ? n->max_calls + n->max_calls / 4 : n->max_calls;
+    if (p && n->active >= limit) {
+        err_set(no, MOYAI_EBUSY, "%zu calls are in progress in the object's node, its limit (max_fibers)", n->active);
+        return NULL;
+    }
+    moyai_request *rq = request_new(n, p);
+    if (!rq) {
+        err_set(no, MOYAI_ENOMEM, "out of memory for a call");
+        return NULL;
+    }
+    rq->n_bytes = (size_t)total;
+    if (total + 1 <= sizeof rq->inline_) {
+        rq->bytes = rq->inline_;
+        rq->storage = RESULT_INLINE;
+    } else if (total < ARRAY_BORROW) {
+        rq->bytes = malloc((size_t)total + 1);
+        rq->storage = RESULT_MALLOC;
+    } else {
+        rq->bytes = overlay_buffer(n->o, (size_t)total + 1);
+        rq->storage = RESULT_BUFFER;
+    }
+    if (!rq->bytes) {
+        rq->storage = RESULT_NONE;
+        request_free(rq);
+        err_set(no, MOYAI_ENOMEM, "out of memory for %llu bytes of arguments", (unsigned long long)total);
+        return NULL;
+    }
+    rq->id = h.call;
+    rq->oneway = h.flags & MESSAGE_ONEWAY;
+    rq->depth = h.depth;
+    rq->any_ancestor = h.flags & MESSAGE_ANY;
+    rq->n_ancestors = h.n_ancestors;
+    rq->ancestors = rq->bytes + (h.ancestors - bytes);
+    rq->args_at = h.size;
+    memcpy(rq->caller_node, p ? peer_id(p) : n->id.b, 16);
+    if (h.flags & MESSAGE_ROOT) {
+        memcpy(rq->root_node, h.root_node, 16);
+        rq->root_call = h.root_call;
+    } else {
+        memcpy(rq->root_node, rq->caller_node, 16);
+        rq->root_call = h.call;
+    }
+    rq->object = ob;
+    rq->method = m;
+    ob->users++;
+    if (h.remaining != MOYAI_FOREVER) request_deadline(rq, h.remaining);
+    return rq;
+}
+
+/* All of its bytes are here: to the run queue, unless an earlier call to the object is still arriving. */
+static void launch(moyai_node *n, moyai_request *rq) {
+    rq->counted = true;
+    n->active++;
+    exec_submit(n->x, &rq->task);
+}
+
+static moyai_request *arriving_before(struct peer *p, const struct object *ob) {
+    /* The latest arriving large request to this object; wait_next links the latest first. */
+    for (moyai_request *rq = peer_calls(p, false)->arriving; rq; rq = rq->wait_next)
+        if (rq->object == ob) return rq;
+    return NULL;
+}
+
+static void follow(moyai_request *before, moyai_request *rq) {
+    rq->follow_next = NULL;
+    if (before->follow_last)
+        before->follow_last->follow_next = rq;
+    else
+        before->follow_first = rq;
+    before->follow_last = rq;
+}
+
+/* Start what waited behind a request that has arrived or never will. */
+static void release_followers(moyai_node *n, moyai_request *rq) {
+    moyai_request *f = rq->follow_first;
+    rq->follow_first = rq->follow_last = NULL;
+    while (f) {
+        moyai_request *next = f->follow_next;
+        f->follow_next = NULL;
+        if (f->arriving) { /* a large one itself: its own followers stay behind it */
+            while (next) {
+                moyai_request *g = next;
+                next = g->follow_next;
+                follow(f, g);
+            }
+            return;
+        }
+        launch(n, f);
+        f = next;
+    }
+}
+
+static int take_small(moyai_node *n, struct peer *p, uint8_t *bytes, size_t len) {
+    struct moyai_error no;
+    moyai_request *rq = take(n, p, bytes, len, len, &no);
+    if (!rq) {
+        if (no.code == MOYAI_EPROTO) return no.code;
+        refuse(n, p, bytes, len, &no);
+        return 0;
+    }
+    memcpy(rq->bytes, bytes, len);
+    moyai_request *before = p && peer_calls(p, false)->arriving ? arriving_before(p, rq->object) : NULL;
+    if (before)
+        follow(before, rq);
+    else
+        launch(n, rq);
+    return 0;
+}
+
+void serve_local(moyai_node *n, moyai_future *f, bool oneway) {
+    struct msg *m = &f->msg;
+    struct moyai_error e = {.where = MOYAI_AT_CALLER, .executed = MOYAI_NEVER_EXECUTED};
+    bool full = n->active >= n->max_calls;
+    if (full && n->local_waiting >= n->queue_calls) {
+        err_set(&e, MOYAI_EAGAIN, "%zu calls within this node wait already", n->local_waiting);
+        future_fail(f, &e);
+        return;
+    }
+    moyai_request *rq = take(n, NULL, m->head, m->head_len, m->length, &e);
+    if (!rq) {
+        future_fail(f, &e);
+        return;
+    }
+    size_t at = 0, from = 0;
+    for (uint32_t i = 0; i < m->n_pieces; i++) {
+        size_t k = m->pieces[i].at - from;
+        memcpy(rq->bytes + at, m->head + from, k);
+        at += k;
+        from += k;
+        memcpy(rq->bytes + at, m->pieces[i].p, m->pieces[i].n);
+        at += m->pieces[i].n;
+    }
+    memcpy(rq->bytes + at, m->head + from, m->head_len - from);
+    if (!oneway) {
+        rq->caller = f;
+        f->local = rq;
+    }
+    if (full) {
+        rq->wait_next = NULL;
+        if (n->local_wait_last)
+            n->local_wait_last->wait_next = rq;
+        else
+            n->local_wait_first = rq;
+        n->local_wait_last = rq;
+        n->local_waiting++;
+    } else {
+        launch(n, rq);
+    }
+}
+
+struct inbound *serve_begin(moyai_node *n, struct peer *p, const uint8_t *bytes, size_t len, uint64_t total) {
+    if (!peer_calls(p, true)) return NULL;
+    if (len && bytes[0] == MESSAGE_REPLY) return future_reply_begin(n, p, bytes, len, total);
+    struct moyai_error no;
+    if (!len || bytes[0] != MESSAGE_REQUEST) return NULL; /* nonsense: read and forgotten */
+    moyai_request *rq = take(n, p, bytes, len, total, &no);
+    if (!rq) {
+        refuse(n, p, bytes, len, &no);
+        return NULL;
+    }
+    struct peer_calls *pc = peer_calls(p, false);
+    moyai_request *before = arriving_before(p, rq->object);
+    if (before) follow(before, rq);
+    rq->arriving = true;
+    rq->wait_next = pc->arriving;
+    pc->arriving = rq;
+    rq->in.body = rq->bytes;
+    return &rq->in;
+}
+
+static void arriving_remove(moyai_request *rq) {
+    struct peer_calls *pc = peer_calls(rq->peer, false);
+    for (moyai_request **q = &pc->arriving; *q; q = &(*q)->wait_next)
+        if (*q == rq) {
+            *q = rq->wait_next;
+            break;
+        }
+    rq->wait_next = NULL;
+    rq->arriving = false;
+}
+
+/* Is rq behind another large one that is still arriving? Then it starts with that one's release. */
+static bool is_following(struct peer *p, const moyai_request *rq) {
+    for (const moyai_request *a = peer_calls(p, false)->arriving; a; a = a->wait_next)
+        for (const moyai_request *f = a->follow_first; f; f = f->follow_next)
+            if (f == rq) return true;
+    return false;
+}
+
+int serve_complete(moyai_node *n, struct inbound *in) {
+    if (in->body[0] == MESSAGE_REPLY) return future_reply_complete(n, in);
+    moyai_request *rq = (moyai_request *)((char *)in - offsetof(struct moyai_request, in));
+    in->body = NULL;
+    arriving_remove(rq);
+    if (is_following(rq->peer, rq)) {
+        /* What follows rq keeps its place behind it: it goes to the one before, right after rq. */
+        for (moyai_request *a = peer_calls(rq->peer, false)->arriving; a; a = a->wait_next)
+            for (moyai_request *f = a->follow_first; f; f = f->follow_next)
+                if (f == rq && rq->follow_first) {
+                    rq->follow_last->follow_next = rq->follow_next;
+                    if (a->follow_last == rq) a->follow_last = rq->follow_last;
+                    rq->follow_next = rq->follow_first;
+                    rq->follow_first = rq->follow_last = NULL;
+                    return 0;
+                }
+        return 0;
+    }
+    launch(n, rq);
+    release_followers(n, rq);
+    return 0;
+}
+
+void serve_aborted(moyai_node *n, struct inbound *in) {
+    /* A reply's record is a future: which it is, its first byte says; body is set as long as it arrives. */
+    if (in->body && in->have > 0 && in->body[0] == MESSAGE_REPLY) {
+        moyai_future *f = (moyai_future *)((char *)in - offsetof(struct moyai_future, in));
+        in->body = NULL;
+        if (f->storage == RESULT_BUFFER) {
+            overlay_buffer_free(n->o, f->result);
+            f->storage = RESULT_NONE;
+            f->result = NULL;
+        }
+        return; /* the session's failure, or an error reply, completes it */
+    }
+    moyai_request *rq = (moyai_request *)((char *)in - offsetof(struct moyai_request, in));
+    in->body = NULL;
+    arriving_remove(rq);
+    for (moyai_request *a = peer_calls(rq->peer, false)->arriving; a; a = a->wait_next) {
+        moyai_request *prev = NULL;
+        for (moyai_request *f = a->follow_first; f; prev = f, f = f->follow_next)
+            if (f == rq) {
+                if (prev)
+                    prev->follow_next = rq->follow_next;
+                else
+                    a->follow_first = rq->follow_next;
+                if (a->follow_last == rq) a->follow_last = prev;
+                break;
+            }
+    }
+    rq->answered = true;
+    release_followers(n, rq);
+    finish(rq);
+}
+
+/* ---- messages -------------------------------------------------------------------------------- */
+
+static moyai_request *served_by_id(struct peer *p, uint64_t id) {
+    for (moyai_request *rq = peer_calls(p, false)->served; rq; rq = rq->peer_next)
+        if (rq->id == id && !rq->answered) return rq;
+    return NULL;
+}
+
+int serve_message(moyai_node *n, struct peer *p, uint8_t *bytes, size_t len) {
+    if (len < 8) return MOYAI_EPROTO;
+    if (!peer_calls(p, true)) return MOYAI_ENOMEM;
+    switch ((enum message_kind)bytes[0]) {
+    case MESSAGE_REQUEST:
+        return take_small(n, p, bytes, len);
+    case MESSAGE_REPLY:
+        return future_reply(n, p, bytes, len);
+    case MESSAGE_CANCEL: {
+        struct cursor_in c = cursor_in(bytes + 8, len - 8);
+        uint64_t id = cursor_get_u64(&c);
+        if (!cursor_done(&c)) return MOYAI_EPROTO;
+        moyai_request *rq = served_by_id(p, id);
+        if (rq) request_cancel(rq);
+        return 0;
+    }
+    case MESSAGE_DEADLINE: {
+        struct cursor_in c = cursor_in(bytes + 8, len - 8);
+        uint64_t id = cursor_get_u64(&c), remaining = cursor_get_u64(&c);
+        if (!cursor_done(&c) || remaining > (uint64_t)MOYAI_FOREVER) return MOYAI_EPROTO;
+        moyai_request *rq = served_by_id(p, id);
+        if (rq) request_deadline(rq, (moyai_dur)remaining);
+        return 0;
+    }
+    case MESSAGE_SIGNAL: {
+        struct cursor_in c = cursor_in(bytes + 8, len - 8);
+        uint64_t id = cursor_get_u64(&c);
+        const uint8_t *object = cursor_get_bytes(&c, 16);
+        if (!cursor_done(&c)) return MOYAI_EPROTO;
+        struct object *ob = object_find(n, object);
+        int rc = ob ? object_signal(ob) : MOYAI_ENOOBJECT;
+        if (id == 0) return 0;
+        moyai_request *rq = request_new(n, p);
+        if (!rq) return 0;
+        rq->id = id;
+        if (rc < 0)
+            reply_error(rq, rc, MOYAI_AT_PEER, MOYAI_NEVER_EXECUTED, "the object signalled has ended");
+        else
+            reply_values(rq);
+        finish(rq);
+        return 0;
+    }
+    }
+    return MOYAI_EPROTO;
+}
+
+/* ---- cancel and deadline --------------------------------------------------------------------- */
+
+void request_cancel(moyai_request *rq) {
+    if (rq->cancelled) return;
+    rq->cancelled = true;
+    if (rq->blocked && !rq->cancel_told) {
+        rq->cancel_told = true;
+        (void)blocked_wake(rq->node, rq->blocked, MOYAI_ECANCELED);
+    }
+}
+
+void request_describe(const moyai_request *rq, char *out, size_t cap) {
+    char names[128];
+    if (!rq->running) {
+        snprintf(out, cap, "'%s' has not begun", rq->method ? rq->method->name : "?");
+    } else if (!rq->blocked) {
+        snprintf(out, cap, "'%s' computes", rq->method->name);
+    } else if (rq->blocked->on && call_names(rq->blocked->on, names, sizeof names)) {
+        snprintf(out, cap, "'%s' waits for %s", rq->method->name, names);
+    } else {
+        snprintf(out, cap, "'%s' %s", rq->method->name, rq->blocked->what);
+    }
+}
+
+/* Answered a little before the caller gives up by itself, so that the answer, which knows more, arrives first. */
+static void deadline_due(struct exec *x, struct exec_timer *t) {
+    (void)x;
+    moyai_request *rq = (moyai_request *)((char *)t - offsetof(struct moyai_request, timer));
+    char text[MOYAI_ERROR_TEXT], doing[200];
+    request_describe(rq, doing, sizeof doing);
+    snprintf(text, sizeof text, "the deadline passed: %s", doing);
+    if (!rq->from_local)
+        reply_error(rq, MOYAI_ETIMEDOUT, MOYAI_AT_PEER, rq->running ? MOYAI_MAY_HAVE_EXECUTED : MOYAI_NEVER_EXECUTED,
+                    text);
+    request_cancel(rq);
+}
+
+void request_deadline(moyai_request *rq, moyai_dur remaining) {
+    moyai_node *n = rq->node;
+    if (rq->answered) return;
+    if (remaining == MOYAI_FOREVER) {
+        rq->deadline = UINT64_MAX;
+        exec_timer_clear(n->x, &rq->timer);
+        return;
+    }
+    rq->deadline = moyai_now() + (moyai_ns)remaining;
+    moyai_dur early = remaining / 20;
+    if (early > 10 * MOYAI_MS) early = 10 * MOYAI_MS;
+    exec_timer_set(n->x, &rq->timer, rq->from_local ? rq->deadline : rq->deadline - (moyai_ns)early);
+}
+
+/* The caller's node is gone: nobody wants the results. */
+void serve_peer_failed(moyai_node *n, struct peer *p) {
+    struct peer_calls *pc = peer_calls(p, false);
+    if (!pc) return;
+    while (pc->served) {
+        moyai_request *rq = pc->served;
+        peer_unlink(n, rq);
+        rq->peer = NULL;
+        peer_link(n, rq);
+        rq->answered = true;
+        if (rq->object) request_cancel(rq);
+    }
+}
+
+void requests_free_all(moyai_node *n) {
+    /* Fibers are gone; replies have been told done. */
+    while (n->all_local) {
+        moyai_request *rq = n->all_local;
+        rq->object = NULL;
+        request_free(rq);
+    }
+}
+
+/* ---- inside a method ------------------------------------------------------------------------- */
+
+int moyai_args(moyai_request *rq, const struct moyai_into *into) {
+    moyai_node *n = rq->node;
+    struct moyai_error e = {0};
+    int rc = codec_get_into(rq->bytes + rq->args_at, rq->n_bytes - rq->args_at, into, &n->refs, moyai_ref_unref,
+                            &rq->arena, &e);
+    if (rc < 0) {
+        exec_lock(n->x);
+        (void)api_error(n, &e);
+        exec_unlock(n->x);
+    }
+    return rc;
+}
+
+int moyai_return(moyai_request *rq, const struct moyai_args *results) {
+    moyai_node *n = rq->node;
+    if (rq->has_out) {
+        codec_out_done(&rq->out);
+        rq->has_out = false;
+    }
+    struct moyai_error e = {0};
+    codec_out_init(&rq->out, rq->reply, sizeof rq->reply, SIZE_MAX, n->max_message);
+    int rc = codec_reserve(&rq->out, REPLY_HEAD);
+    if (rc == 0) {
+        rq->out.n = REPLY_HEAD;
+        if (results && results->n) rc = codec_put_args(&rq->out, results, &n->refs, &e);
+    }
+    if (rc < 0) {
+        codec_out_done(&rq->out);
+        if (e.code == 0) err_set(&e, rc, "results: %s", moyai_strerror(rc));
+        exec_lock(n->x);
+        (void)api_error(n, &e);
+        exec_unlock(n->x);
+        return rc;
+    }
+    rq->has_out = true;
+    return 0;
+}
+
+static int raise_error(moyai_request *rq, const moyai_future *cause, int code, const char *fmt, va_list ap) {
+    char text[MOYAI_ERROR_TEXT];
+    vsnprintf(text, sizeof text, fmt, ap);
+    if (code >= 0) code = MOYAI_EUSER;
+    struct moyai_error e = {.where = MOYAI_AT_METHOD, .executed = MOYAI_WAS_EXECUTED};
+    err_set(&e, code, "%s", text);
+    exec_lock(rq->node->x);
+    struct failure *f = failure_new(&e, cause ? cause->failure : NULL);
+    failure_unref(rq->raised);
+    rq->raised = f;
+    exec_unlock(rq->node->x);
+    return code;
+}
+
+int moyai_raise(moyai_request *rq, int code, const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    int rc = raise_error(rq, NULL, code, fmt, ap);
+    va_end(ap);
+    return rc;
+}
+
+int moyai_raise_from(moyai_request *rq, const moyai_future *cause, int code, const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    int rc = raise_error(rq, cause, code, fmt, ap);
+    va_end(ap);
+    return rc;
+}
+
+bool moyai_cancelled(const moyai_request *rq) {
+    exec_lock(rq->node->x);
+    bool c = rq->cancelled;
+    exec_unlock(rq->node->x);
+    return c;
+}
+
+moyai_node *moyai_request_node(const moyai_request *rq) {
+    return rq->node;
+}
+
+moyai_ref *moyai_self(const moyai_request *rq_) {
+    moyai_request *rq = (moyai_request *)(uintptr_t)rq_; /* made on first use */
+    if (!rq->self) rq->self = ref_new(rq->node, rq->object->id, rq->node->id.b);
+    return rq->self;
+}
+
+struct moyai_node_id moyai_caller(const moyai_request *rq) {
+    struct moyai_node_id id;
+    memcpy(id.b, rq->caller_node, 16);
+    return id;
+}
+
+moyai_dur moyai_remaining(const moyai_request *rq) {
+    if (rq->deadline == UINT64_MAX) return MOYAI_FOREVER;
+    moyai_ns now = moyai_now();
+    return rq->deadline > now ? (moyai_dur)(rq->deadline - now) : 0;
+}

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Shared by the files of the overlay's driver only. */
+#ifndef OVERLAY_IO_INTERNAL_H
+#define OVERLAY_IO_INTERNAL_H
+
+#include "base/id.h"
+#include "base/rng.h"
+#include "exec/child.h"
+#include "link/hello.h"
+#include "link/link.h"
+#include "link/rundir.h"
+#include "overlay/io/overlay.h"
+#include "overlay/session.h"
+
+#define HASH_FUNCTION(keyptr, keylen, hashv)                                                                           \
+    do {                                                                                                               \
+        uint64_t h_;                                                                                                   \
+        memcpy(&h_, keyptr, sizeof h_);                                                                                \
+        (hashv) = (unsigned)(h_ ^ (h_ >> 32)); /* keys are random bits */                                              \
+    } while (0)
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+
+#define PEER_STREAMS   64u   /* inbound large messages of one peer at once */
+#define HALF_OPEN_MOST 1024u /* links without a hello yet */
+#define HELLO_TIME     (5 * MOYAI_SEC)
+#define DEAD_MOST      4096u /* dead nodes remembered */
+
+/* A link with what the overlay knows of it. */
+struct olink {
+    struct olink *prev, *next; /* all links of the overlay */
+    struct overlay *o;
+    struct link *link;
+    struct peer *peer; /* known from the start (outgoing) or since the hello */
+    struct olink *peer_next;
+    bool outgoing, up, farewell;
+    pid_t pid;
+    struct exec_witness *witness;
+    struct exec_timer hello_timer;
+};
+
+struct ping {
+    struct ping *next;
+    uint64_t token;
+    bool sent;
+    void (*fn)(void *arg, int code);
+    void *arg;
+};
+
+struct msg_list {
+    struct msg *first, *last;
+};
+
+struct peer {
+    UT_hash_handle hh;
+    uint8_t id[16];
+    struct overlay *o;
+    void *data;
+    struct olink *links; /* up or coming up */
+
+    struct session *session; /* NULL: none */
+    uint64_t session_key;    /* its id, looked at for each frame */
+    struct olink *path;      /* the link the session runs over; NULL: none at present */
+    bool opened, closing, want_path;
+    uint64_t rx_next; /* number of the next byte on the present path, for reading in place */
+    moyai_ns last_active;
+    struct exec_timer session_timer, idle_timer, retry_timer;
+    unsigned retries;
+
+    struct msg_list requests, others; /* not yet given to the session */
+    size_t waiting_calls, waiting_bytes;
+    bool was_full;
+    size_t open;              /* counted requests */
+    struct msg_list returned; /* told DROPPED while a session is drained, verdict pending */
+
+    struct inbound *in[PEER_STREAMS + 1];
+
+    struct peer *dirty_next;
+    bool dirty;
+
+    bool dead;
+    struct moyai_error why;
+    struct peer *dead_next;
+    struct ping *pings;
+};
+
+struct overlay {
+    struct exec *x;
+    const struct overlay_ops *ops;
+    void *ctx;
+    struct overlay_cfg cfg;
+    struct moyai_rng rng;
+    struct rundir *dir;
+    struct rdv *rdv;
+    int listener;
+    struct exec_fd *listen_fd;
+    struct exec_timer accept_timer; /* out of descriptors: look again */
+    struct link_hello hello;
+    struct exec_hook hook;
+    struct peer *peers; /* uthash by id */
+    struct olink *links;
+    size_t n_links, n_half_open;
+    struct peer *dirty;
+    struct peer *dead_first, *dead_last;
+    size_t n_dead;
+    bool witness, closing;
+    uint64_t next_ping;
+    struct session_cfg session_cfg;
+    struct session_chunk tx_chunks[SESSION_CHUNKS], rx_chunks[SESSION_CHUNKS];
+    struct buffers *buffers;
+};
+
+/* overlay.c */
+int olink_connect(struct peer *p);               /* start a link to the peer. EDEAD, EAGAIN ... */
+struct olink *olink_ready(const struct peer *p); /* one that is up, or NULL */
+bool olink_coming(const struct peer *p);         /* is one on its way up? */
+void peer_declare(struct peer *p, int code, const char *text);
+void olink_close(struct olink *k);
+
+/* peer.c */
+void peer_mark(struct peer *p);
+void peer_pump(struct peer *p);
+void peer_link_up(struct peer *p, struct olink *k);
+void peer_link_down(struct peer *p, struct olink *k);
+void peer_fail(struct peer *p, int code, const char *text);
+int peer_frame(struct peer *p, struct olink *k, const struct frame_head *h, uint8_t *payload, struct moyai_error *why);
+size_t peer_place(struct peer *p, struct olink *k, const struct frame_head *h, const uint8_t *prefix, uint8_t **dest);
+int peer_placed(struct peer *p, struct olink *k, const struct frame_head *h, const uint8_t *prefix, uint8_t *dest,
+                struct moyai_error *why);
+void peer_send_pings(struct peer *p, struct olink *k);
+void peer_init(struct peer *p);
+void peer_close(struct peer *p);
+
+/* buffers.c */
+int buffers_new(struct buffers **ret);
+void buffers_free(struct buffers *b);
+uint8_t *buffers_get(struct buffers *b, size_t n);
+void buffers_put(struct buffers *b, uint8_t *p);
+
+#endif

@@ -1,0 +1,605 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The overlay's driver, upper half: the node's socket, links and their hellos, pings, evidence of death.
+ * peer.c has the sessions that run over the links.
+ *
+ * A link is made when something is to be sent. Evidence of death on one host is exact and quick: when a link
+ * ends without farewell, the next connection attempt is refused, because the kernel closed the listening
+ * socket with the process. A witness (the parent that runs the processes) does not even need that: it
+ * holds a pidfd of each process that said hello, and tells all nodes linked to it.
+ */
+#include "overlay/io/internal.h"
+
+#include "base/err.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const struct link_ops olink_ops;
+
+/* ---- links ----------------------------------------------------------------------------------- */
+
+static void olink_unlink(struct olink *k) {
+    if (k->prev)
+        k->prev->next = k->next;
+    else
+        k->o->links = k->next;
+    if (k->next) k->next->prev = k->prev;
+    k->o->n_links--;
+    if (!k->up) k->o->n_half_open--;
+    if (k->peer)
+        for (struct olink **q = &k->peer->links; *q; q = &(*q)->peer_next)
+            if (*q == k) {
+                *q = k->peer_next;
+                break;
+            }
+}
+
+void olink_close(struct olink *k) {
+    olink_unlink(k);
+    exec_timer_clear(k->o->x, &k->hello_timer);
+    exec_witness_free(k->witness);
+    link_free(k->link);
+    free(k);
+}
+
+static void hello_late(struct exec *x, struct exec_timer *t) {
+    (void)x;
+    struct olink *k = (struct olink *)((char *)t - offsetof(struct olink, hello_timer));
+    link_reset(k->link, MOYAI_ETIMEDOUT, "no hello within 5 s");
+}
+
+static struct olink *olink_new(struct overlay *o, int fd, struct peer *p, pid_t pid) {
+    struct olink *k = calloc(1, sizeof *k);
+    if (!k) return NULL;
+    k->o = o;
+    k->peer = p;
+    k->outgoing = p != NULL;
+    k->pid = pid;
+    exec_timer_init(&k->hello_timer, hello_late);
+    uint8_t hello[HELLO_MAX];
+    int n = hello_encode(&o->hello, hello, NULL);
+    k->link = n < 0 ? NULL : link_new(o->x, fd, &olink_ops, k);
+    if (!k->link) {
+        free(k);
+        return NULL;
+    }
+    if (o->cfg.link_delay || o->cfg.link_rate) link_shape(k->link, o->cfg.link_delay, o->cfg.link_rate);
+    k->next = o->links;
+    if (k->next) k->next->prev = k;
+    o->links = k;
+    o->n_links++;
+    o->n_half_open++;
+    if (p) {
+        k->peer_next = p->links;
+        p->links = k;
+    }
+    struct frame_head h = {.type = FRAME_HELLO, .class_ = FRAME_CONTROL, .hops = 1, .length = (uint32_t)n};
+    struct link_piece piece = {hello, (size_t)n};
+    if (link_send(k->link, &h, &piece, 1) < 0) {
+        olink_close(k);
+        return NULL;
+    }
+    link_flush(k->link);
+    exec_timer_set(o->x, &k->hello_timer, moyai_now() + HELLO_TIME);
+    return k;
+}
+
+int olink_connect(struct peer *p) {
+    struct overlay *o = p->o;
+    if (!o->dir) return MOYAI_EUNREACHABLE;
+    int fd;
+    pid_t pid = 0;
+    struct moyai_node_id id;
+    memcpy(id.b, p->id, 16);
+    struct moyai_error why = {0};
+    int rc = rundir_connect(o->dir, &id, &fd, &pid, &why);
+    if (rc < 0) return rc;
+    if (!olink_new(o, fd, p, pid)) {
+        close(fd);
+        return MOYAI_ENOMEM;
+    }
+    return 0;
+}
+
+struct olink *olink_ready(const struct peer *p) {
+    for (struct olink *k = p->links; k; k = k->peer_next)
+        if (k->up) return k;
+    return NULL;
+}
+
+bool olink_coming(const struct peer *p) {
+    for (const struct olink *k = p->links; k; k = k->peer_next)
+        if (!k->up) return true;
+    return false;
+}
+
+static void on_accept_later(struct exec *x, struct exec_timer *t) {
+    (void)x;
+    struct overlay *o = (struct overlay *)((char *)t - offsetof(struct overlay, accept_timer));
+    if (o->listen_fd) exec_fd_events(o->listen_fd, UV_READABLE);
+}
+
+static void on_accept(struct exec_fd *f, int events, void *arg) {
+    (void)events;
+    struct overlay *o = arg;
+    for (int i = 0; i < 64; i++) { /* then other links get their turn; the rest stays readable */
+        int fd;
+        uid_t uid;
+        pid_t pid = 0;
+        struct moyai_error why = {0};
+        /* Half-open links have 5 s; the kernel's queue holds the others. */
+        int rc = o->n_half_open >= HALF_OPEN_MOST ? MOYAI_ELIMIT : rundir_accept(o->listener, &fd, &uid, &pid, &why);
+        if (rc == MOYAI_EAGAIN) return;
+        if (rc == MOYAI_EPERM) {
+            log_warning(o->cfg.log, "link", "MOYAI-LINK-REFUSED", "%s", why.text);
+            continue;
+        }
+        if (rc < 0) {
+            if (why.code) log_error(o->cfg.log, "link", "MOYAI-LINK-ACCEPT", "%s", why.text);
+            exec_fd_events(f, 0);
+            exec_timer_set(o->x, &o->accept_timer, moyai_now() + 10 * MOYAI_MS);
+            return;
+        }
+        if (!olink_new(o, fd, NULL, pid)) close(fd);
+    }
+}
+
+/* ---- hello ----------------------------------------------------------------------------------- */
+
+static void witness_end(void *arg) {
+    struct olink *k = arg;
+    struct overlay *o = k->o;
+    if (!k->peer || k->farewell) return;
+    uint8_t id[16];
+    memcpy(id, k->peer->id, 16);
+    overlay_declare_dead(o, id, "its process has ended");
+}
+
+static int on_hello(struct olink *k, const uint8_t *p, size_t n, struct moyai_error *why) {
+    struct overlay *o = k->o;
+    struct link_hello h;
+    if (k->up) return err_set(why, MOYAI_EPROTO, "second hello on a link");
+    int rc = hello_decode(p, n, &h, why);
+    if (rc >= 0) rc = hello_accept(&o->hello, &h, why);
+    if (rc < 0) {
+        log_error(o->cfg.log, "link", "MOYAI-LINK-HELLO", "refused: %s", why->text);
+        return rc;
+    }
+    if (!id_equal(h.host, o->hello.host))
+        return err_set(why, MOYAI_EPROTO,
+                       "a Unix link from another host id: do not share a run directory between hosts");
+    if (k->peer && !id_equal(k->peer->id, h.node.b))
+        return err_set(why, MOYAI_EPROTO, "another node answers at the socket of this one");
+    struct peer *peer = overlay_peer(o, h.node.b);
+    if (!peer) return err_set(why, MOYAI_ENOMEM, "out of memory for a peer");
+    if (peer->dead) return err_set(why, MOYAI_EDEAD, "a node that was declared dead says hello");
+    if (!k->peer) {
+        k->peer = peer;
+        k->peer_next = peer->links;
+        peer->links = k;
+    }
+    k->up = true;
+    o->n_half_open--;
+    exec_timer_clear(o->x, &k->hello_timer);
+    if (o->witness && k->pid > 0) k->witness = exec_witness_new(o->x, k->pid, witness_end, k, NULL);
+    char id[33];
+    id_format(h.node.b, id);
+    EVENT(o->cfg.events, &o->cfg.self, "link-up", event_text("peer", id), event_text("title", h.title),
+          event_int("pid", h.pid));
+    peer_link_up(peer, k);
+    return 0;
+}
+
+/* ---- pings ----------------------------------------------------------------------------------- */
+
+static void ping_done(struct ping *g, int code) {
+    g->fn(g->arg, code);
+    free(g);
+}
+
+void peer_send_pings(struct peer *p, struct olink *k) {
+    for (struct ping *g = p->pings; g; g = g->next) {
+        if (g->sent) continue;
+        uint8_t bytes[8];
+        memcpy(bytes, &g->token, 8);
+        struct frame_head h = {.type = FRAME_PING, .class_ = FRAME_CONTROL, .hops = 1, .length = 8};
+        struct link_piece piece = {bytes, 8};
+        if (link_send(k->link, &h, &piece, 1) == 0) g->sent = true;
+    }
+    link_flush(k->link);
+}
+
+static void on_pong(struct peer *p, const uint8_t *bytes) {
+    uint64_t token;
+    memcpy(&token, bytes, 8);
+    for (struct ping **q = &p->pings; *q; q = &(*q)->next)
+        if ((*q)->token == token) {
+            struct ping *g = *q;
+            *q = g->next;
+            ping_done(g, 0);
+            return;
+        }
+}
+
+int overlay_ping(struct overlay *o, const uint8_t node[16], void (*fn)(void *arg, int code), void *arg) {
+    struct peer *p = overlay_peer(o, node);
+    if (!p) return MOYAI_ENOMEM;
+    if (p->dead) return p->why.code;
+    struct ping *g = calloc(1, sizeof *g);
+    if (!g) return MOYAI_ENOMEM;
+    g->token = ++o->next_ping;
+    g->fn = fn;
+    g->arg = arg;
+    g->next = p->pings;
+    p->pings = g;
+    struct olink *k = olink_ready(p);
+    if (k) {
+        peer_send_pings(p, k);
+        return 0;
+    }
+    int rc = olink_coming(p) ? 0 : olink_connect(p);
+    if (rc < 0) {
+        p->pings = g->next;
+        free(g);
+    }
+    return rc;
+}
+
+/* ---- frames ---------------------------------------------------------------------------------- */
+
+static int on_dead_frame(struct olink *k, const uint8_t *p, size_t n, struct moyai_error *why) {
+    if (n < 16 || n > 16 + 200) return err_set(why, MOYAI_EPROTO, "evidence of death of %zu bytes", n);
+    struct overlay *o = k->o;
+    if (id_equal(p, o->cfg.self.b)) return 0; /* a rumour of our own death */
+    char text[201];
+    memcpy(text, p + 16, n - 16);
+    text[n - 16] = 0;
+    for (char *c = text; *c; c++)
+        if ((unsigned char)*c < ' ') *c = '?';
+    struct peer *peer = overlay_peer(o, p);
+    if (peer) peer_declare(peer, MOYAI_EDEAD, text);
+    return 0;
+}
+
+static int on_frame(struct link *l, const struct frame_head *h, uint8_t *payload, struct moyai_error *why) {
+    struct olink *k = link_owner(l);
+    if (h->type == FRAME_HELLO) return on_hello(k, payload, h->length, why);
+    if (!k->up) return err_set(why, MOYAI_EPROTO, "frame of type %u before the hello", h->type);
+    if (h->type >= FRAME_SESSION && h->type <= FRAME_SESSION_LAST) return peer_frame(k->peer, k, h, payload, why);
+    switch (h->type) {
+    case FRAME_FAREWELL:
+        k->farewell = true;
+        return 0;
+    case FRAME_PING: {
+        if (h->length != 8) return err_set(why, MOYAI_EPROTO, "ping of %u bytes", h->length);
+        struct frame_head a = *h;
+        a.type = FRAME_PONG;
+        struct link_piece piece = {payload, 8};
+        if (link_send(l, &a, &piece, 1) < 0) return err_set(why, MOYAI_ENOMEM, "out of memory");
+        link_flush(l);
+        return 0;
+    }
+    case FRAME_PONG:
+        if (h->length != 8) return err_set(why, MOYAI_EPROTO, "pong of %u bytes", h->length);
+        on_pong(k->peer, payload);
+        return 0;
+    case FRAME_DEAD:
+        return on_dead_frame(k, payload, h->length, why);
+    default:
+        return err_set(why, MOYAI_EPROTO, "unknown frame type %u", h->type);
+    }
+}
+
+static size_t on_place(struct link *l, const struct frame_head *h, const uint8_t *prefix, uint8_t **dest) {
+    struct olink *k = link_owner(l);
+    if (!k->up || h->type != FRAME_SESSION + SESSION_DATA) return 0;
+    return peer_place(k->peer, k, h, prefix, dest);
+}
+
+static int on_placed(struct link *l, const struct frame_head *h, const uint8_t *prefix, uint8_t *dest,
+                     struct moyai_error *why) {
+    struct olink *k = link_owner(l);
+    return peer_placed(k->peer, k, h, prefix, dest, why);
+}
+
+static void on_room(struct link *l) {
+    struct olink *k = link_owner(l);
+    if (k->peer && k->peer->path == k) peer_mark(k->peer);
+}
+
+static void on_down(struct link *l, const struct moyai_error *why) {
+    struct olink *k = link_owner(l);
+    struct overlay *o = k->o;
+    struct peer *p = k->peer;
+    bool was_up = k->up;
+    if (why->code && why->code != MOYAI_ESYS) log_warning(o->cfg.log, "link", "MOYAI-LINK-RESET", "%s", why->text);
+    if (was_up) {
+        char id[33];
+        id_format(p->id, id);
+        EVENT(o->cfg.events, &o->cfg.self, "link-down", event_text("peer", id), event_text("why", why->text),
+              event_int("farewell", k->farewell));
+    }
+    bool farewell = k->farewell;
+    int code = why->code;
+    char text[MOYAI_ERROR_TEXT];
+    memcpy(text, why->text, sizeof text);
+    olink_unlink(k);
+    exec_timer_clear(o->x, &k->hello_timer);
+    exec_witness_free(k->witness);
+    if (!p || o->closing) {
+        link_free(l);
+        free(k);
+        return;
+    }
+    if (farewell)
+        peer_declare(p, MOYAI_ECLOSED, "the node has left");
+    else if (!was_up && (code == MOYAI_EVERSION || code == MOYAI_EPROTO))
+        peer_fail(p, code, text); /* trying again would end the same way */
+    else
+        peer_link_down(p, k);
+    link_free(l);
+    free(k);
+}
+
+static const struct link_ops olink_ops = {
+    .frame = on_frame, .place = on_place, .placed = on_placed, .room = on_room, .down = on_down};
+
+/* ---- peers and death ------------------------------------------------------------------------- */
+
+struct peer *overlay_find(struct overlay *o, const uint8_t node[16]) {
+    struct peer *p;
+    HASH_FIND(hh, o->peers, node, 16, p);
+    return p;
+}
+
+struct peer *overlay_peer(struct overlay *o, const uint8_t node[16]) {
+    struct peer *p = overlay_find(o, node);
+    if (p) return p;
+    p = calloc(1, sizeof *p);
+    if (!p) return NULL;
+    memcpy(p->id, node, 16);
+    p->o = o;
+    HASH_ADD(hh, o->peers, id, 16, p);
+    if (!p->hh.tbl) {
+        free(p);
+        return NULL;
+    }
+    peer_init(p);
+    return p;
+}
+
+const uint8_t *peer_id(const struct peer *p) {
+    return p->id;
+}
+void **peer_data(struct peer *p) {
+    return &p->data;
+}
+
+bool peer_dead(const struct peer *p, struct moyai_error *why) {
+    if (p->dead && why) *why = p->why;
+    return p->dead;
+}
+
+/* Final: the node is dead (EDEAD) or has left (ECLOSED). */
+void peer_declare(struct peer *p, int code, const char *text) {
+    struct overlay *o = p->o;
+    if (p->dead) return;
+    p->dead = true;
+    err_set(&p->why, code, "%s", text);
+    p->why.where = MOYAI_AT_PEER;
+    char hex[33];
+    id_format(p->id, hex);
+    EVENT(o->cfg.events, &o->cfg.self, code == MOYAI_EDEAD ? "node-dead" : "node-left", event_text("peer", hex),
+          event_text("why", text));
+    peer_fail(p, code, text);
+    while (p->pings) {
+        struct ping *g = p->pings;
+        p->pings = g->next;
+        ping_done(g, code);
+    }
+    for (struct olink *k = p->links, *next; k; k = next) {
+        next = k->peer_next;
+        link_reset(k->link, code, text); /* goes down from the loop */
+    }
+    if (o->rdv && code == MOYAI_EDEAD && !o->closing) {
+        struct moyai_node_id id;
+        memcpy(id.b, p->id, 16);
+        struct moyai_error why = {0};
+        if (rdv_forget_node(o->rdv, &id, o->dir, &why) < 0)
+            log_warning(o->cfg.log, "overlay", "MOYAI-RDV-FORGET", "%s", why.text);
+    }
+    p->dead_next = NULL;
+    if (o->dead_last)
+        o->dead_last->dead_next = p;
+    else
+        o->dead_first = p;
+    o->dead_last = p;
+    o->n_dead++;
+}
+
+/* Forget the longest dead beyond the limit; run when nothing holds pointers to peers. */
+static void forget_dead(struct overlay *o) {
+    while (o->n_dead > DEAD_MOST && !o->dead_first->links && !o->ops->busy(o->ctx, o->dead_first)) {
+        struct peer *p = o->dead_first;
+        o->dead_first = p->dead_next;
+        if (!o->dead_first) o->dead_last = NULL;
+        o->n_dead--;
+        HASH_DEL(o->peers, p);
+        peer_close(p);
+        free(p);
+    }
+}
+
+void overlay_declare_dead(struct overlay *o, const uint8_t node[16], const char *cause) {
+    struct peer *p = overlay_peer(o, node);
+    if (!p || p->dead) return;
+    uint8_t bytes[16 + 200];
+    size_t n = strlen(cause);
+    if (n > 200) n = 200;
+    memcpy(bytes, node, 16);
+    memcpy(bytes + 16, cause, n);
+    peer_declare(p, MOYAI_EDEAD, cause);
+    struct frame_head h = {.type = FRAME_DEAD, .class_ = FRAME_CONTROL, .hops = 1, .length = (uint32_t)(16 + n)};
+    struct link_piece piece = {bytes, 16 + n};
+    for (struct olink *k = o->links; k; k = k->next)
+        if (k->up && k->peer != p) {
+            if (link_send(k->link, &h, &piece, 1) < 0)
+                link_reset(k->link, MOYAI_ENOMEM, "out of memory");
+            else
+                link_flush(k->link);
+        }
+}
+
+struct peer *overlay_peer_of_pid(struct overlay *o, pid_t pid) {
+    for (struct olink *k = o->links; k; k = k->next)
+        if (k->up && k->pid == pid) return k->peer;
+    return NULL;
+}
+
+void overlay_set_witness(struct overlay *o, bool on) {
+    o->witness = on;
+    for (struct olink *k = o->links; on && k; k = k->next)
+        if (k->up && k->pid > 0 && !k->witness) k->witness = exec_witness_new(o->x, k->pid, witness_end, k, NULL);
+}
+
+bool overlay_is_dead(struct overlay *o, const uint8_t node[16]) {
+    if (id_equal(node, o->cfg.self.b)) return false;
+    struct peer *p = overlay_find(o, node);
+    if (p && p->dead) return true;
+    if ((p && olink_ready(p)) || !o->dir) return false;
+    struct moyai_node_id id;
+    memcpy(id.b, node, 16);
+    int fd;
+    int rc = rundir_connect(o->dir, &id, &fd, NULL, NULL);
+    if (rc == 0) close(fd);
+    return rc == MOYAI_EDEAD;
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+static void on_hook(struct exec_hook *h) {
+    struct overlay *o = (struct overlay *)((char *)h - offsetof(struct overlay, hook));
+    while (o->dirty) {
+        struct peer *p = o->dirty;
+        o->dirty = p->dirty_next;
+        p->dirty = false;
+        peer_pump(p);
+    }
+    if (o->n_dead > DEAD_MOST) forget_dead(o);
+}
+
+static int join(struct overlay *o, struct moyai_error *reterr) {
+    const struct overlay_cfg *c = &o->cfg;
+    int rc = rundir_open(&o->dir, c->run_dir, reterr);
+    if (rc < 0) return rc;
+    hello_fill(&o->hello, &c->self, rundir_host(o->dir), c->title, FRAME_MAX, c->max_message);
+    rc = rundir_listen(o->dir, &c->self, &o->listener, reterr);
+    if (rc < 0) return rc;
+    rc = rdv_open(&o->rdv, c->grid, reterr);
+    if (rc < 0) return rc;
+    struct rdv_node e;
+    rdv_node_fill(&e, &c->self, rundir_host(o->dir), rundir_path(o->dir), o->hello.title);
+    rc = rdv_put_node(o->rdv, &e, reterr);
+    if (rc < 0) return rc;
+    o->listen_fd = exec_fd_new(o->x, o->listener, UV_READABLE, on_accept, o);
+    if (!o->listen_fd) return err_set(reterr, MOYAI_ENOMEM, "out of memory");
+    if (!id_zero(c->parent.b)) {
+        struct peer *p = overlay_peer(o, c->parent.b);
+        if (p) (void)olink_connect(p); /* a parent that has just gone is no reason not to start */
+    }
+    return 0;
+}
+
+int overlay_new(struct overlay **ret, struct exec *x, const struct overlay_cfg *cfg, const struct overlay_ops *ops,
+                void *ctx, struct moyai_error *reterr) {
+    struct overlay *o = calloc(1, sizeof *o);
+    if (!o) return err_set(reterr, MOYAI_ENOMEM, "out of memory");
+    o->x = x;
+    o->cfg = *cfg;
+    o->ops = ops;
+    o->ctx = ctx;
+    o->listener = -1;
+    uint64_t seed;
+    int rc = rng_system(&seed, sizeof seed);
+    if (rc == 0) rc = buffers_new(&o->buffers);
+    if (rc < 0) {
+        free(o);
+        return err_set(reterr, rc, "cannot start the overlay: %s", moyai_strerror(rc));
+    }
+    rng_seed(&o->rng, seed);
+    exec_timer_init(&o->accept_timer, on_accept_later);
+    o->session_cfg = (struct session_cfg){.reattach = cfg->reattach};
+    o->hook.fn = on_hook;
+    exec_hook_add(x, &o->hook);
+    if (cfg->grid) rc = join(o, reterr);
+    if (rc < 0) {
+        overlay_close(o);
+        overlay_free(o);
+        return rc;
+    }
+    *ret = o;
+    return 0;
+}
+
+void overlay_close(struct overlay *o) {
+    o->closing = true;
+    struct peer *p, *tmp;
+    HASH_ITER (hh, o->peers, p, tmp) {
+        if (!p->dead) peer_fail(p, MOYAI_ECLOSED, "this node ends");
+        while (p->pings) {
+            struct ping *g = p->pings;
+            p->pings = g->next;
+            ping_done(g, MOYAI_ECLOSED);
+        }
+    }
+    while (o->links) {
+        struct olink *k = o->links;
+        if (k->up) {
+            struct frame_head h = {.type = FRAME_FAREWELL, .class_ = FRAME_CONTROL, .hops = 1};
+            (void)link_send(k->link, &h, NULL, 0); /* if it does not go out, the peer learns it as a death */
+        }
+        olink_close(k);
+    }
+    exec_timer_clear(o->x, &o->accept_timer);
+    if (o->listen_fd) {
+        exec_fd_free(o->listen_fd, true, NULL);
+        o->listener = -1;
+    }
+    o->listen_fd = NULL;
+    if (o->listener >= 0) close(o->listener);
+    o->listener = -1;
+    rdv_close(o->rdv);
+    o->rdv = NULL;
+    if (o->dir) rundir_unlink(o->dir, &o->cfg.self);
+}
+
+void overlay_free(struct overlay *o) {
+    if (!o) return;
+    struct peer *p, *tmp;
+    HASH_ITER (hh, o->peers, p, tmp) {
+        HASH_DEL(o->peers, p);
+        peer_close(p);
+        free(p);
+    }
+    exec_hook_remove(o->x, &o->hook);
+    rundir_close(o->dir);
+    buffers_free(o->buffers);
+    free(o);
+}
+
+struct rdv *overlay_rdv(struct overlay *o) {
+    return o->rdv;
+}
+size_t overlay_links(const struct overlay *o) {
+    return o->n_links - o->n_half_open;
+}
+uint8_t *overlay_buffer(struct overlay *o, size_t n) {
+    return buffers_get(o->buffers, n);
+}
+void overlay_buffer_free(struct overlay *o, uint8_t *p) {
+    buffers_put(o->buffers, p);
+}

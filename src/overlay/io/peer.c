@@ -1,0 +1,759 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One peer: the session with it, the queues before the session, and how session frames meet links.
+ *
+ * A message given by the layer above waits in the peer's queue until the session has an entry for it. Requests keep
+ * their order among themselves; replies, signals and cancels have a queue of their own, so that requests that wait
+ * for room never keep a reply back. Frames are pulled from the session only while the link has room: what is
+ * not pulled is still certainly unsent.
+ *
+ * Life of a session here: created by the first message (or the peer's OPEN), kept while calls are open, closed in
+ * order when idle for cfg.idle, after which the next message opens another. What an orderly close found untaken is
+ * put back in front of the queue: it was never executed, so giving it again is right.
+ */
+#include "base/err.h"
+#include "overlay/io/internal.h"
+#include "overlay/session_wire.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define FLUSH_AT      (64u * 1024) /* gathered bytes at which a sender writes at once instead of at the end of the turn */
+#define FRAME_ROOM    (64u * 1024) /* payload of a data frame of small messages */
+#define RETRY_FIRST   (1 * MOYAI_MS)
+#define RETRY_MOST    (200 * MOYAI_MS)
+#define GRANTS_A_STEP 64
+
+static void list_push(struct msg_list *l, struct msg *m) {
+    m->next = NULL;
+    m->prev = l->last;
+    if (l->last)
+        l->last->next = m;
+    else
+        l->first = m;
+    l->last = m;
+}
+
+static void list_push_front(struct msg_list *l, struct msg *m) {
+    m->prev = NULL;
+    m->next = l->first;
+    if (l->first)
+        l->first->prev = m;
+    else
+        l->last = m;
+    l->first = m;
+}
+
+static void list_remove(struct msg_list *l, struct msg *m) {
+    if (m->prev)
+        m->prev->next = m->next;
+    else
+        l->first = m->next;
+    if (m->next)
+        m->next->prev = m->prev;
+    else
+        l->last = m->prev;
+    m->next = m->prev = NULL;
+}
+
+/* ---- queues ---------------------------------------------------------------------------------- */
+
+void peer_mark(struct peer *p) {
+    if (p->dirty) return;
+    p->dirty = true;
+    p->dirty_next = p->o->dirty;
+    p->o->dirty = p;
+    exec_attention(p->o->x);
+}
+
+bool overlay_has_room(const struct peer *p) {
+    return p->waiting_calls < p->o->cfg.queue_calls && p->waiting_bytes < p->o->cfg.queue_bytes;
+}
+
+static void waiting_add(struct peer *p, const struct msg *m) {
+    if (!m->request) return;
+    p->waiting_calls++;
+    p->waiting_bytes += m->length;
+    if (!overlay_has_room(p)) p->was_full = true;
+}
+
+static void waiting_sub(struct peer *p, const struct msg *m) {
+    if (!m->request) return;
+    p->waiting_calls--;
+    p->waiting_bytes -= m->length;
+    /* Half empty before saying so: those who wait come back together, not one by one. */
+    if (p->was_full && p->waiting_calls <= p->o->cfg.queue_calls / 2 && p->waiting_bytes <= p->o->cfg.queue_bytes / 2) {
+        p->was_full = false;
+        p->o->ops->room(p->o->ctx, p);
+    }
+}
+
+int overlay_send(struct peer *p, struct msg *m) {
+    struct overlay *o = p->o;
+    if (p->dead) return p->why.code;
+    if (o->closing) return MOYAI_ECLOSED;
+    if (m->request && !overlay_has_room(p)) {
+        p->was_full = true;
+        return MOYAI_EAGAIN;
+    }
+    m->peer = p;
+    m->state = MSG_WAITING;
+    list_push(m->request ? &p->requests : &p->others, m);
+    waiting_add(p, m);
+    peer_mark(p);
+    if (p->waiting_bytes >= FLUSH_AT && p->opened && p->path && link_room(p->path->link) > 0) peer_pump(p);
+    return 0;
+}
+
+static void copy_pieces(struct msg *m) {
+    /* Rare: a call that ended early while its array was on its way. */
+    uint8_t *all = malloc((size_t)m->length);
+    if (!all) return; /* the caller resets the link instead */
+    size_t at = 0, from = 0;
+    for (uint32_t i = 0; i < m->n_pieces; i++) {
+        size_t k = m->pieces[i].at - from;
+        memcpy(all + at, m->head + from, k);
+        at += k;
+        from += k;
+        memcpy(all + at, m->pieces[i].p, m->pieces[i].n);
+        at += m->pieces[i].n;
+    }
+    memcpy(all + at, m->head + from, m->head_len - from);
+    /* From here on the message is one run. */
+    if (m->owned) free(m->head);
+    m->owned = true;
+    m->head = all;
+    m->head_len = (uint32_t)m->length;
+    m->n_pieces = 0;
+}
+
+void overlay_call_closed(struct peer *p) {
+    if (p->open-- == p->o->cfg.open_calls && p->requests.first) peer_mark(p);
+}
+
+void overlay_forget_inbound(struct inbound *in) {
+    struct peer *p = in->peer;
+    if (!p || p->in[in->stream] != in) return;
+    p->in[in->stream] = NULL;
+    if (p->path) link_unplace(p->path->link, in->body, (size_t)in->total);
+}
+
+static void drain(struct peer *p, const struct session_frame *frame, uint8_t *payload, struct olink *k,
+                  struct msg *dropping, bool *dropped, int *rc);
+
+bool overlay_drop(struct msg *m) {
+    struct peer *p = m->peer;
+    if (m->state == MSG_IDLE) return true;
+    if (m->state == MSG_WAITING) {
+        list_remove(m->request ? &p->requests : &p->others, m);
+        m->state = MSG_IDLE;
+        waiting_sub(p, m);
+        return true;
+    }
+    for (uint32_t i = 0; i < m->n_pieces; i++)
+        if (p->path) (void)link_unborrow(p->path->link, m->pieces[i].p, m->pieces[i].n);
+    struct session_event ev = {.kind = SESSION_EV_DROP, .now = exec_now(p->o->x), .token = (uint64_t)(uintptr_t)m};
+    if (p->session && session_step(p->session, &ev) == 0) {
+        bool dropped = false;
+        drain(p, NULL, NULL, NULL, m, &dropped, NULL);
+        peer_mark(p);
+        if (dropped) {
+            m->state = MSG_IDLE;
+            return true;
+        }
+    }
+    if (m->n_pieces) {
+        copy_pieces(m);
+        if (m->n_pieces && p->path) {
+            /* No memory for the copy: the path goes, and the rest is never read. */
+            link_reset(p->path->link, MOYAI_ENOMEM, "out of memory for a message given up early");
+            peer_fail(p, MOYAI_ENOMEM, "out of memory for a message given up early");
+        }
+    }
+    return m->state == MSG_IDLE;
+}
+
+/* ---- the session ----------------------------------------------------------------------------- */
+
+static void session_timer_due(struct exec *x, struct exec_timer *t);
+
+static void step(struct peer *p, struct session_event *ev) {
+    ev->now = exec_now(p->o->x);
+    (void)session_step(p->session, ev); /* EINVAL: the event came too late to mean anything */
+    drain(p, NULL, NULL, NULL, NULL, NULL, NULL);
+}
+
+static int session_make(struct peer *p) {
+    struct overlay *o = p->o;
+    struct session_cfg c = o->session_cfg;
+    do c.id = rng_next(&o->rng);
+    while (c.id == 0);
+    c.lower = id_cmp(o->cfg.self.b, p->id) < 0;
+    size_t n = (session_size(&c) + 63) / 64 * 64;
+    struct session *s = aligned_alloc(64, n);
+    if (!s) return MOYAI_ENOMEM;
+    int rc = session_init(s, &c);
+    if (rc < 0) {
+        free(s);
+        return rc;
+    }
+    p->session = s;
+    p->session_key = c.id;
+    p->opened = p->closing = p->want_path = false;
+    p->path = NULL;
+    p->retries = 0;
+    return 0;
+}
+
+static void session_end(struct peer *p) {
+    exec_timer_clear(p->o->x, &p->session_timer);
+    exec_timer_clear(p->o->x, &p->idle_timer);
+    exec_timer_clear(p->o->x, &p->retry_timer);
+    if (p->path) {
+        for (uint32_t i = 1; i <= PEER_STREAMS; i++)
+            if (p->in[i] && p->in[i]->body) link_unplace(p->path->link, p->in[i]->body, (size_t)p->in[i]->total);
+    }
+    for (uint32_t i = 1; i <= PEER_STREAMS; i++) {
+        struct inbound *in = p->in[i];
+        p->in[i] = NULL;
+        if (in) p->o->ops->aborted(p->o->ctx, in);
+    }
+    free(p->session);
+    p->session = NULL;
+    p->path = NULL;
+    p->opened = p->closing = p->want_path = false;
+}
+
+/* Try to give the session a path. */
+static void find_path(struct peer *p) {
+    struct overlay *o = p->o;
+    if (!p->want_path || !p->session) return;
+    struct olink *k = olink_ready(p);
+    if (k) {
+        p->want_path = false;
+        p->retries = 0;
+        p->path = k;
+        struct session_event ev = {.kind = SESSION_EV_PATH_UP, .credit = UINT64_MAX};
+        step(p, &ev);
+        peer_mark(p);
+        return;
+    }
+    if (olink_coming(p)) return;
+    int rc = olink_connect(p);
+    if (rc == MOYAI_EDEAD) {
+        peer_declare(p, MOYAI_EDEAD, "its process has ended");
+        return;
+    }
+    if (rc == MOYAI_EUNREACHABLE || rc == MOYAI_EPERM) {
+        peer_fail(p, MOYAI_EUNREACHABLE,
+                  rc == MOYAI_EPERM ? "its socket belongs to another user"
+                                    : "this node is in no grid and can reach no other node");
+        return;
+    }
+    if (rc < 0) {
+        moyai_dur wait = RETRY_FIRST << (p->retries < 8 ? p->retries : 8);
+        if (wait > RETRY_MOST) wait = RETRY_MOST;
+        p->retries++;
+        exec_timer_set(o->x, &p->retry_timer, moyai_now() + (moyai_ns)wait);
+    }
+}
+
+static void retry_due(struct exec *x, struct exec_timer *t) {
+    (void)x;
+    find_path((struct peer *)((char *)t - offsetof(struct peer, retry_timer)));
+}
+
+void peer_link_up(struct peer *p, struct olink *k) {
+    if (p->pings) peer_send_pings(p, k);
+    find_path(p);
+}
+
+void peer_link_down(struct peer *p, struct olink *k) {
+    if (p->path == k) {
+        p->path = NULL;
+        if (p->session) {
+            struct session_event ev = {.kind = SESSION_EV_PATH_DOWN};
+            step(p, &ev);
+        }
+    } else if (p->want_path && !olink_ready(p) && !olink_coming(p)) {
+        /* An attempt ended before its hello: the socket's owner may be dying right now. */
+        p->retries++;
+        exec_timer_set(p->o->x, &p->retry_timer, moyai_now() + (moyai_ns)RETRY_FIRST);
+    }
+    if (p->pings && !olink_ready(p) && !olink_coming(p)) {
+        for (struct ping *g = p->pings; g; g = g->next) g->sent = false;
+        int rc = olink_connect(p);
+        while (rc < 0 && p->pings) {
+            struct ping *g = p->pings;
+            p->pings = g->next;
+            g->fn(g->arg, rc == MOYAI_EDEAD ? MOYAI_EDEAD : MOYAI_EUNREACHABLE);
+            free(g);
+        }
+    }
+}
+
+/* Everything with this peer fails: messages, then what the layer above has open. */
+void peer_fail(struct peer *p, int code, const char *text) {
+    struct moyai_error why = {0};
+    err_set(&why, code, "%s", text);
+    why.where = code == MOYAI_EUNREACHABLE ? MOYAI_AT_PATH : MOYAI_AT_PEER;
+    if (!p->dead) p->why = why;
+    if (p->session) {
+        struct session_event ev = {.kind = SESSION_EV_PEER_DEAD, .now = exec_now(p->o->x)};
+        if (session_step(p->session, &ev) == 0) drain(p, NULL, NULL, NULL, NULL, NULL, NULL);
+        if (p->session) session_end(p);
+    } else {
+        p->o->ops->failed(p->o->ctx, p, &why);
+    }
+    for (int i = 0; i < 2; i++) {
+        struct msg_list *l = i ? &p->others : &p->requests;
+        while (l->first) {
+            struct msg *m = l->first;
+            list_remove(l, m);
+            waiting_sub(p, m);
+            m->state = MSG_IDLE;
+            m->done(m, code, MOYAI_NEVER_EXECUTED);
+        }
+    }
+}
+
+static void return_messages(struct peer *p, bool orderly, int code) {
+    /* Last first, so that the front of the queue keeps their order. */
+    while (p->returned.last) {
+        struct msg *m = p->returned.last;
+        list_remove(&p->returned, m);
+        bool never = m->state == MSG_WAITING; /* marked so by drain */
+        if (orderly && never && !p->dead && !p->o->closing) {
+            if (m->counted) {
+                m->counted = false;
+                p->open--;
+            }
+            list_push_front(m->request ? &p->requests : &p->others, m);
+            waiting_add(p, m);
+            continue;
+        }
+        m->state = MSG_IDLE;
+        m->done(m, code, never ? MOYAI_NEVER_EXECUTED : MOYAI_MAY_HAVE_EXECUTED);
+    }
+}
+
+static void schedule(struct peer *p) {
+    if (!p->session) return;
+    moyai_ns when = session_deadline(p->session);
+    /* Lazily: a timer that fires too early looks again; one that is later than need be is moved. */
+    if (when != UINT64_MAX && (p->session_timer.index == SIZE_MAX || p->session_timer.when > when))
+        exec_timer_set(p->o->x, &p->session_timer, when);
+}
+
+static void session_timer_due(struct exec *x, struct exec_timer *t) {
+    struct peer *p = (struct peer *)((char *)t - offsetof(struct peer, session_timer));
+    if (!p->session) return;
+    moyai_ns when = session_deadline(p->session);
+    if (when <= exec_now(x)) {
+        struct session_event ev = {.kind = SESSION_EV_TIMEOUT};
+        step(p, &ev);
+        if (p->session && session_pending(p->session)) peer_mark(p);
+    }
+    schedule(p);
+}
+
+static void idle_due(struct exec *x, struct exec_timer *t) {
+    struct peer *p = (struct peer *)((char *)t - offsetof(struct peer, idle_timer));
+    if (!p->session || p->closing) return;
+    moyai_ns now = exec_now(x), end = p->last_active + (moyai_ns)p->o->cfg.idle;
+    if (now >= end && session_idle(p->session) && !p->requests.first && !p->others.first &&
+        !p->o->ops->busy(p->o->ctx, p)) {
+        p->closing = true;
+        struct session_event ev = {.kind = SESSION_EV_CLOSE};
+        step(p, &ev);
+        if (p->session) peer_mark(p);
+        return;
+    }
+    exec_timer_set(x, t, end > now ? end : now + (moyai_ns)p->o->cfg.idle);
+}
+
+/* Tell the layer above what an effect says. frame and payload are those of the RECEIVE step, else NULL. */
+static void deliver(struct peer *p, const struct session_effect *fx, const struct session_frame *frame, uint8_t *bytes,
+                    uint32_t *grants, size_t *n_grants, int *rc) {
+    const struct overlay_ops *ops = p->o->ops;
+    void *ctx = p->o->ctx;
+    (void)frame;
+    if (fx->stream == 0) {
+        int e = ops->message(ctx, p, bytes + fx->skip, fx->len);
+        if (e < 0 && rc) *rc = e;
+        return;
+    }
+    struct inbound *in = p->in[fx->stream];
+    if (fx->flags & SESSION_BEGIN) {
+        in = ops->begin(ctx, p, bytes + fx->skip, fx->len, fx->total);
+        p->in[fx->stream] = in;
+        if (in) {
+            in->peer = p;
+            in->stream = fx->stream;
+            in->total = fx->total;
+            in->have = 0;
+        }
+        if (*n_grants < GRANTS_A_STEP) grants[(*n_grants)++] = fx->stream;
+    }
+    if (!in) return; /* refused: read and forgotten */
+    if (in->body + fx->offset != bytes + fx->skip) memcpy(in->body + fx->offset, bytes + fx->skip, fx->len);
+    in->have = fx->offset + fx->len;
+    if (fx->flags & SESSION_END) {
+        p->in[fx->stream] = NULL;
+        int e = ops->complete(ctx, in);
+        if (e < 0 && rc) *rc = e;
+    }
+}
+
+static void drain(struct peer *p, const struct session_frame *frame, uint8_t *payload, struct olink *k,
+                  struct msg *dropping, bool *dropped, int *rc) {
+    struct session_effect fx;
+    uint32_t grants[GRANTS_A_STEP];
+    size_t n_grants = 0;
+    uint32_t chunk = 0;
+    uint8_t *at = payload;
+    bool want = false;
+    int ended = 0; /* 1 closed, 2 failed */
+    int code = 0;
+    while (!ended && session_next(p->session, &fx)) {
+        switch (fx.kind) {
+        case SESSION_FX_OPENED:
+            p->opened = true;
+            p->session_key = session_id(p->session);
+            p->last_active = exec_now(p->o->x);
+            if (p->o->cfg.idle != MOYAI_FOREVER)
+                exec_timer_set(p->o->x, &p->idle_timer, p->last_active + (moyai_ns)p->o->cfg.idle);
+            peer_mark(p);
+            break;
+        case SESSION_FX_PATH:
+            p->path = k;
+            p->want_path = want = false;
+            p->rx_next = UINT64_MAX;
+            peer_mark(p);
+            break;
+        case SESSION_FX_WANT_PATH:
+            want = true;
+            break;
+        case SESSION_FX_DELIVER:
+            while (chunk < fx.index) at += frame->chunks[chunk++].len;
+            deliver(p, &fx, frame, at, grants, &n_grants, rc);
+            break;
+        case SESSION_FX_ABORTED: {
+            struct inbound *in = p->in[fx.stream];
+            p->in[fx.stream] = NULL;
+            if (in) p->o->ops->aborted(p->o->ctx, in);
+            break;
+        }
+        case SESSION_FX_ACKED: {
+            struct msg *m = (struct msg *)(uintptr_t)fx.token;
+            m->state = MSG_IDLE;
+            m->done(m, 0, MOYAI_MAY_HAVE_EXECUTED);
+            break;
+        }
+        case SESSION_FX_DROPPED: {
+            struct msg *m = (struct msg *)(uintptr_t)fx.token;
+            if (m == dropping) {
+                *dropped = true;
+                break;
+            }
+            m->state = fx.executed == MOYAI_NEVER_EXECUTED ? MSG_WAITING : MSG_IN_SESSION;
+            list_push(&p->returned, m);
+            break;
+        }
+        case SESSION_FX_CLOSED:
+            ended = 1;
+            break;
+        case SESSION_FX_FAILED:
+            ended = 2;
+            code = fx.code;
+            break;
+        }
+    }
+    if (ended) {
+        bool dead = p->dead || p->o->closing;
+        struct moyai_error e = p->why;
+        if (ended == 2 && !dead && code != MOYAI_EDEAD) {
+            err_set(&e, MOYAI_EUNREACHABLE,
+                    code == MOYAI_ETIMEDOUT ? "no path to it could be found in time"
+                                            : "the session with it was refused or broke");
+            e.where = MOYAI_AT_PATH;
+        }
+        session_end(p);
+        return_messages(p, ended == 1, e.code ? e.code : MOYAI_ECLOSED);
+        if (ended == 2) p->o->ops->failed(p->o->ctx, p, &e);
+        if (p->requests.first || p->others.first) peer_mark(p);
+        return;
+    }
+    for (size_t i = 0; i < n_grants; i++) {
+        const struct inbound *in = p->in[grants[i]];
+        if (!in || !in->body) continue; /* no memory for it: no credit */
+        struct session_event ev = {.kind = SESSION_EV_GRANT, .stream = grants[i], .allowed = in->total};
+        ev.now = exec_now(p->o->x);
+        (void)session_step(p->session, &ev); /* complete already: nothing to allow */
+    }
+    if (want) {
+        p->want_path = true;
+        p->path = NULL;
+        find_path(p);
+    }
+}
+
+/* ---- output ---------------------------------------------------------------------------------- */
+
+/* Copy message bytes [offset, offset + n) to out. */
+static void msg_copy(const struct msg *m, uint64_t offset, size_t n, uint8_t *out) {
+    if (m->n_pieces == 0) {
+        memcpy(out, m->head + offset, n);
+        return;
+    }
+    uint64_t at = 0; /* position in the message */
+    size_t from = 0; /* position in head */
+    for (uint32_t i = 0; i <= m->n_pieces && n > 0; i++) {
+        size_t upto = i < m->n_pieces ? m->pieces[i].at : m->head_len;
+        for (int part = 0; part < 2 && n > 0; part++) {
+            const uint8_t *src = part == 0 ? m->head + from : i < m->n_pieces ? m->pieces[i].p : NULL;
+            size_t len = part == 0 ? upto - from : i < m->n_pieces ? m->pieces[i].n : 0;
+            if (offset < at + len) {
+                size_t skip = (size_t)(offset - at), k = len - skip < n ? len - skip : n;
+                memcpy(out, src + skip, k);
+                out += k;
+                offset += k;
+                n -= k;
+            }
+            at += len;
+        }
+        from = upto;
+    }
+}
+
+/* Message bytes [offset, offset + n) as pieces; returns how many (at most `room`), 0 if they do not fit. */
+static size_t msg_pieces(const struct msg *m, uint64_t offset, size_t n, struct link_piece *out, size_t room) {
+    uint64_t at = 0;
+    size_t from = 0, k = 0;
+    for (uint32_t i = 0; i <= m->n_pieces && n > 0; i++) {
+        size_t upto = i < m->n_pieces ? m->pieces[i].at : m->head_len;
+        for (int part = 0; part < 2 && n > 0; part++) {
+            const uint8_t *src = part == 0 ? m->head + from : i < m->n_pieces ? m->pieces[i].p : NULL;
+            size_t len = part == 0 ? upto - from : i < m->n_pieces ? m->pieces[i].n : 0;
+            if (offset < at + len) {
+                size_t skip = (size_t)(offset - at), take = len - skip < n ? len - skip : n;
+                if (k == room) return 0;
+                out[k++] = (struct link_piece){src + skip, take};
+                offset += take;
+                n -= take;
+            }
+            at += len;
+        }
+        from = upto;
+    }
+    return k;
+}
+
+#define PIECES_MOST 64
+
+static int send_frame(struct peer *p, const struct session_frame *f) {
+    size_t head = session_wire_head_size(f), n = head;
+    bool large = false;
+    for (uint32_t i = 0; i < f->n_chunks; i++) {
+        n += f->chunks[i].len;
+        large |= f->chunks[i].len >= LINK_LARGE;
+    }
+    struct frame_head h = {.type = (uint8_t)(FRAME_SESSION + f->kind),
+                           .class_ = f->kind != SESSION_DATA ? FRAME_CONTROL
+                                     : large                 ? FRAME_BULK
+                                                             : FRAME_SMALL,
+                           .hops = 1,
+                           .length = (uint32_t)n};
+    if (large && f->n_chunks == 1 && f->chunks[0].token) {
+        uint8_t bytes[LINK_PREFIX];
+        struct link_piece pieces[PIECES_MOST];
+        const struct msg *m = (const struct msg *)(uintptr_t)f->chunks[0].token;
+        size_t k = msg_pieces(m, f->chunks[0].offset, f->chunks[0].len, pieces + 1, PIECES_MOST - 1);
+        if (k > 0) {
+            session_wire_put_head(bytes, f);
+            pieces[0] = (struct link_piece){bytes, head};
+            return link_send(p->path->link, &h, pieces, k + 1);
+        }
+    }
+    uint8_t *out = link_reserve(p->path->link, &h);
+    if (!out) return MOYAI_ENOMEM;
+    session_wire_put_head(out, f);
+    out += head;
+    for (uint32_t i = 0; i < f->n_chunks; i++) {
+        const struct session_chunk *c = &f->chunks[i];
+        if (c->token)
+            msg_copy((const struct msg *)(uintptr_t)c->token, c->offset, c->len, out);
+        else
+            memset(out, 0, c->len); /* of a message that was aborted: numbered, but of no meaning */
+        out += c->len;
+    }
+    return 0;
+}
+
+/* Give waiting messages to the session. */
+static void refill(struct peer *p) {
+    for (int i = 0; i < 2; i++) {
+        struct msg_list *l = i ? &p->requests : &p->others;
+        while (l->first) {
+            struct msg *m = l->first;
+            struct session_event ev = {
+                .kind = SESSION_EV_SEND, .token = (uint64_t)(uintptr_t)m, .length = m->length, .request = m->request};
+            if (m->limited && p->open >= p->o->cfg.open_calls) break;
+            ev.now = exec_now(p->o->x);
+            if (session_step(p->session, &ev) < 0) break;
+            list_remove(l, m);
+            if (m->limited) {
+                m->counted = true;
+                p->open++;
+            }
+            m->state = MSG_IN_SESSION;
+            waiting_sub(p, m);
+        }
+    }
+}
+
+void peer_pump(struct peer *p) {
+    if (p->dead) return;
+    if (!p->session) {
+        if (!p->requests.first && !p->others.first) return;
+        int rc = session_make(p);
+        if (rc < 0) {
+            peer_fail(p, rc, "out of memory for a session");
+            return;
+        }
+        struct session_event ev = {.kind = SESSION_EV_OPEN};
+        step(p, &ev);
+        if (!p->session) return;
+    }
+    if (p->opened && !p->closing) refill(p);
+    if (!p->path) {
+        schedule(p);
+        return;
+    }
+    struct overlay *o = p->o;
+    moyai_ns now = exec_now(o->x);
+    bool sent = false;
+    for (;;) {
+        size_t room = link_room(p->path->link);
+        if (room == 0) break; /* the link calls for more when it has drained */
+        struct session_frame f = {.chunks = o->tx_chunks};
+        if (!session_pull(p->session, now, FRAME_ROOM, &f)) {
+            if (p->opened && !p->closing && (p->requests.first || p->others.first)) {
+                refill(p);
+                if (session_pending(p->session)) continue;
+            }
+            break;
+        }
+        sent = true;
+        if (send_frame(p, &f) < 0) {
+            link_reset(p->path->link, MOYAI_ENOMEM, "out of memory for a frame");
+            break;
+        }
+    }
+    if (sent) p->last_active = now;
+    link_flush(p->path->link);
+    schedule(p);
+}
+
+/* ---- input ----------------------------------------------------------------------------------- */
+
+static int receive(struct peer *p, struct olink *k, struct session_frame *f, uint8_t *payload,
+                   struct moyai_error *why) {
+    struct overlay *o = p->o;
+    if (!p->session || f->id != p->session_key) {
+        bool open = f->kind == SESSION_OPEN;
+        if (open && p->session && p->opened && !p->dead) {
+            /* The peer has given up our session, or it would not open another. */
+            struct session_event ev = {.kind = SESSION_EV_RECEIVE, .frame = f, .credit = UINT64_MAX};
+            step(p, &ev);
+            if (p->session && p->opened) peer_fail(p, MOYAI_EUNREACHABLE, "the peer gave the session up");
+        }
+        if (open && !p->dead && !o->closing && !p->session) {
+            int rc = session_make(p);
+            if (rc < 0) return err_set(why, rc, "out of memory for a session");
+        }
+        if (!open || !p->session) {
+            struct session_frame refuse = {0};
+            if (!session_refuse(f, &refuse)) return 0;
+            size_t n = session_wire_head_size(&refuse);
+            struct frame_head h = {.type = (uint8_t)(FRAME_SESSION + refuse.kind),
+                                   .class_ = FRAME_CONTROL,
+                                   .hops = 1,
+                                   .length = (uint32_t)n};
+            uint8_t *out = link_reserve(k->link, &h);
+            if (!out) return err_set(why, MOYAI_ENOMEM, "out of memory for a refusal");
+            session_wire_put_head(out, &refuse);
+            link_flush(k->link);
+            return 0;
+        }
+    }
+    struct session_event ev = {.kind = SESSION_EV_RECEIVE, .now = exec_now(o->x), .frame = f, .credit = UINT64_MAX};
+    int rc = session_step(p->session, &ev);
+    if (rc == MOYAI_EPROTO) return err_set(why, rc, "session frame of kind %d breaks the protocol", (int)f->kind);
+    if (rc < 0) return 0; /* means nothing in this state: a late frame */
+    if (f->kind == SESSION_DATA && k == p->path) {
+        uint64_t n = 0;
+        for (uint32_t i = 0; i < f->n_chunks; i++) n += f->chunks[i].len;
+        p->rx_next = f->seq + n;
+    }
+    rc = 0;
+    drain(p, f, payload, k, NULL, NULL, &rc);
+    if (rc < 0) return err_set(why, rc, "message breaks the protocol: %s", moyai_strerror(rc));
+    if (p->session) {
+        p->last_active = exec_now(o->x);
+        if (session_pending(p->session)) peer_mark(p);
+        schedule(p);
+    }
+    return 0;
+}
+
+int peer_frame(struct peer *p, struct olink *k, const struct frame_head *h, uint8_t *payload, struct moyai_error *why) {
+    struct session_frame f = {.chunks = p->o->rx_chunks};
+    size_t head;
+    int rc = session_wire_get(h->type, payload, h->length, &f, &head, why);
+    if (rc < 0) return rc;
+    return receive(p, k, &f, payload + head, why);
+}
+
+/* The usual large frame: one chunk that continues a message we are taking, exactly the next bytes. */
+size_t peer_place(struct peer *p, struct olink *k, const struct frame_head *h, const uint8_t *prefix, uint8_t **dest) {
+    struct session_frame f = {.chunks = p->o->rx_chunks};
+    size_t head;
+    if (!session_wire_peek(h->type, prefix, LINK_PREFIX, h->length, &f, &head)) return 0;
+    if (k != p->path || !p->session || f.id != p->session_key || f.n_chunks != 1 || f.seq != p->rx_next) return 0;
+    const struct session_chunk *c = &f.chunks[0];
+    if (c->stream == 0 || c->stream > PEER_STREAMS || (c->flags & (SESSION_BEGIN | SESSION_ABORT))) return 0;
+    struct inbound *in = p->in[c->stream];
+    if (!in || !in->body || c->len != h->length - head || in->total - in->have < c->len) return 0;
+    *dest = in->body + in->have;
+    return head;
+}
+
+int peer_placed(struct peer *p, struct olink *k, const struct frame_head *h, const uint8_t *prefix, uint8_t *dest,
+                struct moyai_error *why) {
+    struct session_frame f = {.chunks = p->o->rx_chunks};
+    size_t head;
+    if (!session_wire_peek(h->type, prefix, LINK_PREFIX, h->length, &f, &head)) return MOYAI_EINTERNAL;
+    if (!dest) return 0; /* its session has ended meanwhile */
+    return receive(p, k, &f, dest, why);
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+void peer_init(struct peer *p) {
+    exec_timer_init(&p->session_timer, session_timer_due);
+    exec_timer_init(&p->idle_timer, idle_due);
+    exec_timer_init(&p->retry_timer, retry_due);
+    p->rx_next = UINT64_MAX;
+}
+
+void peer_close(struct peer *p) {
+    if (p->session) session_end(p);
+    exec_timer_clear(p->o->x, &p->retry_timer);
+    for (struct peer **q = &p->o->dirty; *q; q = &(*q)->dirty_next)
+        if (*q == p) {
+            *q = p->dirty_next;
+            break;
+        }
+    free(p->data);
+}
