@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Arguments to CBOR. The buffer has room first and the limit is looked at after, so that a short value costs two
- * comparisons; what is copied or borrowed in bulk is compared with the limit before.
+ * Arguments to CBOR. For a short value room is made first, for the longest head there is, and the limit is looked at
+ * after, for what it really takes; what is copied or borrowed in bulk is compared with the limit before.
  */
 #include "base/err.h"
 #include "base/utf8.h"
@@ -76,12 +76,17 @@ int put_float(struct codec_out *o, float x) {
     return put_take(o, head_put_float(o->p + o->n, x));
 }
 
+/* Room for heads and, if it is copied, content; the limit has room for the content at least. */
+static int content_room(struct codec_out *o, size_t heads, size_t n, bool copy) {
+    if (n > o->limit - o->n - o->spliced) return MOYAI_ETOOBIG;
+    if (copy && n > SIZE_MAX / 4) return MOYAI_ENOMEM;
+    return put_room(o, copy ? heads + n : heads);
+}
+
 /* `heads` bytes have been written behind the end; their content follows: copied, or set aside. */
-static int put_content(struct codec_out *o, size_t heads, const void *p, size_t n, size_t borrow) {
-    size_t left = o->limit - o->n - o->spliced;
-    if (heads > left || n > left - heads) return MOYAI_ETOOBIG;
-    if (n < borrow || n == 0) {
-        if (put_room(o, heads + n) < 0) return MOYAI_ENOMEM;
+static int put_content(struct codec_out *o, size_t heads, const void *p, size_t n, bool copy) {
+    if (heads > o->limit - o->n - o->spliced - n) return MOYAI_ETOOBIG;
+    if (copy) {
         if (n > 0) memcpy(o->p + o->n + heads, p, n);
         o->n += heads + n;
         return 0;
@@ -100,14 +105,16 @@ static int put_content(struct codec_out *o, size_t heads, const void *p, size_t 
 }
 
 int put_string(struct codec_out *o, enum head_major major, const void *p, size_t n, size_t borrow) {
-    if (put_room(o, HEAD_MAX) < 0) return MOYAI_ENOMEM;
-    return put_content(o, head_put(o->p + o->n, major, n), p, n, borrow);
+    bool copy = n < borrow || n == 0;
+    int rc = content_room(o, HEAD_MAX, n, copy);
+    return rc < 0 ? rc : put_content(o, head_put(o->p + o->n, major, n), p, n, copy);
 }
 
 int put_array(struct codec_out *o, enum moyai_elem elem, const void *p, size_t nbytes, size_t borrow) {
-    if (put_room(o, TYPED_HEAD_MAX) < 0) return MOYAI_ENOMEM;
-    size_t heads = typed_put_head(o->p + o->n, o->n + o->spliced, elem, nbytes);
-    return put_content(o, heads, p, nbytes, borrow);
+    bool copy = nbytes < borrow || nbytes == 0;
+    int rc = content_room(o, TYPED_HEAD_MAX, nbytes, copy);
+    if (rc < 0) return rc;
+    return put_content(o, typed_put_head(o->p + o->n, o->n + o->spliced, elem, nbytes), p, nbytes, copy);
 }
 
 int put_ref(struct codec_out *o, const uint8_t ids[32]) {
