@@ -157,6 +157,7 @@ static int decode_key(struct decoder *d, char **ret) {
     struct item it;
     int rc = item_get(d->p + d->at, d->n - d->at, &it, &d->why);
     if (rc < 0) return rc;
+    if (it.kind == ITEM_BREAK) return fail(d, MOYAI_EDATA, "a break where a value is due");
     if (it.kind != ITEM_TEXT) return fail(d, MOYAI_ETYPE, "a map with a key that is not text");
     char *key = malloc(it.n + 1);
     if (!key) return out_of_memory(d);

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory runs out at every allocation of every encoder and decoder in turn: ENOMEM or NULL, and nothing is lost. */
+#include "tests/support/alloc.h"
+#include "wire/testing.h"
+#include "wire/value.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void values_under_construction(void **state) {
+    uint64_t seed = *(uint64_t *)*state;
+    for (uint64_t i = 0; i < 100; i++) {
+        for (long k = 1; alloc_next(&k, ALLOC_ONE); k++) {
+            struct moyai_rng rng;
+            rng_seed(&rng, seed + i);
+            moyai_value *v = testing_value(&rng, 3, false);
+            bool hit = alloc_hit();
+            if (hit) assert_null(v);
+            moyai_value_free(v);
+        }
+        alloc_disarm();
+    }
+}
+
+static void values_on_the_wire(void **state) {
+    struct moyai_rng rng;
+    rng_seed(&rng, *(uint64_t *)*state);
+    for (int i = 0; i < 100; i++) {
+        moyai_value *v = testing_value(&rng, 3, true), *back = NULL;
+        if (!v) continue;
+        struct codec_out o;
+        for (long k = 1; alloc_next(&k, ALLOC_ONE); k++) {
+            codec_out_init(&o, NULL, 0, SIZE_MAX, SIZE_MAX);
+            int rc = value_encode(&o, v, NULL);
+            assert_int_equal(rc, alloc_hit() ? MOYAI_ENOMEM : 0);
+            if (rc < 0) assert_int_equal(o.n, 0);
+            if (rc < 0) codec_out_done(&o);
+        }
+        for (long k = 1; alloc_next(&k, k % 2 ? ALLOC_ONE : ALLOC_ALL); k++) {
+            int rc = value_decode(o.p, o.n, &testing_refs, &back, NULL, NULL);
+            assert_int_equal(rc, alloc_hit() ? MOYAI_ENOMEM : 0);
+        }
+        alloc_disarm();
+        assert_true(moyai_value_equal(v, back));
+        codec_out_done(&o);
+        moyai_value_free(v);
+        moyai_value_free(back);
+    }
+    assert_int_equal(testing_refs_alive(), 0);
+}
+
+static void arguments_and_destinations(void **state) {
+    (void)state;
+    static char large[1000];
+    memset(large, 'x', sizeof large);
+    moyai_ref *ref = testing_ref(4);
+    moyai_value *v = moyai_value_new(MOYAI_ARG("inside"));
+    const struct moyai_arg big[] = {moyai_bytes(large, 1000), moyai_bytes(large, 999), moyai_bytes(large, 998),
+                                    moyai_bytes(large, 997), moyai_bytes(large, 996)};
+    struct codec_out o;
+    for (long k = 1; alloc_next(&k, ALLOC_ONE); k++) {
+        char buf[8];
+        codec_out_init(&o, buf, sizeof buf, 990, SIZE_MAX);
+        int rc = codec_put_args(&o,
+                                MOYAI_ARGS("text that is copied", ref, v, moyai_text(large, 1000), big[0], big[1],
+                                           big[2], big[3], big[4], ref),
+                                &testing_refs, NULL);
+        assert_int_equal(rc, alloc_hit() ? MOYAI_ENOMEM : 0);
+        if (rc < 0) assert_true(o.n == 0 && o.n_pieces == 0 && o.spliced == 0);
+        if (rc < 0) codec_out_done(&o);
+    }
+    alloc_disarm();
+    size_t n;
+    uint8_t *p = testing_join(&o, &n);
+    codec_out_done(&o);
+    struct moyai_into_arg to[20]; /* more than fit on the stack: skipping takes no memory */
+    const char *text = NULL, *text2 = NULL;
+    moyai_ref *r1 = NULL, *r2 = NULL;
+    moyai_value *back = NULL;
+    for (size_t i = 0; i < 20; i++) to[i] = moyai_skip();
+    to[0] = MOYAI_DEST(&text);
+    to[1] = MOYAI_DEST(&r1);
+    to[2] = MOYAI_DEST(&back);
+    to[3] = MOYAI_DEST(&text2);
+    to[9] = MOYAI_DEST(&r2);
+    for (long k = 1; alloc_next(&k, ALLOC_ONE); k++) {
+        struct codec_arena *arena = NULL;
+        int rc = codec_get_into(p, n, &(const struct moyai_into){to, 10}, &testing_refs, testing_drop, &arena, NULL);
+        assert_int_equal(rc, alloc_hit() ? MOYAI_ENOMEM : 0);
+        if (rc < 0) assert_true(!text && !r1 && !back && !r2 && testing_refs_alive() == 1);
+        if (rc == 0) assert_string_equal(text, "text that is copied");
+        if (rc == 0) assert_int_equal(strlen(text2), 1000);
+        codec_arena_free(arena);
+    }
+    alloc_disarm();
+    testing_drop(r1);
+    testing_drop(r2);
+    moyai_value_free(back);
+    struct codec_arena *arena = NULL;
+    alloc_arm(1, ALLOC_ONE);
+    int rc = codec_get_into(p, n, &(const struct moyai_into){to, 20}, &testing_refs, testing_drop, &arena, NULL);
+    alloc_disarm();
+    assert_int_equal(rc, MOYAI_ENOMEM);
+    free(p);
+    moyai_value_free(v);
+    testing_drop(ref);
+    assert_int_equal(testing_refs_alive(), 0);
+}
+
+int main(void) {
+    static uint64_t seed;
+    seed = testing_seed();
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_prestate(values_under_construction, &seed),
+        cmocka_unit_test_prestate(values_on_the_wire, &seed),
+        cmocka_unit_test(arguments_and_destinations),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
