@@ -47,7 +47,8 @@ static inline uint8_t cursor_get_u8(struct cursor_in *c) {
 }
 static inline uint16_t cursor_get_u16(struct cursor_in *c) {
     const uint8_t *p = cursor_get_bytes(c, 2);
-    return p ? (uint16_t)(p[0] | p[1] << 8) : 0;
+    if (!p) return 0;
+    return (uint16_t)(p[0] | p[1] << 8);
 }
 static inline uint32_t cursor_get_u32(struct cursor_in *c) {
     const uint8_t *p = cursor_get_bytes(c, 4);
