@@ -136,7 +136,6 @@ static struct fiber *pick(struct exec *x) {
         }
         struct exec_waiter *w = waiter_of(t);
         if (w->after > x->polls && x->driver == DRIVER_NONE) {
-            x->poll_first = true;
             return &x->base;
         }
         runq_pop(&x->run);
@@ -173,7 +172,6 @@ static void step(struct exec *x) {
         return;
     }
     if (x->main_turn) return;
-    x->poll_first = false;
     bool block = true;
     if (!x->run.first && x->n_pool > POOL_MAX) {
         trim(x, x->n_pool - POOL_MAX > TRIM_BATCH ? x->n_pool - TRIM_BATCH : POOL_MAX);

@@ -39,7 +39,6 @@ struct exec {
     unsigned tick_seen;  /* tick at the last poll */
     bool main_turn;      /* the main context's waiter has come to the queue's head */
     bool scheduling;     /* somebody runs the scheduler */
-    bool poll_first;     /* the head of the queue wants a poll before it runs */
     void *main_local;
     _Atomic(const void *) node_thread; /* address of that thread's thread-local state */
     uint64_t id;                       /* tells this exec from a later one at the same address */

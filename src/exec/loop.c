@@ -42,14 +42,6 @@ void loop_enter(struct exec *x) {
     x->now = 0;
 }
 
-static void on_prepare(uv_prepare_t *h) {
-    struct exec *x = h->data;
-    loop_enter(x);
-    x->unlocked = true;
-    x->polling = true;
-    x->crowded = lock_pass(&x->lock, &x->entered);
-}
-
 static void on_async(uv_async_t *h) {
     loop_enter(h->data);
 }
@@ -110,6 +102,17 @@ static void arm(struct exec *x) {
     if (uv_timer_start(&x->uv_timer, on_timer, ms, 0) == 0) x->armed = t->when;
 }
 
+/* Right before the poll. Here and not before uv_run is where the timer is armed: uv_run begins with due timers, and a
+ * timer that fires there would leave the poll without an end. */
+static void on_prepare(uv_prepare_t *h) {
+    struct exec *x = h->data;
+    loop_enter(x);
+    arm(x);
+    x->unlocked = true;
+    x->polling = true;
+    x->crowded = lock_pass(&x->lock, &x->entered);
+}
+
 /* ---- descriptors ---- */
 
 static void change(struct exec_fd *f) {
@@ -141,7 +144,8 @@ static void on_poll(uv_poll_t *h, int status, int events) {
     f->fn(f, events, f->arg);
 }
 
-static void apply(struct exec_fd *f) {
+/* True: a callback was called. */
+static bool apply(struct exec_fd *f) {
     struct exec *x = f->x;
     if (f->dead) {
         if (f->prev)
@@ -151,13 +155,13 @@ static void apply(struct exec_fd *f) {
         if (f->next) f->next->prev = f->prev;
         if (f->inited) {
             uv_close((uv_handle_t *)&f->poll, on_closed);
-        } else {
-            f->poll.data = f;
-            on_closed((uv_handle_t *)&f->poll);
+            return false;
         }
-        return;
+        f->poll.data = f;
+        on_closed((uv_handle_t *)&f->poll);
+        return true;
     }
-    if (f->want == f->have) return;
+    if (f->want == f->have) return false;
     int rc = 0;
     if (!f->inited) {
         rc = uv_poll_init(&x->loop, &f->poll, f->fd);
@@ -169,21 +173,24 @@ static void apply(struct exec_fd *f) {
     if (rc == 0) rc = uv_poll_start(&f->poll, f->want, on_poll);
     if (rc == 0) {
         f->have = f->want;
-        return;
+        return false;
     }
     /* A descriptor that cannot be watched: not open, watched already, or a file that is always ready. */
     f->want = 0;
     f->fn(f, UV_DISCONNECT, f->arg);
+    return true;
 }
 
-static void apply_changes(struct exec *x) {
+static bool apply_changes(struct exec *x) {
+    bool called = false;
     while (x->changed) {
         struct exec_fd *f = x->changed;
         x->changed = f->next_changed;
         if (!x->changed) x->last_changed = &x->changed;
         f->in_changed = false;
-        apply(f);
+        if (apply(f)) called = true;
     }
+    return called;
 }
 
 struct exec_fd *exec_fd_new(struct exec *x, int fd, int events, exec_fd_fn fn, void *arg) {
@@ -226,14 +233,15 @@ void exec_hook_add(struct exec *x, struct exec_hook *h) {
 void exec_hook_remove(struct exec *x, struct exec_hook *h) {
     for (struct exec_hook **p = &x->hooks; *p; p = &(*p)->next) {
         if (*p != h) continue;
+        if (x->next_hook == h) x->next_hook = h->next;
         *p = h->next;
         return;
     }
 }
 
 void loop_hooks(struct exec *x) {
-    for (struct exec_hook *h = x->hooks, *next; h; h = next) {
-        next = h->next;
+    for (struct exec_hook *h = x->hooks; h; h = x->next_hook) {
+        x->next_hook = h->next;
         h->fn(h);
     }
 }
@@ -248,8 +256,7 @@ void loop_turn(struct exec *x, enum exec_driver who, bool block) {
     assert(x->driver == DRIVER_NONE);
     x->driver = who;
     loop_hooks(x);
-    apply_changes(x);
-    arm(x);
+    if (apply_changes(x)) block = false; /* the hooks may have work again */
     if (who == DRIVER_NODE && x->run.first) block = false;
     unsigned turns = atomic_load_explicit(&x->turns, memory_order_relaxed);
     atomic_store_explicit(&x->turns, turns + 1, memory_order_relaxed);

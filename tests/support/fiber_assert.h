@@ -6,8 +6,24 @@
 #ifndef TESTS_FIBER_ASSERT_H
 #define TESTS_FIBER_ASSERT_H
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <unistd.h>
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define FIBER_SANITIZED 1
+#else
+#define FIBER_SANITIZED 0
+#endif
+#if __has_include(<valgrind/valgrind.h>)
+#include <valgrind/valgrind.h>
+#define FIBER_ON_VALGRIND (RUNNING_ON_VALGRIND != 0)
+#else
+#define FIBER_ON_VALGRIND false
+#endif
+
+/* n of something for a plain build; fewer where everything is 10 to 50 times slower. */
+#define FIBER_SCALE(n, sanitized, valgrind) (FIBER_ON_VALGRIND ? (valgrind) : FIBER_SANITIZED ? (sanitized) : (n))
 
 #define FIBER_FAIL(...)                                                                                                \
     do {                                                                                                               \
