@@ -42,6 +42,11 @@ struct rdv_name {
     struct moyai_node_id node;
 };
 
+/* This process's node, started now. run_dir and title must fit (rundir_path and a hello's title do); else they are cut.
+ */
+void rdv_node_fill(struct rdv_node *n, const struct moyai_node_id *id, const uint8_t host[16], const char *run_dir,
+                   const char *title);
+
 /* Bytes written, or EINVAL with the field that cannot be written. */
 int entry_encode_node(const struct rdv_node *in, char out[ENTRY_MAX], struct moyai_error *reterr) MOYAI_MUST_USE;
 int entry_encode_name(const struct rdv_name *in, char out[ENTRY_MAX], struct moyai_error *reterr) MOYAI_MUST_USE;

@@ -47,7 +47,7 @@ const char *rdv_path(const struct rdv *r);
 
 /* Make known, or replace, this node's entry. Listen first: who reads it will connect. */
 int rdv_put_node(struct rdv *r, const struct rdv_node *node, struct moyai_error *reterr) MOYAI_MUST_USE;
-int rdv_del_node(struct rdv *r, const struct moyai_node_id *id, struct moyai_error *reterr) MOYAI_MUST_USE;
+int rdv_del_node(struct rdv *r, const struct moyai_node_id *id, struct moyai_error *reterr);
 /* One entry; ENOENT: not there. */
 int rdv_get_node(struct rdv *r, const struct moyai_node_id *id, struct rdv_node *ret,
                  struct moyai_error *reterr) MOYAI_MUST_USE;
@@ -70,7 +70,7 @@ int rdv_get_name(struct rdv *r, const char *name, rdv_dead_fn *dead, void *ctx, 
                  struct moyai_node_id *node, struct moyai_error *reterr) MOYAI_MUST_USE;
 /* Remove the name if this object of this node has it; else ENOENT. EAGAIN as above. */
 int rdv_del_name(struct rdv *r, const char *name, const struct moyai_object_id *object,
-                 const struct moyai_node_id *node, struct moyai_error *reterr) MOYAI_MUST_USE;
+                 const struct moyai_node_id *node, struct moyai_error *reterr);
 
 /* Remove all traces of a dead node: its names, its socket if it was in `dir` (may be NULL), its entry. For whoever has
  * found it dead; several may do so at once. */

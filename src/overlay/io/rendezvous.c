@@ -1,0 +1,420 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The rendezvous directory: what its entries mean. How they are written, replaced and removed safely: store.h.
+ */
+#include "overlay/io/rendezvous.h"
+
+#include "base/err.h"
+#include "base/id.h"
+#include "link/rundir.h"
+#include "overlay/io/dirwatch.h"
+#include "overlay/io/store.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct own {
+    struct own *next;
+    struct moyai_object_id object;
+    struct moyai_node_id node;
+    char name[];
+};
+
+struct rdv {
+    struct store store;
+    bool has_node;
+    struct moyai_node_id node; /* whose entry was put */
+    struct own *own;           /* names that were put */
+    bool poll_only;
+    struct dirwatch watch;
+};
+
+/* The path in file:/dir or file:///dir; NULL if it is neither. */
+static const char *path_of_url(const char *url) {
+    if (strncmp(url, "file:", 5) != 0) return NULL;
+    const char *path = url + 5;
+    if (strncmp(path, "///", 3) == 0) path += 2;
+    return path[0] == '/' && path[1] != '/' ? path : NULL;
+}
+
+int rdv_open(struct rdv **ret, const char *url, struct moyai_error *reterr) {
+    const char *path = path_of_url(url);
+    if (!path)
+        return err_set(reterr, MOYAI_EINVAL, "'%.100s' is not the address of a grid: file:/DIR with an absolute path",
+                       url);
+    size_t n = strlen(path);
+    while (n > 1 && path[n - 1] == '/') n--;
+    if (n >= PATH_MAX) return err_set(reterr, MOYAI_ERANGE, "grid '%.60s...': the path is too long", url);
+    struct rdv *r = calloc(1, sizeof *r);
+    if (!r) return err_set(reterr, MOYAI_ENOMEM, "out of memory");
+    int rc = store_open(&r->store, path, n, reterr);
+    if (rc < 0) {
+        free(r);
+        return rc;
+    }
+    *ret = r;
+    return 0;
+}
+
+void rdv_abandon(struct rdv *r) {
+    if (!r) return;
+    rdv_unwatch(r);
+    store_done(&r->store);
+    while (r->own) {
+        struct own *o = r->own;
+        r->own = o->next;
+        free(o);
+    }
+    free(r);
+}
+
+const char *rdv_path(const struct rdv *r) {
+    return r->store.path;
+}
+
+/* ---- nodes ----------------------------------------------------------------------------------- */
+
+int rdv_put_node(struct rdv *r, const struct rdv_node *node, struct moyai_error *reterr) {
+    if (r->has_node && !id_equal(r->node.b, node->id.b))
+        return err_set(reterr, MOYAI_ESTATE, "the entry of another node was put before and is still there");
+    char text[ENTRY_MAX], file[33], temp[33];
+    int n = entry_encode_node(node, text, reterr);
+    if (n < 0) return n;
+    id_format(node->id.b, file);
+    const struct store *s = &r->store;
+    int rc = store_write(s, &s->nodes, file, text, (size_t)n, temp, reterr);
+    if (rc < 0) return rc;
+    rc = store_rename(s, &s->nodes, file, temp, reterr);
+    if (rc < 0) {
+        store_drop(s, temp);
+        return rc;
+    }
+    r->has_node = true;
+    r->node = node->id;
+    return 0;
+}
+
+int rdv_del_node(struct rdv *r, const struct moyai_node_id *id, struct moyai_error *reterr) {
+    char file[33];
+    id_format(id->b, file);
+    if (r->has_node && id_equal(r->node.b, id->b)) r->has_node = false;
+    return store_unlink(&r->store, &r->store.nodes, file, reterr);
+}
+
+/* The entry in n/<file>, which must be that of the id the file is named after. */
+static int load_node(const struct store *s, const char *file, struct rdv_node *ret, struct moyai_error *reterr) {
+    const struct store_dir *d = &s->nodes;
+    char text[ENTRY_MAX];
+    struct moyai_node_id id;
+    if (!id_parse(file, strlen(file), id.b)) return store_bad(s, d, file, "is not named after a node", reterr);
+    int n = store_load(s, d, file, text, NULL, reterr);
+    if (n < 0) return n;
+    struct rdv_node x;
+    int rc = entry_decode_node(text, (size_t)n, &x, reterr);
+    if (rc < 0) return store_bad_text(s, d, file, rc, reterr);
+    char right[33];
+    id_format(x.id.b, right);
+    if (strcmp(file, right) != 0) return store_bad(s, d, file, "is that of another node", reterr);
+    *ret = x;
+    return 0;
+}
+
+int rdv_get_node(struct rdv *r, const struct moyai_node_id *id, struct rdv_node *ret, struct moyai_error *reterr) {
+    char file[33];
+    id_format(id->b, file);
+    return load_node(&r->store, file, ret, reterr);
+}
+
+struct each_node {
+    struct rdv *r;
+    bool (*fn)(const struct rdv_node *node, const struct moyai_error *bad, void *ctx);
+    void *ctx;
+};
+
+static bool each_node(const char *file, void *ctx) {
+    struct each_node *e = ctx;
+    struct rdv_node node;
+    struct moyai_error bad;
+    int rc = load_node(&e->r->store, file, &node, &bad);
+    if (rc == MOYAI_ENOENT) return true; /* removed meanwhile */
+    return e->fn(rc < 0 ? NULL : &node, rc < 0 ? &bad : NULL, e->ctx);
+}
+
+int rdv_nodes(struct rdv *r, bool (*fn)(const struct rdv_node *node, const struct moyai_error *bad, void *ctx),
+              void *ctx, struct moyai_error *reterr) {
+    struct each_node e = {r, fn, ctx};
+    return store_each(&r->store, &r->store.nodes, each_node, &e, reterr);
+}
+
+/* ---- names ----------------------------------------------------------------------------------- */
+
+/* The entry in m/<file>, open as *fd to be locked. */
+static int load_name(const struct store *s, const char *file, struct rdv_name *ret, int *fd,
+                     struct moyai_error *reterr) {
+    const struct store_dir *d = &s->names;
+    char text[ENTRY_MAX];
+    int f;
+    int n = store_load(s, d, file, text, &f, reterr);
+    if (n < 0) return n;
+    struct rdv_name x;
+    int rc = entry_decode_name(text, (size_t)n, &x, reterr);
+    if (rc < 0) {
+        rc = store_bad_text(s, d, file, rc, reterr);
+    } else {
+        char right[ENTRY_FILE_MAX + 1];
+        entry_file_of_name(x.name, right);
+        if (strcmp(file, right) != 0) rc = store_bad(s, d, file, "is that of another name", reterr);
+    }
+    if (rc < 0) {
+        close(f);
+        return rc;
+    }
+    *ret = x;
+    *fd = f;
+    return 0;
+}
+
+static bool has_owner(const struct rdv_name *x, const struct moyai_object_id *object,
+                      const struct moyai_node_id *node) {
+    return id_equal(x->object.b, object->b) && id_equal(x->node.b, node->b);
+}
+
+static bool is_dead(const struct rdv *r, const struct moyai_node_id *node, rdv_dead_fn *dead, void *ctx) {
+    if (r->has_node && id_equal(r->node.b, node->b)) return false;
+    return dead && dead(node, ctx);
+}
+
+static struct own **find_own(struct rdv *r, const char *name) {
+    struct own **at = &r->own;
+    while (*at && strcmp((*at)->name, name) != 0) at = &(*at)->next;
+    return at;
+}
+
+static void forget_own(struct rdv *r, const char *name) {
+    struct own **at = find_own(r, name), *o = *at;
+    if (!o) return;
+    *at = o->next;
+    free(o);
+}
+
+/* The name is taken by `has`, which was loaded as fd (closed here). 0: it is the wanted one; EEXIST: its owner
+ * lives. Else its owner is dead, and it has been replaced (0, *moved), or not: EAGAIN, ESTATE or another error. */
+static int take_over(struct rdv *r, const char *file, const struct rdv_name *want, const char *temp,
+                     const struct rdv_name *has, int fd, rdv_dead_fn *dead, void *ctx, bool *moved,
+                     struct moyai_error *reterr) {
+    const struct store *s = &r->store;
+    bool same = strcmp(has->name, want->name) == 0; /* else two long names have one hash */
+    if (same && has_owner(has, &want->object, &want->node)) {
+        close(fd);
+        return 0;
+    }
+    if (!same || !is_dead(r, &has->node, dead, ctx)) {
+        close(fd);
+        char object[33], node[33];
+        id_format(has->object.b, object);
+        id_format(has->node.b, node);
+        return err_set(reterr, MOYAI_EEXIST, "name '%.100s' is that of object %s of node %s", has->name, object, node);
+    }
+    int rc = store_lock(s, &s->names, file, fd, reterr);
+    if (rc < 0) {
+        close(fd);
+        return rc;
+    }
+    rc = store_rename(s, &s->names, file, temp, reterr);
+    *moved = rc == 0;
+    store_unlock(fd);
+    return rc;
+}
+
+/* Put the finished file temp under the name. temp is still there afterwards, or has become the entry (*moved). *why is
+ * written to in any case. */
+static int claim(struct rdv *r, const char *file, const struct rdv_name *want, const char *temp, rdv_dead_fn *dead,
+                 void *ctx, bool *moved, struct moyai_error *why) {
+    const struct store *s = &r->store;
+    int rc = MOYAI_EAGAIN;
+    for (int i = 0; i < STORE_TRIES; i++) {
+        rc = store_link(s, &s->names, file, temp, why);
+        if (rc != MOYAI_EEXIST) return rc;
+        struct rdv_name has;
+        int fd;
+        rc = load_name(s, file, &has, &fd, why);
+        if (rc == MOYAI_ENOENT) { /* removed meanwhile */
+            rc = err_set(why, MOYAI_EAGAIN, "name '%.100s' is made and removed all the time", want->name);
+            continue;
+        }
+        if (rc == 0) rc = take_over(r, file, want, temp, &has, fd, dead, ctx, moved, why);
+        if (rc != MOYAI_EAGAIN && rc != MOYAI_ESTATE) return rc;
+        sched_yield(); /* to whoever is replacing it */
+    }
+    return rc == MOYAI_ESTATE ? (why->code = MOYAI_EAGAIN) : rc;
+}
+
+int rdv_put_name(struct rdv *r, const char *name, const struct moyai_object_id *object,
+                 const struct moyai_node_id *node, rdv_dead_fn *dead, void *ctx, struct moyai_error *reterr) {
+    int rc = entry_check_name(name, reterr);
+    if (rc < 0) return rc;
+    struct rdv_name want;
+    memset(&want, 0, sizeof want);
+    strcpy(want.name, name);
+    want.object = *object;
+    want.node = *node;
+    char text[ENTRY_MAX], file[ENTRY_FILE_MAX + 1], temp[33];
+    int n = entry_encode_name(&want, text, reterr);
+    if (n < 0) return n;
+    entry_file_of_name(name, file);
+
+    size_t len = strlen(name) + 1;
+    struct own *o = malloc(sizeof *o + len);
+    if (!o) return err_set(reterr, MOYAI_ENOMEM, "out of memory");
+    const struct store *s = &r->store;
+    bool moved = false;
+    struct moyai_error why;
+    rc = store_write(s, &s->names, file, text, (size_t)n, temp, &why);
+    if (rc == 0) {
+        rc = claim(r, file, &want, temp, dead, ctx, &moved, &why);
+        if (!moved) store_drop(s, temp);
+    }
+    if (rc < 0) {
+        if (reterr) *reterr = why;
+        free(o);
+        return rc;
+    }
+    forget_own(r, name);
+    o->object = *object;
+    o->node = *node;
+    memcpy(o->name, name, len);
+    o->next = r->own;
+    r->own = o;
+    return 0;
+}
+
+int rdv_get_name(struct rdv *r, const char *name, rdv_dead_fn *dead, void *ctx, struct moyai_object_id *object,
+                 struct moyai_node_id *node, struct moyai_error *reterr) {
+    int rc = entry_check_name(name, reterr);
+    if (rc < 0) return rc;
+    char file[ENTRY_FILE_MAX + 1];
+    entry_file_of_name(name, file);
+    struct rdv_name has;
+    int fd;
+    rc = load_name(&r->store, file, &has, &fd, reterr);
+    if (rc == MOYAI_ENOENT) return err_set(reterr, rc, "nobody has the name '%s'", name);
+    if (rc < 0) return rc;
+    if (strcmp(has.name, name) != 0) {
+        close(fd);
+        return err_set(reterr, MOYAI_ENOENT, "nobody has the name '%s'", name);
+    }
+    if (is_dead(r, &has.node, dead, ctx)) {
+        /* Whoever is at it already, or the next to ask, removes what this does not. */
+        (void)store_remove(&r->store, &r->store.names, file, fd, NULL);
+        return err_set(reterr, MOYAI_ENOENT, "nobody has the name '%s': the process that had it is dead", name);
+    }
+    close(fd);
+    *object = has.object;
+    *node = has.node;
+    return 0;
+}
+
+int rdv_del_name(struct rdv *r, const char *name, const struct moyai_object_id *object,
+                 const struct moyai_node_id *node, struct moyai_error *reterr) {
+    int rc = entry_check_name(name, reterr);
+    if (rc < 0) return rc;
+    char file[ENTRY_FILE_MAX + 1];
+    entry_file_of_name(name, file);
+    struct own *o = *find_own(r, name);
+    bool own = o && id_equal(o->object.b, object->b) && id_equal(o->node.b, node->b);
+    struct rdv_name has;
+    int fd;
+    rc = load_name(&r->store, file, &has, &fd, reterr);
+    if (rc == 0 && (strcmp(has.name, name) != 0 || !has_owner(&has, object, node))) {
+        close(fd);
+        rc = MOYAI_ENOENT;
+    }
+    if (rc == MOYAI_ENOENT) {
+        if (own) forget_own(r, name); /* it was taken away */
+        return err_set(reterr, rc, "that object does not have the name '%s'", name);
+    }
+    if (rc < 0) return rc;
+    rc = store_remove(&r->store, &r->store.names, file, fd, reterr);
+    if (rc == 0 && own) forget_own(r, name);
+    return rc;
+}
+
+void rdv_close(struct rdv *r) {
+    if (!r) return;
+    while (r->own) {
+        struct own *o = r->own;
+        char name[ENTRY_NAME_MAX + 1];
+        strcpy(name, o->name);
+        (void)rdv_del_name(r, name, &o->object, &o->node, NULL); /* whoever meets what stays finds its owner dead */
+        forget_own(r, name);
+    }
+    if (r->has_node) {
+        struct moyai_node_id id = r->node;
+        (void)rdv_del_node(r, &id, NULL);
+    }
+    rdv_abandon(r);
+}
+
+/* ---- the dead -------------------------------------------------------------------------------- */
+
+struct forget {
+    const struct store *store;
+    const struct moyai_node_id *id;
+};
+
+static bool forget_name(const char *file, void *ctx) {
+    struct forget *f = ctx;
+    struct rdv_name has;
+    int fd;
+    if (load_name(f->store, file, &has, &fd, NULL) < 0) return true; /* none of its names can be told from it */
+    if (id_equal(has.node.b, f->id->b))
+        (void)store_remove(f->store, &f->store->names, file, fd, NULL); /* busy: somebody is at it already */
+    else
+        close(fd);
+    return true;
+}
+
+int rdv_forget_node(struct rdv *r, const struct moyai_node_id *id, const struct rundir *dir,
+                    struct moyai_error *reterr) {
+    char file[33];
+    id_format(id->b, file);
+    /* The node entry goes last: while it is there, something may be left to do. */
+    const struct store *s = &r->store;
+    struct stat st;
+    int rc = 0;
+    if (fstatat(s->nodes.fd, file, &st, AT_SYMLINK_NOFOLLOW) == 0) {
+        struct forget f = {s, id};
+        rc = store_each(s, &s->names, forget_name, &f, reterr);
+    }
+    if (dir) rundir_unlink(dir, id);
+    if (rc < 0) return rc;
+    struct moyai_error why;
+    rc = rdv_del_node(r, id, &why);
+    if (rc == 0 || rc == MOYAI_ENOENT) return 0;
+    if (reterr) *reterr = why;
+    return rc;
+}
+
+/* ---- watching -------------------------------------------------------------------------------- */
+
+int rdv_watch(struct rdv *r, struct exec *x, void (*fn)(void *arg), void *arg, struct moyai_error *reterr) {
+    if (r->watch.x) return err_set(reterr, MOYAI_ESTATE, "the names of '%.110s' are watched already", r->store.path);
+    int rc = store_check(&r->store, &r->store.names, reterr);
+    if (rc < 0) return rc;
+    dirwatch_start(&r->watch, x, r->store.names_path, r->store.names.fd, r->poll_only, fn, arg);
+    return 0;
+}
+
+void rdv_unwatch(struct rdv *r) {
+    dirwatch_stop(&r->watch);
+}
+
+void rdv_poll_only(struct rdv *r, bool on) {
+    r->poll_only = on;
+}

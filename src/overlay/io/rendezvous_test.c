@@ -1,0 +1,922 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "overlay/io/rendezvous.h"
+
+#include "base/id.h"
+#include "base/rng.h"
+#include "exec/exec.h"
+#include "link/rundir.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define LIMIT (60 * MOYAI_SEC) /* until a wait counts as hung */
+
+struct fix {
+    char base[32]; /* temporary */
+    char dir[40];  /* the rendezvous in it */
+    char url[48];
+    struct rdv *r;
+};
+
+static struct rdv *open_ok(const char *url) {
+    struct rdv *r = NULL;
+    struct moyai_error e = {0};
+    if (rdv_open(&r, url, &e) < 0) fail_msg("rdv_open: %s", e.text);
+    return r;
+}
+
+static int set_up(void **state) {
+    struct fix *f = calloc(1, sizeof *f);
+    if (!f) return -1;
+    *state = f;
+    strcpy(f->base, "/tmp/moyai-test-XXXXXX");
+    if (!mkdtemp(f->base)) return -1;
+    snprintf(f->dir, sizeof f->dir, "%s/grid", f->base);
+    snprintf(f->url, sizeof f->url, "file:%s", f->dir);
+    return rdv_open(&f->r, f->url, NULL);
+}
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw) {
+    (void)st, (void)type, (void)ftw;
+    return remove(path);
+}
+
+static void remove_all(const char *path) {
+    nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+static int tear_down(void **state) {
+    struct fix *f = *state;
+    rdv_close(f->r);
+    remove_all(f->base);
+    free(f);
+    return 0;
+}
+
+static const char *in(const struct fix *f, const char *sub, const char *file, char path[400]) {
+    snprintf(path, 400, "%s/%s/%s", f->dir, sub, file);
+    return path;
+}
+
+/* Files in a folder of the rendezvous. */
+static int files(const struct fix *f, const char *sub) {
+    char path[400], command[500];
+    in(f, sub, "", path);
+    snprintf(command, sizeof command, "ls -A '%s' | wc -l", path);
+    FILE *p = popen(command, "r");
+    assert_non_null(p);
+    int n = -1;
+    assert_int_equal(fscanf(p, "%d", &n), 1);
+    pclose(p);
+    return n;
+}
+
+static void put_file(const struct fix *f, const char *sub, const char *file, const char *bytes, size_t n) {
+    char path[400];
+    int fd = open(in(f, sub, file, path), O_CREAT | O_WRONLY | O_TRUNC, 0600);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, bytes, n), n);
+    close(fd);
+}
+
+static struct moyai_node_id node_id(unsigned k) {
+    struct moyai_node_id id = {{0x40, (uint8_t)(k >> 8), (uint8_t)k}};
+    return id;
+}
+
+static struct moyai_object_id object_id(unsigned k) {
+    struct moyai_object_id id = {{0x80, (uint8_t)(k >> 8), (uint8_t)k}};
+    return id;
+}
+
+static struct rdv_node node_entry(unsigned k) {
+    static const uint8_t host[16] = {1};
+    struct moyai_node_id id = node_id(k);
+    struct rdv_node n;
+    rdv_node_fill(&n, &id, host, "/run/nowhere", "test");
+    return n;
+}
+
+static int put_name(struct rdv *r, const char *name, unsigned object, unsigned node, rdv_dead_fn *dead, void *ctx,
+                    struct moyai_error *e) {
+    struct moyai_object_id o = object_id(object);
+    struct moyai_node_id n = node_id(node);
+    return rdv_put_name(r, name, &o, &n, dead, ctx, e);
+}
+
+static int del_name(struct rdv *r, const char *name, unsigned object, unsigned node) {
+    struct moyai_object_id o = object_id(object);
+    struct moyai_node_id n = node_id(node);
+    return rdv_del_name(r, name, &o, &n, NULL);
+}
+
+/* Whose is the name: the number of its object, or an error. */
+static int get_name(struct rdv *r, const char *name, rdv_dead_fn *dead, void *ctx, struct moyai_error *e) {
+    struct moyai_object_id o = {{0}};
+    struct moyai_node_id n = {{0}};
+    int rc = rdv_get_name(r, name, dead, ctx, &o, &n, e);
+    return rc < 0 ? rc : o.b[1] << 8 | o.b[2];
+}
+
+/* ctx: an unsigned, the node that is dead. */
+static bool is_dead(const struct moyai_node_id *id, void *ctx) {
+    struct moyai_node_id dead = node_id(*(unsigned *)ctx);
+    return id_equal(id->b, dead.b);
+}
+
+static bool all_dead(const struct moyai_node_id *id, void *ctx) {
+    (void)id, (void)ctx;
+    return true;
+}
+
+/* A child that ends with this process, whatever happens. */
+static pid_t start(void) {
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        alarm(120);
+    }
+    return pid;
+}
+
+static int exit_of(pid_t pid) {
+    int status;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    if (!WIFEXITED(status)) fail_msg("child: status %#x", (unsigned)status);
+    return WEXITSTATUS(status);
+}
+
+/* ---- the directory --------------------------------------------------------------------------- */
+
+static void opens_and_makes(void **state) {
+    struct fix *f = *state;
+    struct stat st;
+    char path[400];
+    static const char *subs[] = {"", "n", "m", "t"};
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(stat(in(f, subs[i], "", path), &st), 0);
+        assert_int_equal(st.st_mode & 07777, 0700);
+    }
+    assert_string_equal(rdv_path(f->r), f->dir);
+    char url[80];
+    snprintf(url, sizeof url, "file://%s//", f->dir);
+    struct rdv *again = open_ok(url);
+    assert_string_equal(rdv_path(again), f->dir);
+    rdv_close(again);
+    rdv_close(NULL);
+}
+
+static void refuses_other_addresses(void **state) {
+    (void)state;
+    static const char *urls[] = {
+        "",           "file:",       "file:relative", "file://host/dir", "http://127.0.0.1:1/grid",
+        "/tmp/plain", "FILE:/tmp/x", "file:////x",    "fd:3,4"};
+    for (size_t i = 0; i < sizeof urls / sizeof *urls; i++) {
+        struct rdv *r = (struct rdv *)1;
+        struct moyai_error e = {0};
+        assert_int_equal(rdv_open(&r, urls[i], &e), MOYAI_EINVAL);
+        assert_ptr_equal(r, (struct rdv *)1);
+        assert_non_null(strstr(e.text, urls[i]));
+    }
+}
+
+static void refused(const struct fix *f, int code, const char *word) {
+    struct rdv *r;
+    struct moyai_error e = {0};
+    assert_int_equal(rdv_open(&r, f->url, &e), code);
+    if (!strstr(e.text, word)) fail_msg("'%s' is not in '%s'", word, e.text);
+}
+
+static void keeps_the_rules(void **state) {
+    struct fix *f = *state;
+    char path[400], aside[400];
+    assert_int_equal(chmod(f->dir, 0750), 0);
+    refused(f, MOYAI_EPERM, "chmod 700");
+    assert_int_equal(chmod(f->dir, 0700), 0);
+    assert_int_equal(chmod(in(f, "m", "", path), 0755), 0);
+    refused(f, MOYAI_EPERM, "grid/m' is open to others");
+    assert_int_equal(chmod(path, 0700), 0);
+    in(f, "n", "", path);
+    path[strlen(path) - 1] = 0;
+    in(f, "aside", "", aside);
+    aside[strlen(aside) - 1] = 0;
+    assert_int_equal(rename(path, aside), 0);
+    assert_int_equal(symlink(aside, path), 0);
+    refused(f, MOYAI_EPERM, "grid/n' is a symbolic link");
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(rename(aside, path), 0);
+    if (geteuid() == 0) {
+        assert_int_equal(chown(f->dir, 1, 1), 0);
+        refused(f, MOYAI_EPERM, "belongs to uid 1");
+        assert_int_equal(chown(f->dir, 0, 0), 0);
+    }
+    strcat(f->url, "/a/b");
+    refused(f, MOYAI_ESYS, "parent");
+}
+
+static void sweeps_what_the_killed_left(void **state) {
+    struct fix *f = *state;
+    char path[400];
+    put_file(f, "t", "00112233445566778899aabbccddeeff", "x", 1);
+    put_file(f, "t", "ff112233445566778899aabbccddeeff", "x", 1);
+    struct timespec old[2] = {{.tv_sec = time(NULL) - 3600}, {.tv_sec = time(NULL) - 3600}};
+    assert_int_equal(utimensat(AT_FDCWD, in(f, "t", "00112233445566778899aabbccddeeff", path), old, 0), 0);
+    rdv_close(open_ok(f->url));
+    assert_int_equal(access(path, F_OK), -1);
+    assert_int_equal(files(f, "t"), 1); /* the young one may be in the making */
+}
+
+/* Each call says that the directory is gone, and none crashes. */
+static void a_removed_directory_is_told(void **state) {
+    struct fix *f = *state;
+    struct rdv_node n = node_entry(1);
+    struct moyai_error e = {0};
+    assert_int_equal(rdv_put_node(f->r, &n, NULL), 0);
+    assert_int_equal(put_name(f->r, "a", 1, 1, NULL, NULL, NULL), 0);
+    remove_all(f->dir);
+    assert_int_equal(rdv_put_node(f->r, &n, &e), MOYAI_ECLOSED);
+    if (!strstr(e.text, f->dir) || !strstr(e.text, "removed")) fail_msg("%s", e.text);
+    assert_int_equal(rdv_get_node(f->r, &n.id, &n, &e), MOYAI_ECLOSED);
+    assert_int_equal(rdv_nodes(f->r, NULL, NULL, &e), MOYAI_ECLOSED);
+    assert_int_equal(put_name(f->r, "b", 1, 1, NULL, NULL, &e), MOYAI_ECLOSED);
+    assert_int_equal(get_name(f->r, "a", NULL, NULL, &e), MOYAI_ECLOSED);
+    assert_int_equal(del_name(f->r, "a", 1, 1), MOYAI_ECLOSED);
+    assert_int_equal(rdv_forget_node(f->r, &n.id, NULL, &e), MOYAI_ECLOSED);
+    assert_int_equal(rdv_del_node(f->r, &n.id, &e), MOYAI_ECLOSED);
+    assert_int_equal(rdv_watch(f->r, NULL, NULL, NULL, &e), MOYAI_ECLOSED);
+    /* A new one in its place is another one. */
+    struct rdv *again = open_ok(f->url);
+    assert_int_equal(get_name(f->r, "a", NULL, NULL, &e), MOYAI_ECLOSED);
+    assert_int_equal(get_name(again, "a", NULL, NULL, &e), MOYAI_ENOENT);
+    rdv_close(again);
+}
+
+/* ---- nodes ----------------------------------------------------------------------------------- */
+
+struct seen {
+    int good, bad;
+    unsigned sum;
+    int stop_after;
+    char texts[4096];
+};
+
+static bool see(const struct rdv_node *node, const struct moyai_error *bad, void *ctx) {
+    struct seen *s = ctx;
+    assert_true((node == NULL) != (bad == NULL));
+    if (node) {
+        s->good++;
+        s->sum += node->id.b[2];
+    } else {
+        s->bad++;
+        strncat(s->texts, bad->text, sizeof s->texts - strlen(s->texts) - 2);
+        strcat(s->texts, "\n");
+    }
+    return s->good + s->bad != s->stop_after;
+}
+
+static void nodes_come_and_go(void **state) {
+    struct fix *f = *state;
+    struct seen s = {0};
+    struct moyai_error e = {0};
+    assert_int_equal(rdv_nodes(f->r, see, &s, &e), 0);
+    assert_int_equal(s.good + s.bad, 0);
+
+    struct rdv_node n = node_entry(7), back, other = node_entry(8);
+    assert_int_equal(rdv_get_node(f->r, &n.id, &back, &e), MOYAI_ENOENT);
+    assert_int_equal(rdv_put_node(f->r, &n, &e), 0);
+    assert_int_equal(rdv_get_node(f->r, &n.id, &back, &e), 0);
+    assert_memory_equal(&back.id, &n.id, sizeof n.id);
+    assert_memory_equal(back.host, n.host, sizeof n.host);
+    assert_int_equal(back.pid, getpid());
+    assert_int_equal(back.started, n.started);
+    assert_string_equal(back.run_dir, "/run/nowhere");
+    assert_string_equal(back.title, "test");
+    strcpy(n.title, "another title"); /* replaced */
+    assert_int_equal(rdv_put_node(f->r, &n, &e), 0);
+    assert_int_equal(rdv_get_node(f->r, &n.id, &back, &e), 0);
+    assert_string_equal(back.title, "another title");
+    assert_int_equal(files(f, "n"), 1);
+    assert_int_equal(files(f, "t"), 0);
+    assert_int_equal(rdv_put_node(f->r, &other, &e), MOYAI_ESTATE);
+
+    struct rdv *r2 = open_ok(f->url);
+    assert_int_equal(rdv_put_node(r2, &other, &e), 0);
+    assert_int_equal(rdv_nodes(f->r, see, &s, &e), 0);
+    assert_int_equal(s.good, 2);
+    assert_int_equal(s.sum, 15);
+    s = (struct seen){.stop_after = 1};
+    assert_int_equal(rdv_nodes(f->r, see, &s, &e), 0);
+    assert_int_equal(s.good, 1);
+    rdv_close(r2); /* takes its entry along */
+    assert_int_equal(rdv_get_node(f->r, &other.id, &back, &e), MOYAI_ENOENT);
+    assert_int_equal(rdv_del_node(f->r, &n.id, &e), 0);
+    assert_int_equal(rdv_del_node(f->r, &n.id, &e), MOYAI_ENOENT);
+    assert_int_equal(rdv_put_node(f->r, &other, &e), 0); /* now it may be another one */
+}
+
+static void bad_node_entries_do_not_stop_others(void **state) {
+    struct fix *f = *state;
+    struct moyai_error e = {0};
+    struct rdv_node n = node_entry(7);
+    assert_int_equal(rdv_put_node(f->r, &n, &e), 0);
+    char path[400], text[ENTRY_MAX], good[400];
+    static const char *ids[] = {"000000000000000000000000000000a0", "000000000000000000000000000000a1",
+                                "000000000000000000000000000000a2", "000000000000000000000000000000a3",
+                                "000000000000000000000000000000a4", "000000000000000000000000000000a5",
+                                "000000000000000000000000000000a6", "000000000000000000000000000000a7"};
+    int len = entry_encode_node(&n, text, &e);
+    assert_true(len > 0);
+    put_file(f, "n", ids[0], "", 0);
+    put_file(f, "n", ids[1], "garbage\n", 8);
+    put_file(f, "n", ids[2], text, (size_t)len - 3); /* half */
+    put_file(f, "n", ids[3], text, (size_t)len);     /* another node's */
+    static const char big[100000];
+    put_file(f, "n", ids[4], big, sizeof big);
+    assert_int_equal(mkdir(in(f, "n", ids[5], path), 0700), 0);
+    assert_int_equal(mkfifo(in(f, "n", ids[6], path), 0600), 0);
+    char hex[33];
+    id_format(n.id.b, hex);
+    assert_int_equal(symlink(in(f, "n", hex, good), in(f, "n", ids[7], path)), 0);
+    put_file(f, "n", "README", text, (size_t)len);
+    int bad = 9;
+    if (geteuid() != 0) {
+        put_file(f, "n", "000000000000000000000000000000a8", text, (size_t)len);
+        assert_int_equal(chmod(in(f, "n", "000000000000000000000000000000a8", path), 0), 0);
+        bad++;
+    }
+    struct seen s = {0};
+    assert_int_equal(rdv_nodes(f->r, see, &s, &e), 0);
+    assert_int_equal(s.good, 1);
+    assert_int_equal(s.bad, bad);
+    for (int i = 0; i < 8; i++)
+        if (!strstr(s.texts, ids[i])) fail_msg("%s is not in: %s", ids[i], s.texts);
+    assert_non_null(strstr(s.texts, "README' is not named after a node"));
+    assert_non_null(strstr(s.texts, "is that of another node"));
+    assert_non_null(strstr(s.texts, "is not a regular file"));
+    assert_non_null(strstr(s.texts, "too long"));
+    struct moyai_node_id id;
+    assert_true(id_parse(ids[1], 32, id.b));
+    assert_int_equal(rdv_get_node(f->r, &id, &n, &e), MOYAI_EDATA);
+}
+
+/* ---- names ----------------------------------------------------------------------------------- */
+
+static void names_come_and_go(void **state) {
+    struct fix *f = *state;
+    struct moyai_error e = {0};
+    assert_int_equal(get_name(f->r, "master", NULL, NULL, &e), MOYAI_ENOENT);
+    assert_non_null(strstr(e.text, "master"));
+    e = (struct moyai_error){0};
+    assert_int_equal(put_name(f->r, "master", 1, 1, NULL, NULL, &e), 0);
+    assert_int_equal(e.code, 0);                                         /* touched on failure only */
+    assert_int_equal(put_name(f->r, "master", 1, 1, NULL, NULL, &e), 0); /* the same again */
+    assert_int_equal(e.code, 0);
+    assert_int_equal(get_name(f->r, "master", NULL, NULL, &e), 1);
+    assert_int_equal(put_name(f->r, "master", 2, 1, NULL, NULL, &e), MOYAI_EEXIST); /* another object */
+    char hex[33];
+    struct moyai_object_id o = object_id(1);
+    id_format(o.b, hex);
+    assert_non_null(strstr(e.text, hex));
+    struct moyai_node_id n = node_id(1);
+    id_format(n.b, hex);
+    assert_non_null(strstr(e.text, hex));
+    assert_int_equal(put_name(f->r, "master", 1, 2, NULL, NULL, &e), MOYAI_EEXIST); /* another node */
+    assert_int_equal(del_name(f->r, "master", 2, 1), MOYAI_ENOENT);
+    assert_int_equal(del_name(f->r, "master", 1, 2), MOYAI_ENOENT);
+    assert_int_equal(get_name(f->r, "master", NULL, NULL, &e), 1);
+    assert_int_equal(del_name(f->r, "master", 1, 1), 0);
+    assert_int_equal(del_name(f->r, "master", 1, 1), MOYAI_ENOENT);
+    assert_int_equal(get_name(f->r, "master", NULL, NULL, &e), MOYAI_ENOENT);
+    assert_int_equal(put_name(f->r, "master", 2, 2, NULL, NULL, &e), 0);
+    assert_int_equal(files(f, "m"), 1);
+    assert_int_equal(files(f, "t"), 0);
+}
+
+static void any_text_is_a_name(void **state) {
+    struct fix *f = *state;
+    struct moyai_error e = {0};
+    char longest[ENTRY_NAME_MAX + 2], hashed[ENTRY_NAME_MAX + 1], hashed2[ENTRY_NAME_MAX + 1];
+    memset(longest, 'x', sizeof longest);
+    longest[ENTRY_NAME_MAX] = 0;
+    memset(hashed, ' ', sizeof hashed);
+    hashed[ENTRY_NAME_MAX] = 0;
+    strcpy(hashed2, hashed);
+    hashed2[ENTRY_NAME_MAX - 1] = '!';
+    const char *names[] = {".", "..",    "a/b", "../n/x", "100%", "%2F",   "/",    "\n",   "\xc3\xa9",
+                           " ", "a\x01", "-",   "A",      "a",    longest, hashed, hashed2};
+    const unsigned n = sizeof names / sizeof *names;
+    for (unsigned i = 0; i < n; i++)
+        if (put_name(f->r, names[i], 100 + i, 1, NULL, NULL, &e) < 0) fail_msg("'%s': %s", names[i], e.text);
+    for (unsigned i = 0; i < n; i++) assert_int_equal(get_name(f->r, names[i], NULL, NULL, &e), 100 + i);
+    assert_int_equal(files(f, "m"), n);
+    for (unsigned i = 0; i < n; i++) assert_int_equal(del_name(f->r, names[i], 100 + i, 1), 0);
+    assert_int_equal(files(f, "m"), 0);
+
+    longest[ENTRY_NAME_MAX] = 'x';
+    longest[ENTRY_NAME_MAX + 1] = 0;
+    const char *bad[] = {"", longest, "\xff", "a\xc3"};
+    for (unsigned i = 0; i < 4; i++) {
+        assert_int_equal(put_name(f->r, bad[i], 1, 1, NULL, NULL, &e), MOYAI_EINVAL);
+        assert_int_equal(get_name(f->r, bad[i], NULL, NULL, &e), MOYAI_EINVAL);
+        assert_int_equal(del_name(f->r, bad[i], 1, 1), MOYAI_EINVAL);
+    }
+}
+
+static void the_dead_lose_their_names(void **state) {
+    struct fix *f = *state;
+    struct moyai_error e = {0};
+    struct rdv *r2 = open_ok(f->url);
+    unsigned dead = 2;
+    assert_int_equal(put_name(r2, "a", 20, 2, NULL, NULL, &e), 0);
+    assert_int_equal(put_name(r2, "b", 21, 2, NULL, NULL, &e), 0);
+    assert_int_equal(put_name(r2, "c", 30, 3, NULL, NULL, &e), 0);
+    rdv_abandon(r2);
+    /* The living keep theirs. */
+    assert_int_equal(put_name(f->r, "c", 10, 1, is_dead, &dead, &e), MOYAI_EEXIST);
+    assert_int_equal(get_name(f->r, "c", is_dead, &dead, &e), 30);
+    assert_int_equal(put_name(f->r, "a", 10, 1, NULL, NULL, &e), MOYAI_EEXIST);
+    assert_int_equal(get_name(f->r, "a", NULL, NULL, &e), 20);
+    /* Replaced. */
+    assert_int_equal(put_name(f->r, "a", 10, 1, is_dead, &dead, &e), 0);
+    assert_int_equal(get_name(f->r, "a", is_dead, &dead, &e), 10);
+    /* Removed on the way. */
+    assert_int_equal(get_name(f->r, "b", is_dead, &dead, &e), MOYAI_ENOENT);
+    assert_non_null(strstr(e.text, "dead"));
+    assert_int_equal(files(f, "m"), 2);
+    assert_int_equal(files(f, "t"), 0);
+    /* Nobody asks whether this process's own node is dead. */
+    struct rdv_node n = node_entry(1);
+    assert_int_equal(rdv_put_node(f->r, &n, &e), 0);
+    assert_int_equal(get_name(f->r, "a", all_dead, NULL, &e), 10);
+    assert_int_equal(put_name(f->r, "a", 11, 1, all_dead, NULL, &e), MOYAI_EEXIST);
+}
+
+static void bad_name_entries_are_told_and_kept(void **state) {
+    struct fix *f = *state;
+    struct moyai_error e = {0};
+    char path[400], text[ENTRY_MAX];
+    struct rdv_name x = {.name = "other", .object = object_id(1), .node = node_id(1)};
+    int len = entry_encode_name(&x, text, &e);
+    assert_true(len > 0);
+    put_file(f, "m", "garbage", "garbage", 7);
+    put_file(f, "m", "empty", "", 0);
+    put_file(f, "m", "half", text, (size_t)len / 2);
+    put_file(f, "m", "moved", text, (size_t)len);
+    put_file(f, "m", "new", "moyai name 2\n", 13);
+    assert_int_equal(mkdir(in(f, "m", "folder", path), 0700), 0);
+    assert_int_equal(mkfifo(in(f, "m", "pipe", path), 0600), 0);
+    assert_int_equal(symlink("/etc/passwd", in(f, "m", "link", path)), 0);
+    assert_int_equal(symlink("/nonexistent", in(f, "m", "dangling", path)), 0);
+    static const char *names[] = {"garbage", "empty", "half", "moved", "folder", "pipe", "link", "dangling", "new"};
+    for (int i = 0; i < 9; i++) {
+        int code = i == 8 ? MOYAI_EVERSION : MOYAI_EDATA;
+        assert_int_equal(get_name(f->r, names[i], all_dead, NULL, &e), code);
+        assert_non_null(strstr(e.text, in(f, "m", names[i], path)));
+        assert_int_equal(put_name(f->r, names[i], 1, 1, all_dead, NULL, &e), code);
+        assert_non_null(strstr(e.text, path));
+        assert_int_equal(del_name(f->r, names[i], 1, 1), code);
+        struct stat st;
+        assert_int_equal(lstat(path, &st), 0); /* nobody removed what he does not understand */
+    }
+    assert_int_equal(files(f, "t"), 0);
+    if (geteuid() != 0) {
+        put_file(f, "m", "shut", text, (size_t)len);
+        assert_int_equal(chmod(in(f, "m", "shut", path), 0), 0);
+        assert_int_equal(get_name(f->r, "shut", NULL, NULL, &e), MOYAI_EPERM);
+    }
+    struct rdv_node n = node_entry(1);
+    assert_int_equal(rdv_put_node(f->r, &n, &e), 0);
+    assert_int_equal(rdv_forget_node(f->r, &n.id, NULL, &e), 0); /* passes over them */
+    assert_int_equal(files(f, "m"), 9 + (geteuid() != 0));
+}
+
+/* ---- many at once ---------------------------------------------------------------------------- */
+
+#define RACERS 16
+#define ROUNDS 10
+
+/* RACERS processes do fn at once; how many of them said 0? All others must have said `other`. */
+static int race(struct fix *f, int round, int (*fn)(struct rdv *r, int round, unsigned k), int other) {
+    int go[2], won = 0;
+    assert_int_equal(pipe(go), 0);
+    pid_t pids[RACERS];
+    for (unsigned k = 0; k < RACERS; k++) {
+        pids[k] = start();
+        if (pids[k] == 0) {
+            char c;
+            struct rdv *r;
+            close(go[1]);
+            if (rdv_open(&r, f->url, NULL) < 0) _exit(255);
+            (void)!read(go[0], &c, 1); /* until all are there */
+            _exit(-fn(r, round, k));
+        }
+    }
+    close(go[0]);
+    close(go[1]);
+    for (unsigned k = 0; k < RACERS; k++) {
+        int code = -exit_of(pids[k]);
+        if (code == 0)
+            won++;
+        else
+            assert_int_equal(code, other);
+    }
+    return won;
+}
+
+static int take_name(struct rdv *r, int round, unsigned k) {
+    char name[20];
+    snprintf(name, sizeof name, "name %d", round);
+    int rc;
+    unsigned dead = 9999;
+    do {
+        rc = put_name(r, name, k + 1, k + 1, is_dead, &dead, NULL);
+    } while (rc == MOYAI_EAGAIN);
+    if (rc == 0 && get_name(r, name, is_dead, &dead, NULL) != (int)k + 1) return MOYAI_EINTERNAL;
+    return rc;
+}
+
+static void one_of_many_gets_a_free_name(void **state) {
+    struct fix *f = *state;
+    for (int i = 0; i < ROUNDS; i++) assert_int_equal(race(f, i, take_name, MOYAI_EEXIST), 1);
+    assert_int_equal(files(f, "m"), ROUNDS);
+    assert_int_equal(files(f, "t"), 0);
+}
+
+static void one_of_many_replaces_the_dead(void **state) {
+    struct fix *f = *state;
+    char name[20];
+    for (int i = 0; i < ROUNDS; i++) {
+        snprintf(name, sizeof name, "name %d", i);
+        assert_int_equal(put_name(f->r, name, 9999, 9999, NULL, NULL, NULL), 0);
+        assert_int_equal(race(f, i, take_name, MOYAI_EEXIST), 1);
+        assert_in_range(get_name(f->r, name, NULL, NULL, NULL), 1, RACERS);
+    }
+    assert_int_equal(files(f, "m"), ROUNDS);
+    assert_int_equal(files(f, "t"), 0);
+}
+
+/* Half of them only ask, and remove the dead's entry on the way, while the others replace it. */
+static int take_or_ask(struct rdv *r, int round, unsigned k) {
+    if (k % 2) return take_name(r, round, k);
+    char name[20];
+    snprintf(name, sizeof name, "name %d", round);
+    unsigned dead = 9999;
+    int rc = get_name(r, name, is_dead, &dead, NULL);
+    return rc > 0 || rc == MOYAI_ENOENT ? MOYAI_EEXIST : rc;
+}
+
+static void removing_the_dead_harms_no_successor(void **state) {
+    struct fix *f = *state;
+    char name[20];
+    for (int i = 0; i < ROUNDS; i++) {
+        snprintf(name, sizeof name, "name %d", i);
+        assert_int_equal(put_name(f->r, name, 9999, 9999, NULL, NULL, NULL), 0);
+        assert_int_equal(race(f, i, take_or_ask, MOYAI_EEXIST), 1);
+        assert_in_range(get_name(f->r, name, NULL, NULL, NULL), 1, RACERS);
+    }
+}
+
+static int forget_dead(struct rdv *r, int round, unsigned k) {
+    (void)k;
+    struct moyai_node_id id = node_id(1000u + (unsigned)round);
+    return rdv_forget_node(r, &id, NULL, NULL);
+}
+
+static void many_forget_the_dead(void **state) {
+    struct fix *f = *state;
+    char name[20];
+    assert_int_equal(put_name(f->r, "kept", 1, 1, NULL, NULL, NULL), 0);
+    for (int i = 0; i < ROUNDS; i++) {
+        struct rdv *r = open_ok(f->url);
+        struct rdv_node n = node_entry(1000u + (unsigned)i);
+        assert_int_equal(rdv_put_node(r, &n, NULL), 0);
+        for (unsigned k = 0; k < 5; k++) {
+            snprintf(name, sizeof name, "%u of %d", k, i);
+            assert_int_equal(put_name(r, name, k, 1000u + (unsigned)i, NULL, NULL, NULL), 0);
+        }
+        rdv_abandon(r);
+        assert_int_equal(race(f, i, forget_dead, 0), RACERS);
+        assert_int_equal(files(f, "m"), 1);
+        assert_int_equal(files(f, "n"), 0);
+    }
+}
+
+/* A name that is put, replaced and removed all the time: whoever reads sees one whole entry or none. */
+static void readers_see_whole_entries(void **state) {
+    struct fix *f = *state;
+    pid_t pid = start();
+    if (pid == 0) {
+        struct rdv *r;
+        if (rdv_open(&r, f->url, NULL) < 0) _exit(1);
+        for (unsigned i = 0; i < 1000; i++) {
+            unsigned dead = 2 * i + 1;
+            if (put_name(r, "busy", 2 * i + 1, 2 * i + 1, NULL, NULL, NULL) < 0) _exit(2);
+            if (put_name(r, "busy", 2 * i + 2, 2 * i + 2, is_dead, &dead, NULL) < 0) _exit(3);
+            if (del_name(r, "busy", 2 * i + 2, 2 * i + 2) < 0) _exit(4);
+        }
+        _exit(0);
+    }
+    int status, seen = 0, last = 0;
+    while (waitpid(pid, &status, WNOHANG) == 0) {
+        struct moyai_error e = {0};
+        int k = get_name(f->r, "busy", NULL, NULL, &e);
+        if (k == MOYAI_ENOENT) continue;
+        if (k < 0) fail_msg("%s", e.text);
+        assert_true(k >= last);
+        last = k;
+        seen++;
+    }
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    assert_int_equal(get_name(f->r, "busy", NULL, NULL, NULL), MOYAI_ENOENT);
+}
+
+/* Who replaces an entry is stopped while he does: only that name is affected, and only until he dies. */
+static void a_stopped_process_blocks_one_name(void **state) {
+    struct fix *f = *state;
+    char path[400];
+    unsigned dead = 2;
+    struct moyai_error e = {0};
+    struct rdv *r2 = open_ok(f->url);
+    assert_int_equal(put_name(r2, "a", 20, 2, NULL, NULL, NULL), 0);
+    assert_int_equal(put_name(r2, "b", 21, 2, NULL, NULL, NULL), 0);
+    rdv_abandon(r2);
+    int ready[2];
+    assert_int_equal(pipe(ready), 0);
+    in(f, "m", "a", path);
+    pid_t pid = start();
+    if (pid == 0) {
+        int fd = open(path, O_RDWR);
+        if (fd < 0 || flock(fd, LOCK_EX) < 0) _exit(1);
+        (void)!write(ready[1], "x", 1);
+        for (;;) pause();
+    }
+    char x;
+    assert_int_equal(read(ready[0], &x, 1), 1);
+    close(ready[0]);
+    close(ready[1]);
+    assert_int_equal(kill(pid, SIGSTOP), 0);
+    assert_int_equal(put_name(f->r, "a", 1, 1, is_dead, &dead, &e), MOYAI_EAGAIN);
+    assert_non_null(strstr(e.text, path));
+    assert_int_equal(del_name(f->r, "a", 20, 2), MOYAI_EAGAIN);
+    assert_int_equal(get_name(f->r, "a", is_dead, &dead, &e), MOYAI_ENOENT); /* no need to wait */
+    assert_int_equal(put_name(f->r, "b", 1, 1, is_dead, &dead, &e), 0);
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    assert_int_equal(put_name(f->r, "a", 1, 1, is_dead, &dead, &e), 0);
+    assert_int_equal(get_name(f->r, "a", is_dead, &dead, &e), 1);
+    assert_int_equal(files(f, "t"), 0);
+}
+
+/* ---- the end of a node ----------------------------------------------------------------------- */
+
+static void closing_takes_all_along(void **state) {
+    struct fix *f = *state;
+    struct rdv *r = open_ok(f->url);
+    struct rdv_node n = node_entry(5);
+    unsigned dead = 5;
+    assert_int_equal(rdv_put_node(r, &n, NULL), 0);
+    assert_int_equal(put_name(r, "mine", 50, 5, NULL, NULL, NULL), 0);
+    assert_int_equal(put_name(r, "gone", 51, 5, NULL, NULL, NULL), 0);
+    assert_int_equal(put_name(r, "lost", 52, 5, NULL, NULL, NULL), 0);
+    assert_int_equal(del_name(r, "gone", 51, 5), 0);
+    assert_int_equal(put_name(f->r, "gone", 1, 1, NULL, NULL, NULL), 0);
+    assert_int_equal(put_name(f->r, "lost", 1, 1, is_dead, &dead, NULL), 0); /* a false belief */
+    assert_int_equal(files(f, "m"), 3);
+    rdv_close(r);
+    assert_int_equal(files(f, "m"), 2);
+    assert_int_equal(files(f, "n"), 0);
+    assert_int_equal(get_name(f->r, "gone", NULL, NULL, NULL), 1);
+    assert_int_equal(get_name(f->r, "lost", NULL, NULL, NULL), 1);
+}
+
+static void a_killed_node_is_forgotten(void **state) {
+    struct fix *f = *state;
+    char run[64];
+    struct moyai_error e = {0};
+    snprintf(run, sizeof run, "%s/run", f->base);
+    struct rundir *d;
+    assert_int_equal(rundir_open(&d, run, &e), 0);
+    int ready[2];
+    assert_int_equal(pipe(ready), 0);
+    pid_t pid = start();
+    if (pid == 0) {
+        struct rdv *r;
+        struct rdv_node n = node_entry(6);
+        int l;
+        if (rundir_listen(d, &n.id, &l, NULL) < 0 || rdv_open(&r, f->url, NULL) < 0 || rdv_put_node(r, &n, NULL) < 0 ||
+            put_name(r, "a", 60, 6, NULL, NULL, NULL) < 0 || put_name(r, "b", 61, 6, NULL, NULL, NULL) < 0)
+            _exit(1);
+        (void)!write(ready[1], "x", 1);
+        for (;;) pause();
+    }
+    char x;
+    assert_int_equal(read(ready[0], &x, 1), 1);
+    close(ready[0]);
+    close(ready[1]);
+    assert_int_equal(put_name(f->r, "c", 10, 1, NULL, NULL, NULL), 0);
+    struct moyai_node_id id = node_id(6);
+    assert_false(rundir_is_dead(d, &id));
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    assert_true(rundir_is_dead(d, &id));
+    assert_int_equal(files(f, "m"), 3);
+    assert_int_equal(rdv_forget_node(f->r, &id, d, &e), 0);
+    assert_int_equal(files(f, "m"), 1);
+    assert_int_equal(files(f, "n"), 0);
+    char hex[33], path[100];
+    id_format(id.b, hex);
+    snprintf(path, sizeof path, "%s/%.16s", run, hex);
+    struct stat st;
+    assert_int_equal(lstat(path, &st), -1);
+    e = (struct moyai_error){0};
+    assert_int_equal(rdv_forget_node(f->r, &id, d, &e), 0); /* again: nothing to do */
+    assert_int_equal(e.code, 0);
+    rundir_close(d);
+}
+
+/* ---- a full disk ----------------------------------------------------------------------------- */
+
+/* In a mount namespace of its own, with a small file system on the rendezvous. 77: not allowed here. */
+static int on_a_full_disk(struct fix *f, const char *options, bool fill_bytes) {
+    if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0) return 77;
+    if (mount("moyai-test", f->dir, "tmpfs", 0, options) < 0) return 77;
+    struct rdv *r;
+    struct moyai_error e = {0};
+    if (rdv_open(&r, f->url, &e) < 0) return 1;
+    struct rdv_node n = node_entry(1);
+    if (rdv_put_node(r, &n, NULL) < 0 || put_name(r, "before", 1, 1, NULL, NULL, NULL) < 0) return 2;
+
+    char path[400];
+    int made = 0;
+    if (fill_bytes) {
+        static const char block[4096];
+        int fd = open(in(f, "", "filler", path), O_CREAT | O_WRONLY, 0600);
+        while (write(fd, block, sizeof block) > 0) made++;
+        close(fd);
+    } else {
+        for (; made < 1000; made++) { /* no inodes are left */
+            char name[20];
+            snprintf(name, sizeof name, "filler%d", made);
+            int fd = open(in(f, "", name, path), O_CREAT | O_WRONLY, 0600);
+            if (fd < 0) break;
+            close(fd);
+        }
+    }
+    if (made == 0 || made == 1000) return 3;
+
+    unsigned dead = 1;
+    int left = files(f, "m") * 100 + files(f, "n") * 10 + files(f, "t");
+    if (left != 110) return 4;
+    if (put_name(r, "after", 2, 1, NULL, NULL, &e) != MOYAI_ENOSPC || e.sys != ENOSPC) return 5;
+    if (!strstr(e.text, in(f, "m", "after", path))) return 6;
+    if (put_name(r, "before", 3, 3, is_dead, &dead, &e) != MOYAI_ENOSPC) return 7;
+    strcpy(n.title, "new");
+    if (rdv_put_node(r, &n, &e) != MOYAI_ENOSPC) return 8;
+    if (files(f, "m") * 100 + files(f, "n") * 10 + files(f, "t") != left) return 9;
+    /* What was there still is, and what needs no room works. */
+    if (get_name(r, "before", NULL, NULL, NULL) != 1 || get_name(r, "after", NULL, NULL, NULL) != MOYAI_ENOENT)
+        return 10;
+    if (rdv_get_node(r, &n.id, &n, NULL) < 0 || strcmp(n.title, "test") != 0) return 11;
+    if (del_name(r, "before", 1, 1) < 0) return 12;
+
+    if (fill_bytes) {
+        unlink(in(f, "", "filler", path));
+    } else {
+        for (int i = 0; i < made; i++) {
+            char name[20];
+            snprintf(name, sizeof name, "filler%d", i);
+            unlink(in(f, "", name, path));
+        }
+    }
+    if (put_name(r, "after", 2, 1, NULL, NULL, &e) < 0 || get_name(r, "after", NULL, NULL, NULL) != 2) return 13;
+    if (rdv_put_node(r, &n, &e) < 0) return 14;
+    rdv_close(r);
+    return files(f, "m") + files(f, "n") + files(f, "t") == 0 ? 0 : 15;
+}
+
+static void full_disk(void **state, const char *options, bool fill_bytes) {
+    struct fix *f = *state;
+    pid_t pid = start();
+    if (pid == 0) _exit(on_a_full_disk(f, options, fill_bytes));
+    int code = exit_of(pid);
+    if (code == 77) {
+        print_message("skipped: mounting a small file system is not permitted here\n");
+        skip();
+    }
+    assert_int_equal(code, 0);
+}
+
+static void a_full_disk_leaves_nothing_half(void **state) {
+    full_disk(state, "size=64k,mode=0700", true);
+}
+
+static void no_inodes_leave_nothing_half(void **state) {
+    full_disk(state, "size=1m,nr_inodes=24,mode=0700", false);
+}
+
+/* ---- watching -------------------------------------------------------------------------------- */
+
+struct waiter {
+    struct exec *x;
+    struct rdv *r;
+    atomic_bool stop;
+    int found;
+};
+
+static void look_up(void *arg) {
+    struct waiter *w = arg;
+    w->found = get_name(w->r, "late", NULL, NULL, NULL);
+    if (w->found == MOYAI_ENOENT) return;
+    rdv_unwatch(w->r); /* allowed in the call */
+    atomic_store(&w->stop, true);
+    exec_kick(w->x);
+}
+
+static void a_look_up_waits(void **state, bool poll) {
+    struct fix *f = *state;
+    struct waiter w = {.r = f->r};
+    struct moyai_error e = {0};
+    pid_t pid = start();
+    if (pid == 0) {
+        /* Registers once the parent has said that it waits. */
+        struct rdv *r;
+        char path[400];
+        if (rdv_open(&r, f->url, NULL) < 0) _exit(1);
+        in(f, "m", "waiting", path);
+        while (access(path, F_OK) < 0) sched_yield();
+        _exit(put_name(r, "late", 77, 7, NULL, NULL, NULL) < 0);
+    }
+    assert_int_equal(exec_new(&w.x, NULL, &e), 0);
+    exec_lock(w.x);
+    rdv_poll_only(f->r, poll);
+    assert_int_equal(rdv_watch(f->r, w.x, look_up, &w, &e), 0);
+    assert_int_equal(rdv_watch(f->r, w.x, look_up, &w, &e), MOYAI_ESTATE);
+    assert_int_equal(get_name(f->r, "late", NULL, NULL, &e), MOYAI_ENOENT);
+    assert_int_equal(put_name(f->r, "waiting", 1, 1, NULL, NULL, &e), 0);
+    (void)exec_serve(w.x, &w.stop, moyai_now() + (moyai_ns)LIMIT);
+    assert_int_equal(w.found, 77);
+    rdv_unwatch(f->r);
+    assert_int_equal(rdv_watch(f->r, w.x, look_up, &w, &e), 0); /* again; ended by closing */
+    assert_int_equal(exit_of(pid), 0);
+    rdv_close(f->r);
+    f->r = NULL;
+    exec_unlock(w.x);
+    exec_free(w.x);
+}
+
+static void a_look_up_waits_by_inotify(void **state) {
+    a_look_up_waits(state, false);
+}
+
+static void a_look_up_waits_by_looking(void **state) {
+    a_look_up_waits(state, true);
+}
+
+int main(void) {
+#define T(fn) cmocka_unit_test_setup_teardown(fn, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        T(opens_and_makes),
+        T(refuses_other_addresses),
+        T(keeps_the_rules),
+        T(sweeps_what_the_killed_left),
+        T(a_removed_directory_is_told),
+        T(nodes_come_and_go),
+        T(bad_node_entries_do_not_stop_others),
+        T(names_come_and_go),
+        T(any_text_is_a_name),
+        T(the_dead_lose_their_names),
+        T(bad_name_entries_are_told_and_kept),
+        T(one_of_many_gets_a_free_name),
+        T(one_of_many_replaces_the_dead),
+        T(removing_the_dead_harms_no_successor),
+        T(many_forget_the_dead),
+        T(readers_see_whole_entries),
+        T(a_stopped_process_blocks_one_name),
+        T(closing_takes_all_along),
+        T(a_killed_node_is_forgotten),
+        T(a_full_disk_leaves_nothing_half),
+        T(no_inodes_leave_nothing_half),
+        T(a_look_up_waits_by_inotify),
+        T(a_look_up_waits_by_looking),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
