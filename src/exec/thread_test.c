@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Threads besides the node thread: waiting, waking, submitting; a node thread of its own; two nodes. */
+#include "exec/exec.h"
+
+#include "exec/testing.h"
+
+#include <pthread.h>
+
+enum { THREADS = 4 };
+
+/* ---- foreign threads wait, fibers wake them, and the other way round ---- */
+
+struct post {
+    struct exec_task task;
+    struct exec *x;
+    struct exec_waiter *foreign; /* whom to wake */
+    int value;
+};
+
+static void answer(struct exec_task *t) {
+    struct post *p = (struct post *)(void *)t;
+    if (p->value % 3 == 0) { /* leave it a while */
+        exec_user_enter(p->x);
+        exec_user_leave(p->x);
+        exec_yield(p->x);
+    }
+    exec_wake(p->x, p->foreign, p->value);
+}
+
+struct hammer {
+    struct exec *x;
+    int rounds;
+    atomic_int *running;
+    struct exec_waiter *main;
+};
+
+static void hammer_done(struct hammer *h) {
+    exec_lock(h->x);
+    if (atomic_fetch_sub(h->running, 1) == 1) exec_wake(h->x, h->main, 9);
+    exec_unlock(h->x);
+}
+
+static void *hammer(void *arg) {
+    struct hammer *h = arg;
+    for (int i = 0; i < h->rounds; i++) {
+        struct exec_waiter w;
+        struct post p = {.task = {.run = answer}, .x = h->x, .foreign = &w, .value = i};
+        exec_lock(h->x);
+        FIBER_ASSERT(!exec_on_node_thread(h->x));
+        exec_waiter_init(h->x, &w);
+        FIBER_ASSERT(w.foreign);
+        exec_submit(h->x, &p.task);
+        FIBER_ASSERT_INT(exec_wait(h->x, &w, UINT64_MAX), i);
+        exec_unlock(h->x);
+    }
+    hammer_done(h);
+    return NULL;
+}
+
+static void run_hammers(struct exec *x, void *(*fn)(void *), int rounds) {
+    pthread_t t[THREADS];
+    atomic_int running = THREADS;
+    struct exec_waiter w;
+    struct hammer h = {x, rounds, &running, &w};
+    exec_lock(x);
+    exec_waiter_init(x, &w);
+    for (int i = 0; i < THREADS; i++) FIBER_ASSERT_INT(pthread_create(&t[i], NULL, fn, &h), 0);
+    FIBER_ASSERT_INT(exec_wait(x, &w, UINT64_MAX), 9);
+    exec_unlock(x);
+    for (int i = 0; i < THREADS; i++) pthread_join(t[i], NULL);
+}
+
+static void test_foreign_wait(void **state) {
+    (void)state;
+    struct exec *x = test_exec(NULL);
+    run_hammers(x, hammer, FIBER_SCALE(5000, 1000, 200));
+    exec_free(x);
+}
+
+/* The same on a node whose thread is its own: the test's main thread is then foreign, too. */
+static void test_own_thread(void **state) {
+    (void)state;
+    for (int i = 0; i < 10; i++) {
+        struct exec *x = test_exec(&(struct exec_cfg){.own_thread = true});
+        assert_false(exec_on_node_thread(x));
+        *exec_local(x) = x;
+        run_hammers(x, hammer, FIBER_SCALE(300, 100, 30));
+        assert_ptr_equal(*exec_local(x), x);
+        exec_free(x);
+        struct exec *y = test_exec(&(struct exec_cfg){.own_thread = true});
+        assert_null(*exec_local(y)); /* even if it lies where x was */
+        exec_free(y);
+    }
+}
+
+/* ---- time-outs race with wake-ups ---- */
+
+struct race {
+    struct exec_task task;
+    struct exec *x;
+    struct exec_waiter *w; /* NULL: the other side has given up */
+    bool ran;
+};
+static void late_answer(struct exec_task *t) {
+    struct race *r = (struct race *)(void *)t;
+    r->ran = true;
+    if (r->w) FIBER_ASSERT(exec_wake(r->x, r->w, 3));
+}
+
+static void *racer(void *arg) {
+    struct hammer *h = arg;
+    struct race *all = calloc((size_t)h->rounds, sizeof *all);
+    int late = 0;
+    for (int i = 0; i < h->rounds; i++) {
+        struct exec_waiter w;
+        struct race *r = &all[i];
+        *r = (struct race){.task = {.run = late_answer}, .x = h->x, .w = &w};
+        exec_lock(h->x);
+        exec_waiter_init(h->x, &w);
+        exec_submit(h->x, &r->task);
+        int rc = exec_wait(h->x, &w, exec_now(h->x) + (moyai_ns)(i % 20) * 1000);
+        FIBER_ASSERT(rc == 3 || rc == MOYAI_ETIMEDOUT);
+        if (rc == MOYAI_ETIMEDOUT) late++;
+        r->w = NULL;
+        exec_unlock(h->x);
+    }
+    for (int i = 0; i < h->rounds; i++) { /* all tasks have run before their memory goes */
+        struct exec_waiter w;
+        exec_lock(h->x);
+        while (!all[i].ran) {
+            exec_waiter_init(h->x, &w);
+            exec_wait(h->x, &w, exec_now(h->x) + 1000000);
+        }
+        exec_unlock(h->x);
+    }
+    free(all);
+    hammer_done(h);
+    return NULL;
+}
+
+static void test_timeouts_race(void **state) {
+    (void)state;
+    struct exec *x = test_exec(NULL);
+    run_hammers(x, racer, FIBER_SCALE(2000, 500, 100));
+    exec_free(x);
+}
+
+/* ---- tasks handed to a node that polls; nobody waits ---- */
+
+struct counted {
+    struct exec_task task;
+    struct exec *x;
+    int *count;
+    struct exec_waiter *end;
+    int target;
+};
+static void count(struct exec_task *t) {
+    struct counted *c = (struct counted *)(void *)t;
+    FIBER_ASSERT(exec_on_node_thread(c->x));
+    if (++*c->count == c->target) exec_wake(c->x, c->end, 4);
+    free(c);
+}
+struct poster {
+    struct exec *x;
+    int n, *count, target;
+    struct exec_waiter *end;
+};
+static void *post_many(void *arg) {
+    struct poster *p = arg;
+    for (int i = 0; i < p->n; i++) {
+        struct counted *c = malloc(sizeof *c);
+        *c = (struct counted){{.run = count}, p->x, p->count, p->end, p->target};
+        exec_lock(p->x);
+        exec_submit(p->x, &c->task);
+        if (i % 5 == 0) exec_attention(p->x);
+        exec_unlock(p->x);
+        if (i % 64 == 0) exec_kick(p->x);
+    }
+    return NULL;
+}
+
+static void test_posts(void **state) {
+    (void)state;
+    struct exec *x = test_exec(NULL);
+    int n = FIBER_SCALE(10000, 2000, 300), done = 0;
+    struct exec_waiter w;
+    struct poster p = {x, n, &done, n * THREADS, &w};
+    pthread_t t[THREADS];
+    exec_lock(x);
+    exec_waiter_init(x, &w);
+    for (int i = 0; i < THREADS; i++) FIBER_ASSERT_INT(pthread_create(&t[i], NULL, post_many, &p), 0);
+    assert_int_equal(exec_wait(x, &w, UINT64_MAX), 4);
+    exec_unlock(x);
+    assert_int_equal(done, n * THREADS);
+    for (int i = 0; i < THREADS; i++) pthread_join(t[i], NULL);
+    exec_free(x);
+}
+
+/* ---- two nodes, two threads, tasks that go to and fro ---- */
+
+struct shuttle {
+    struct exec_task task;
+    struct exec *at, *home, *away;
+    int left;
+    struct exec_waiter *end;
+};
+static void fly(struct exec_task *t) {
+    struct shuttle *s = (struct shuttle *)(void *)t;
+    struct exec *here = s->at, *there = here == s->home ? s->away : s->home;
+    FIBER_ASSERT(exec_on_node_thread(here) && !exec_on_node_thread(there));
+    if (here == s->home && --s->left == 0) {
+        exec_wake(here, s->end, 2);
+        return;
+    }
+    /* From user code of one node into the other, as a program that uses both would. */
+    exec_user_enter(here);
+    exec_lock(there);
+    s->at = there;
+    exec_submit(there, &s->task);
+    exec_unlock(there);
+    exec_user_leave(here);
+}
+
+static void test_two_nodes(void **state) {
+    (void)state;
+    struct exec *x = test_exec(NULL), *y = test_exec(&(struct exec_cfg){.own_thread = true});
+    struct exec_waiter w[8];
+    struct shuttle s[8];
+    exec_lock(x);
+    for (int i = 0; i < 8; i++) {
+        exec_waiter_init(x, &w[i]);
+        s[i] = (struct shuttle){{.run = fly}, x, x, y, FIBER_SCALE(2000, 300, 50), &w[i]};
+        exec_submit(x, &s[i].task);
+    }
+    for (int i = 0; i < 8; i++) assert_int_equal(exec_wait(x, &w[i], UINT64_MAX), 2);
+    exec_unlock(x);
+    exec_free(y);
+    exec_free(x);
+}
+
+/* ---- a foreign thread is let in while the node is busy with short tasks ---- */
+
+struct flood {
+    struct exec_task task;
+    struct exec *x;
+    atomic_bool *stop;
+    struct exec_waiter *end;
+};
+static void run_flood(struct exec_task *t) {
+    struct flood *f = (struct flood *)(void *)t;
+    exec_user_enter(f->x);
+    exec_user_leave(f->x);
+    if (atomic_load(f->stop))
+        exec_wake(f->x, f->end, 6);
+    else
+        exec_submit(f->x, t);
+}
+
+struct visitor {
+    struct exec *x;
+    atomic_bool *stop;
+};
+static void *visit(void *arg) {
+    struct visitor *v = arg;
+    for (int i = 0; i < FIBER_SCALE(200, 100, 20); i++) {
+        exec_lock(v->x);
+        exec_unlock(v->x);
+    }
+    atomic_store(v->stop, true);
+    return NULL;
+}
+
+static void test_busy_node_lets_others_in(void **state) {
+    (void)state;
+    struct exec *x = test_exec(NULL);
+    atomic_bool stop = false;
+    struct exec_waiter w;
+    struct flood f = {{.run = run_flood}, x, &stop, &w};
+    struct visitor v = {x, &stop};
+    pthread_t t;
+    exec_lock(x);
+    exec_waiter_init(x, &w);
+    exec_submit(x, &f.task);
+    pthread_create(&t, NULL, visit, &v);
+    assert_int_equal(exec_wait(x, &w, UINT64_MAX), 6);
+    exec_unlock(x);
+    pthread_join(t, NULL);
+    exec_free(x);
+}
+
+/* exec_kick ends exec_serve from outside the lock. */
+struct kicker {
+    struct exec *x;
+    atomic_bool stop;
+};
+static void *kick(void *arg) {
+    struct kicker *k = arg;
+    atomic_store(&k->stop, true);
+    exec_kick(k->x);
+    return NULL;
+}
+
+static void test_kick(void **state) {
+    (void)state;
+    struct exec *x = test_exec(NULL);
+    for (int i = 0; i < FIBER_SCALE(200, 100, 20); i++) {
+        struct kicker k = {x, false};
+        pthread_t t;
+        pthread_create(&t, NULL, kick, &k);
+        exec_lock(x);
+        assert_int_equal(exec_serve(x, &k.stop, UINT64_MAX), 0);
+        exec_unlock(x);
+        pthread_join(t, NULL);
+    }
+    exec_free(x);
+}
+
+int main(void) {
+    hang_guard();
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_foreign_wait),  cmocka_unit_test(test_own_thread),
+        cmocka_unit_test(test_timeouts_race), cmocka_unit_test(test_posts),
+        cmocka_unit_test(test_two_nodes),     cmocka_unit_test(test_busy_node_lets_others_in),
+        cmocka_unit_test(test_kick),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
