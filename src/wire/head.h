@@ -2,9 +2,10 @@
 /*
  * Heads of CBOR items (RFC 8949, 3): the initial byte and its argument, to and from bytes.
  *
- * Heads of one byte are done here; longer ones and floats by libcbor, which never sees a length: an argument is shown
- * to it as a plain integer, because its check "head + length <= bytes there" wraps near 2^64. Whoever reads a head
- * checks what it claims against the bytes that are left.
+ * Heads with an argument below 2^32, which is what calls carry, are read here; longer ones and floats by libcbor, whose
+ * stream decoder takes some 25 ns for a head. It never sees a length: an argument is shown to it as a plain integer,
+ * because its check "head + length <= bytes there" wraps near 2^64. Whoever reads a head checks what it claims against
+ * the bytes that are left.
  */
 #ifndef WIRE_HEAD_H
 #define WIRE_HEAD_H
@@ -57,12 +58,24 @@ struct head {
 int head_get_long(const uint8_t *p, size_t n, struct head *h);
 static inline int head_get(const uint8_t *p, size_t n, struct head *h) {
     if (n == 0) return MOYAI_EDATA;
-    uint8_t info = p[0] & 31;
-    if (info >= 24) return head_get_long(p, n, h);
-    h->major = p[0] >> 5;
+    uint8_t major = p[0] >> 5, info = p[0] & 31;
+    if (info < 24) {
+        h->arg = info;
+        h->len = 1;
+    } else if (info == 24 && n >= 2 && major != HEAD_SIMPLE) {
+        h->arg = p[1];
+        h->len = 2;
+    } else if (info == 25 && n >= 3 && major != HEAD_SIMPLE) {
+        h->arg = (uint64_t)p[1] << 8 | p[2];
+        h->len = 3;
+    } else if (info == 26 && n >= 5 && major != HEAD_SIMPLE) {
+        h->arg = (uint64_t)p[1] << 24 | (uint64_t)p[2] << 16 | (uint64_t)p[3] << 8 | p[4];
+        h->len = 5;
+    } else {
+        return head_get_long(p, n, h);
+    }
+    h->major = major;
     h->info = info;
-    h->len = 1;
-    h->arg = info;
     return 0;
 }
 

@@ -10,32 +10,6 @@
 #define TWO_63 9223372036854775808.0
 #define TWO_64 18446744073709551616.0
 
-bool number_is_tag(uint8_t tag) {
-    switch ((enum moyai_tag)tag) {
-    case MOYAI_T_BOOL:
-    case MOYAI_T_INT:
-    case MOYAI_T_UINT:
-    case MOYAI_T_FLOAT:
-    case MOYAI_T_DOUBLE:
-    case MOYAI_T_INT8:
-    case MOYAI_T_INT16:
-    case MOYAI_T_INT32:
-    case MOYAI_T_UINT8:
-    case MOYAI_T_UINT16:
-    case MOYAI_T_UINT32:
-        return true;
-    case MOYAI_T_NULL:
-    case MOYAI_T_TEXT:
-    case MOYAI_T_BYTES:
-    case MOYAI_T_ARRAY:
-    case MOYAI_T_REF:
-    case MOYAI_T_VALUE:
-    case MOYAI_T_SKIP:
-        return false;
-    }
-    return false;
-}
-
 /* A float without a fraction as an integer; ERANGE if it has one or is out of reach. */
 static int whole(double d, struct number *x) {
     if (!(d >= -TWO_63 && d < TWO_64)) return MOYAI_ERANGE; /* NaN too */

@@ -40,7 +40,14 @@ union number_slot {
     double d;
 };
 
-bool number_is_tag(uint8_t tag); /* a numeric destination (enum moyai_tag)? */
+/* A numeric destination (enum moyai_tag)? */
+static inline bool number_is_tag(uint8_t tag) {
+    return (1u << MOYAI_T_BOOL | 1u << MOYAI_T_INT | 1u << MOYAI_T_UINT | 1u << MOYAI_T_FLOAT | 1u << MOYAI_T_DOUBLE |
+            1u << MOYAI_T_INT8 | 1u << MOYAI_T_INT16 | 1u << MOYAI_T_INT32 | 1u << MOYAI_T_UINT8 |
+            1u << MOYAI_T_UINT16 | 1u << MOYAI_T_UINT32) >>
+               (tag & 31) &
+           (tag < 32);
+}
 
 /* 0; ETYPE (not a number, or a bool and the tag is another); ERANGE. */
 int number_convert(struct number x, uint8_t tag, union number_slot *to);
