@@ -173,34 +173,55 @@ double baseline_rate(uint64_t frames, unsigned runs) {
 
 #define WRITE (1u << 20)
 
-double baseline_bulk(size_t total, unsigned rounds) {
-    if (total == 0 || total % WRITE != 0) bench_die("not a multiple of 1 MiB");
+struct baseline_bulk {
+    pid_t pid;
     int fd;
-    pid_t pid = pair_fork(&fd);
-    uint8_t *buf = malloc(total);
-    if (!buf) bench_die("out of memory");
-    memset(buf, pid == 0 ? 0 : 1, total);
-    if (pid == 0) {
-        for (unsigned i = 0; i <= rounds; i++) {
-            if (!bench_read(fd, buf, total)) bench_die("the sender ended");
-            /* One byte back a round, as a call has its answer. */
-            bench_write(fd, buf + total - 1, 1);
-        }
+    size_t total;
+    uint8_t *buf;
+    uint8_t round;
+};
+
+struct baseline_bulk *baseline_bulk_open(size_t total) {
+    if (total == 0 || total % WRITE != 0) bench_die("not a multiple of 1 MiB");
+    struct baseline_bulk *b = malloc(sizeof *b);
+    if (!b) bench_die("out of memory");
+    b->total = total;
+    b->round = 0;
+    b->pid = pair_fork(&b->fd);
+    b->buf = malloc(total);
+    if (!b->buf) bench_die("out of memory");
+    memset(b->buf, b->pid == 0 ? 0 : 1, total);
+    if (b->pid == 0) {
+        while (bench_read(b->fd, b->buf, total)) bench_write(b->fd, b->buf + total - 1, 1); /* a call has an answer */
         _exit(0);
     }
-    double t = 0;
-    for (unsigned i = 0; i <= rounds; i++) {
-        if (i == 1) t = bench_now();
+    (void)baseline_bulk_run(b, 1);
+    return b;
+}
+
+double baseline_bulk_run(struct baseline_bulk *b, unsigned rounds) {
+    double t = bench_now();
+    for (unsigned i = 0; i < rounds; i++) {
         uint8_t answer;
-        buf[total - 1] = (uint8_t)i;
-        for (size_t o = 0; o < total; o += WRITE) bench_write(fd, buf + o, WRITE);
-        if (!bench_read(fd, &answer, 1) || answer != (uint8_t)i) bench_die("the receiver differs");
+        b->buf[b->total - 1] = ++b->round;
+        for (size_t o = 0; o < b->total; o += WRITE) bench_write(b->fd, b->buf + o, WRITE);
+        if (!bench_read(b->fd, &answer, 1) || answer != b->round) bench_die("the receiver differs");
     }
-    t = bench_now() - t;
-    close(fd);
-    bench_join(pid);
-    free(buf);
-    return (double)total * rounds / t;
+    return (double)b->total * rounds / (bench_now() - t);
+}
+
+void baseline_bulk_close(struct baseline_bulk *b) {
+    close(b->fd);
+    bench_join(b->pid);
+    free(b->buf);
+    free(b);
+}
+
+double baseline_bulk(size_t total, unsigned rounds) {
+    struct baseline_bulk *b = baseline_bulk_open(total);
+    double rate = baseline_bulk_run(b, rounds);
+    baseline_bulk_close(b);
+    return rate;
 }
 
 /* ---- an echo thread -------------------------------------------------------------------------- */

@@ -25,8 +25,12 @@ double baseline_latency(size_t bytes, size_t rounds);
  * length and number. Frames a second, best of `runs`. */
 double baseline_rate(uint64_t frames, unsigned runs);
 
-/* Bytes a second: `total` bytes (a multiple of 1 MiB) in writes of 1 MiB from a touched buffer, read into a
- * touched buffer of as many bytes, `rounds` times over the same buffers, after one round to warm up. */
+/* Bulk: `total` bytes (a multiple of 1 MiB) in writes of 1 MiB from a touched buffer, read into a touched buffer of
+ * as many bytes at the other end, answered by one byte. Bytes a second over some rounds on the same buffers. */
+struct baseline_bulk;
+struct baseline_bulk *baseline_bulk_open(size_t total);
+double baseline_bulk_run(struct baseline_bulk *b, unsigned rounds);
+void baseline_bulk_close(struct baseline_bulk *b);
 double baseline_bulk(size_t total, unsigned rounds);
 
 /* A bare echo thread: what comes in on fd goes out again, until end of file; it closes fd. To stand beside a

@@ -70,6 +70,12 @@ MOYAI_API struct moyai_node_id moyai_node_self(const moyai_node *node);
 /* True if the node was asked to end (moyai_node_stop, a signal): long methods should return early. */
 MOYAI_API bool moyai_node_stopping(const moyai_node *node);
 
+/*
+ * A round trip to another node through its runtime, not its user code: it is answered while a method there computes.
+ * 0; EDEAD, EUNREACHABLE, ETIMEDOUT, ENOMEM, EFORK. May switch fibers; signals are masked.
+ */
+MOYAI_API MOYAI_MUST_USE int moyai_ping(moyai_node *node, struct moyai_node_id to, moyai_dur timeout);
+
 /* Run fn(arg) on a new fiber of the node thread, in no object's scope. 0, EBUSY, ENOMEM, EFORK. */
 MOYAI_API MOYAI_MUST_USE int moyai_go(moyai_node *node, void (*fn)(void *arg), void *arg);
 

@@ -249,6 +249,54 @@ void moyai_node_stats(const moyai_node *n, struct moyai_node_stats *out) {
     memcpy(out, &s, out->size < sizeof s ? out->size : sizeof s);
 }
 
+/* ---- ping ------------------------------------------------------------------------------------ */
+
+struct ping_wait {
+    moyai_node *node;
+    struct blocked *b;
+    int code;
+    bool done;
+};
+
+static void pinged(void *arg, int code) {
+    struct ping_wait *w = arg;
+    if (!w->b) { /* given up */
+        free(w);
+        return;
+    }
+    w->done = true;
+    w->code = code;
+    (void)blocked_wake(w->node, w->b, 0);
+}
+
+int moyai_ping(moyai_node *n, struct moyai_node_id to, moyai_dur timeout) {
+    if (exec_forked(n->x)) return MOYAI_EFORK;
+    if (id_equal(to.b, n->id.b)) return 0;
+    struct ping_wait *w = calloc(1, sizeof *w);
+    if (!w) return MOYAI_ENOMEM;
+    api_enter(n);
+    struct blocked b;
+    blocked_init(n, &b, "waits for a ping's answer");
+    w->node = n;
+    w->b = &b;
+    int rc = overlay_ping(n->o, to.b, pinged, w);
+    if (rc < 0) {
+        free(w);
+    } else {
+        moyai_ns until = timeout == MOYAI_FOREVER ? UINT64_MAX : moyai_now() + (moyai_ns)(timeout > 0 ? timeout : 0);
+        if (!w->done) rc = block(n, &b, until, true);
+        if (w->done) {
+            rc = w->code;
+            free(w);
+        } else {
+            w->b = NULL;
+        }
+    }
+    if (rc < 0) rc = api_fail(n, rc, "no answer to a ping: %s", moyai_strerror(rc));
+    api_leave(n);
+    return rc;
+}
+
 /* ---- for the command line -------------------------------------------------------------------- */
 
 struct exec *node_exec(moyai_node *n) {
@@ -272,46 +320,4 @@ bool node_child_ended(moyai_node *n, pid_t pid, const char *cause) {
     memcpy(id, peer_id(p), 16);
     overlay_declare_dead(n->o, id, cause);
     return true;
-}
-
-struct ping_wait {
-    moyai_node *node;
-    struct blocked *b;
-    int code;
-    bool done;
-};
-
-static void pinged(void *arg, int code) {
-    struct ping_wait *w = arg;
-    if (!w->b) { /* given up */
-        free(w);
-        return;
-    }
-    w->done = true;
-    w->code = code;
-    (void)blocked_wake(w->node, w->b, 0);
-}
-
-int node_ping(moyai_node *n, struct moyai_node_id to, moyai_dur timeout) {
-    struct ping_wait *w = calloc(1, sizeof *w);
-    if (!w) return MOYAI_ENOMEM;
-    api_enter(n);
-    struct blocked b;
-    blocked_init(n, &b, "waits for a ping's answer");
-    w->node = n;
-    w->b = &b;
-    int rc = overlay_ping(n->o, to.b, pinged, w);
-    if (rc < 0) {
-        free(w);
-    } else {
-        if (!w->done) rc = block(n, &b, moyai_now() + (moyai_ns)timeout, true);
-        if (w->done) {
-            rc = w->code;
-            free(w);
-        } else {
-            w->b = NULL;
-        }
-    }
-    api_leave(n);
-    return rc;
 }

@@ -17,8 +17,4 @@ void node_witness(moyai_node *n);
  * Returns true if it was a linked node. Lock held. */
 bool node_child_ended(moyai_node *n, pid_t pid, const char *cause);
 
-/* Round trip through another node's runtime: ping, not its user code. Blocks like a call. 0, EDEAD, ETIMEDOUT ... Node
- * thread. */
-int node_ping(moyai_node *n, struct moyai_node_id to, moyai_dur timeout);
-
 #endif

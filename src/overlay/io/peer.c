@@ -701,7 +701,8 @@ static int receive(struct peer *p, struct olink *k, struct session_frame *f, uin
     if (rc < 0) return err_set(why, rc, "message breaks the protocol: %s", moyai_strerror(rc));
     if (p->session) {
         p->last_active = exec_now(o->x);
-        if (session_pending(p->session)) peer_mark(p);
+        /* An acknowledgement may have made room for what waits. */
+        if (p->requests.first || p->others.first || session_pending(p->session)) peer_mark(p);
         schedule(p);
     }
     return 0;
