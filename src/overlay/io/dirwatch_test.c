@@ -141,6 +141,9 @@ static int without_inotify(struct fix *f) {
     if (!f->w.x || f->w.w) return 3;
     if (openat(f->fd, "a", O_CREAT | O_WRONLY, 0600) < 0) return 4;
     (void)exec_serve(x, &f->stop, moyai_now() + (moyai_ns)LIMIT);
+    dirwatch_stop(&f->w);
+    exec_unlock(x);
+    exec_free(x);
     return f->calls > 0 ? 0 : 5;
 }
 

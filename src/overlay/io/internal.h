@@ -70,6 +70,8 @@ struct peer {
     struct msg_list requests, others; /* not yet given to the session */
     size_t waiting_calls, waiting_bytes;
     bool was_full;
+    bool draining;            /* the session is telling effects: no step of it now */
+    struct msg *drops;        /* to be dropped when it has */
     size_t open;              /* counted requests */
     struct msg_list returned; /* told DROPPED while a session is drained, verdict pending */
 

@@ -31,6 +31,7 @@ struct msg {
     uint64_t length; /* of all */
     bool owned;      /* head was malloc'ed for this message */
     bool limited;    /* a request that will be answered: counts among the calls open at the peer ... */
+    bool dropping;   /* the overlay's own */
     bool counted;    /* ... from when it is given to the session until overlay_call_closed */
     bool request;    /* waits in order with other requests; others may overtake */
     uint8_t state;   /* enum msg_state */

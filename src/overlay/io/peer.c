@@ -101,8 +101,17 @@ int overlay_send(struct peer *p, struct msg *m) {
     list_push(m->request ? &p->requests : &p->others, m);
     waiting_add(p, m);
     peer_mark(p);
-    if (p->waiting_bytes >= FLUSH_AT && p->opened && p->path && link_room(p->path->link) > 0) peer_pump(p);
+    if (p->waiting_bytes >= FLUSH_AT && !p->draining && p->opened && p->path && link_room(p->path->link) > 0)
+        peer_pump(p);
     return 0;
+}
+
+/* Links may still hold frames that refer to the message's bytes, which are about to go. */
+static void msg_unborrow(struct peer *p, const struct msg *m) {
+    for (struct olink *k = p->links; k; k = k->peer_next) {
+        (void)link_unborrow(k->link, m->head, m->head_len); /* without memory for the copy the link is reset */
+        for (uint32_t i = 0; i < m->n_pieces; i++) (void)link_unborrow(k->link, m->pieces[i].p, m->pieces[i].n);
+    }
 }
 
 static void copy_pieces(struct msg *m) {
@@ -141,17 +150,9 @@ void overlay_forget_inbound(struct inbound *in) {
 static void drain(struct peer *p, const struct session_frame *frame, uint8_t *payload, struct olink *k,
                   struct msg *dropping, bool *dropped, int *rc);
 
-bool overlay_drop(struct msg *m) {
-    struct peer *p = m->peer;
-    if (m->state == MSG_IDLE) return true;
-    if (m->state == MSG_WAITING) {
-        list_remove(m->request ? &p->requests : &p->others, m);
-        m->state = MSG_IDLE;
-        waiting_sub(p, m);
-        return true;
-    }
-    for (uint32_t i = 0; i < m->n_pieces; i++)
-        if (p->path) (void)link_unborrow(p->path->link, m->pieces[i].p, m->pieces[i].n);
+/* Have the session forget a message, or at least never read its borrowed pieces again. */
+static bool drop_now(struct peer *p, struct msg *m) {
+    msg_unborrow(p, m);
     struct session_event ev = {.kind = SESSION_EV_DROP, .now = exec_now(p->o->x), .token = (uint64_t)(uintptr_t)m};
     if (p->session && session_step(p->session, &ev) == 0) {
         bool dropped = false;
@@ -162,15 +163,32 @@ bool overlay_drop(struct msg *m) {
             return true;
         }
     }
-    if (m->n_pieces) {
+    if (m->n_pieces && m->state != MSG_IDLE) {
         copy_pieces(m);
-        if (m->n_pieces && p->path) {
-            /* No memory for the copy: the path goes, and the rest is never read. */
-            link_reset(p->path->link, MOYAI_ENOMEM, "out of memory for a message given up early");
+        if (m->n_pieces) /* no memory for the copy: the session goes, and the rest is never read */
             peer_fail(p, MOYAI_ENOMEM, "out of memory for a message given up early");
-        }
     }
-    return m->state == MSG_IDLE;
+    return false;
+}
+
+bool overlay_drop(struct msg *m) {
+    struct peer *p = m->peer;
+    if (m->state == MSG_IDLE) return true;
+    if (m->state == MSG_WAITING) {
+        list_remove(m->request ? &p->requests : &p->others, m);
+        m->state = MSG_IDLE;
+        waiting_sub(p, m);
+        return true;
+    }
+    if (p->draining) { /* the session tells its effects: it is asked when it has told them all */
+        if (!m->dropping) {
+            m->dropping = true;
+            m->next = p->drops;
+            p->drops = m;
+        }
+        return false;
+    }
+    return drop_now(p, m);
 }
 
 /* ---- the session ----------------------------------------------------------------------------- */
@@ -405,6 +423,17 @@ static void deliver(struct peer *p, const struct session_effect *fx, const struc
     }
 }
 
+static void drops_remove(struct peer *p, struct msg *m) {
+    if (!m->dropping) return;
+    for (struct msg **q = &p->drops; *q; q = &(*q)->next)
+        if (*q == m) {
+            *q = m->next;
+            break;
+        }
+    m->next = NULL;
+    m->dropping = false;
+}
+
 static void drain(struct peer *p, const struct session_frame *frame, uint8_t *payload, struct olink *k,
                   struct msg *dropping, bool *dropped, int *rc) {
     struct session_effect fx;
@@ -415,6 +444,7 @@ static void drain(struct peer *p, const struct session_frame *frame, uint8_t *pa
     bool want = false;
     int ended = 0; /* 1 closed, 2 failed */
     int code = 0;
+    p->draining = true;
     while (!ended && session_next(p->session, &fx)) {
         switch (fx.kind) {
         case SESSION_FX_OPENED:
@@ -446,6 +476,7 @@ static void drain(struct peer *p, const struct session_frame *frame, uint8_t *pa
         }
         case SESSION_FX_ACKED: {
             struct msg *m = (struct msg *)(uintptr_t)fx.token;
+            drops_remove(p, m);
             m->state = MSG_IDLE;
             m->done(m, 0, MOYAI_MAY_HAVE_EXECUTED);
             break;
@@ -456,6 +487,8 @@ static void drain(struct peer *p, const struct session_frame *frame, uint8_t *pa
                 *dropped = true;
                 break;
             }
+            drops_remove(p, m);
+            msg_unborrow(p, m);
             m->state = fx.executed == MOYAI_NEVER_EXECUTED ? MSG_WAITING : MSG_IN_SESSION;
             list_push(&p->returned, m);
             break;
@@ -469,6 +502,7 @@ static void drain(struct peer *p, const struct session_frame *frame, uint8_t *pa
             break;
         }
     }
+    p->draining = false;
     if (ended) {
         bool dead = p->dead || p->o->closing;
         struct moyai_error e = p->why;
@@ -483,6 +517,14 @@ static void drain(struct peer *p, const struct session_frame *frame, uint8_t *pa
         if (ended == 2) p->o->ops->failed(p->o->ctx, p, &e);
         if (p->requests.first || p->others.first) peer_mark(p);
         return;
+    }
+    while (p->drops) {
+        struct msg *m = p->drops;
+        p->drops = m->next;
+        m->next = NULL;
+        m->dropping = false;
+        if (drop_now(p, m)) m->done(m, MOYAI_ECANCELED, MOYAI_NEVER_EXECUTED);
+        if (!p->session) return;
     }
     for (size_t i = 0; i < n_grants; i++) {
         const struct inbound *in = p->in[grants[i]];
@@ -564,7 +606,7 @@ static int send_frame(struct peer *p, const struct session_frame *f) {
                                                              : FRAME_SMALL,
                            .hops = 1,
                            .length = (uint32_t)n};
-    if (large && f->n_chunks == 1 && f->chunks[0].token) {
+    if (large && f->n_chunks == 1) {
         uint8_t bytes[LINK_PREFIX];
         struct link_piece pieces[PIECES_MOST];
         const struct msg *m = (const struct msg *)(uintptr_t)f->chunks[0].token;
@@ -581,10 +623,10 @@ static int send_frame(struct peer *p, const struct session_frame *f) {
     out += head;
     for (uint32_t i = 0; i < f->n_chunks; i++) {
         const struct session_chunk *c = &f->chunks[i];
-        if (c->token)
-            msg_copy((const struct msg *)(uintptr_t)c->token, c->offset, c->len, out);
+        if (c->flags & SESSION_ABORT)
+            memset(out, 0, c->len); /* of no meaning; its message may be gone already */
         else
-            memset(out, 0, c->len); /* of a message that was aborted: numbered, but of no meaning */
+            msg_copy((const struct msg *)(uintptr_t)c->token, c->offset, c->len, out);
         out += c->len;
     }
     return 0;

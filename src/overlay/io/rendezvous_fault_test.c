@@ -25,7 +25,9 @@ static int race(struct fix *f, int round, int (*fn)(struct rdv *r, int round, un
             close(go[1]);
             if (rdv_open(&r, f->url, NULL) < 0) _exit(255);
             (void)!read(go[0], &c, 1); /* until all are there */
-            _exit(-fn(r, round, k));
+            int rc = fn(r, round, k);
+            rdv_abandon(r);
+            _exit(-rc);
         }
     }
     close(go[0]);
@@ -121,16 +123,20 @@ static void many_forget_the_dead(void **state) {
 /* A name that is put, replaced and removed all the time: whoever reads sees one whole entry or none. */
 static void readers_see_whole_entries(void **state) {
     struct fix *f = *state;
+    int enough[2];
+    assert_int_equal(pipe2(enough, O_NONBLOCK), 0);
     pid_t pid = start();
     if (pid == 0) {
         struct rdv *r;
+        char x;
         if (rdv_open(&r, f->url, NULL) < 0) _exit(1);
-        for (unsigned i = 0; i < 1000; i++) {
+        for (unsigned i = 0; i < 30000 && read(enough[0], &x, 1) < 0; i++) {
             unsigned dead = 2 * i + 1;
             if (put_name(r, "busy", 2 * i + 1, 2 * i + 1, NULL, NULL, NULL) < 0) _exit(2);
             if (put_name(r, "busy", 2 * i + 2, 2 * i + 2, is_dead, &dead, NULL) < 0) _exit(3);
             if (del_name(r, "busy", 2 * i + 2, 2 * i + 2) < 0) _exit(4);
         }
+        rdv_close(r);
         _exit(0);
     }
     int status, seen = 0, last = 0;
@@ -141,11 +147,14 @@ static void readers_see_whole_entries(void **state) {
         if (k < 0) fail_msg("%s", e.text);
         assert_true(k >= last);
         last = k;
-        seen++;
+        if (++seen == 1000) assert_int_equal(write(enough[1], "x", 1), 1);
     }
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), 0);
+    assert_true(seen >= 1000);
     assert_int_equal(get_name(f->r, "busy", NULL, NULL, NULL), MOYAI_ENOENT);
+    close(enough[0]);
+    close(enough[1]);
 }
 
 /* Who replaces an entry is stopped while he does: only that name is affected, and only until he dies. */

@@ -450,7 +450,9 @@ static void a_look_up_waits(void **state, bool poll) {
         if (rdv_open(&r, f->url, NULL) < 0) _exit(1);
         in(f, "m", "waiting", path);
         while (access(path, F_OK) < 0) sched_yield();
-        _exit(put_name(r, "late", 77, 7, NULL, NULL, NULL) < 0);
+        int rc = put_name(r, "late", 77, 7, NULL, NULL, NULL);
+        rdv_abandon(r);
+        _exit(rc < 0);
     }
     assert_int_equal(exec_new(&w.x, NULL, &e), 0);
     exec_lock(w.x);
