@@ -136,8 +136,8 @@ static void test_environment(void **state) {
     assert_non_null(mkdtemp(dir));
     assert_non_null(realpath(dir, real));
     snprintf(script, sizeof script,
-             "pwd; echo \"$FLAG\"; cat; echo oops >&2; echo more >/dev/fd/%d; test -e /proc/self/fd/%d && echo leak", extra[1],
-             out[0]);
+             "pwd; echo \"$FLAG\"; cat; echo oops >&2; echo more >/dev/fd/%d; test -e /proc/self/fd/%d && echo leak",
+             extra[1], out[0]);
     const char *argv[] = {"sh", "-c", script, NULL}, *envp[] = {"FLAG=up", "PATH=/usr/bin:/bin", NULL};
     struct kid k;
     struct sigaction ign = {.sa_handler = SIG_IGN}, old;

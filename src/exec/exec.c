@@ -135,9 +135,7 @@ static struct fiber *pick(struct exec *x) {
             return f;
         }
         struct exec_waiter *w = waiter_of(t);
-        if (w->after > x->polls && x->driver == DRIVER_NONE) {
-            return &x->base;
-        }
+        if (w->after > x->polls) return &x->base;
         runq_pop(&x->run);
         x->since_poll++;
         if (w->fiber) return w->fiber;
@@ -435,6 +433,7 @@ int exec_new(struct exec **ret, const struct exec_cfg *cfg, struct moyai_error *
             rc = err_sys(reterr, e, "cannot make the node thread");
             goto out_progress;
         }
+        pthread_setname_np(x->node, "moyai-node");
     } else {
         atomic_store_explicit(&x->node_thread, exec_tls(), memory_order_relaxed);
         overflow_thread_begin();

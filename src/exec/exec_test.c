@@ -282,13 +282,14 @@ static void test_wake_before_wait(void **state) {
 }
 
 struct sleeper {
-    moyai_ns until, woke;
+    moyai_ns until, slept, woke;
     int place, *counter, result;
 };
 static void sleep_until(struct exec *x, void *arg) {
     struct sleeper *s = arg;
     struct exec_waiter w;
     exec_waiter_init(x, &w);
+    s->slept = boot_ns();
     s->result = exec_wait(x, &w, s->until);
     s->woke = boot_ns();
     s->place = (*s->counter)++;
@@ -313,6 +314,7 @@ static void test_deadlines_in_order(void **state) {
     for (int i = 0; i < N; i++) {
         assert_int_equal(s[i].result, MOYAI_ETIMEDOUT);
         assert_true(s[i].woke >= s[i].until);
+        if (s[i].slept >= base) continue; /* began too late to say anything about the order, on a slow machine */
         for (int j = 0; j < N; j++)
             if (s[i].until < s[j].until) assert_true(s[i].place < s[j].place);
     }

@@ -85,15 +85,22 @@ void progress_rouse(struct exec *x) {
     futex_wake(&x->progress_word, 1);
 }
 
-/* With something to run the node thread only leaves word: the progress thread lets go after its next event. With
- * nothing to run it waits, since it will be the one to poll. */
+/* With something to run the node thread only leaves word, so that the progress thread lets go after its next event, and
+ * lets others have the lock as a poll would have done. With nothing to run it waits, since it will be the one to poll.
+ */
 void progress_yield(struct exec *x) {
     x->want_loop = true;
     x->since_poll = 0;
     x->tick_seen = atomic_load_explicit(&x->tick, memory_order_relaxed);
-    if (x->run.first) return;
-    loop_hooks(x);
-    if (x->run.first) return;
+    if (!x->run.first) loop_hooks(x);
+    if (x->run.first) {
+        unsigned entered;
+        bool crowded = lock_pass(&x->lock, &entered);
+        lock_retake(&x->lock, crowded, entered);
+        x->now = 0;
+        x->polls++;
+        return;
+    }
     /* Ask again each time: on a crowded machine the progress thread may have let go and taken over once more before
      * this thread got a processor. */
     while (x->driver == DRIVER_PROGRESS) {
