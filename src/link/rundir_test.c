@@ -227,8 +227,10 @@ static void many_make_it_at_once(void **state) {
             char c;
             close(go[1]);
             (void)!read(go[0], &c, 1);
-            struct rundir *d;
-            _exit(rundir_open(&d, in(f, "run"), NULL) == 0 ? 0 : 1);
+            struct rundir *d = NULL;
+            int rc = rundir_open(&d, in(f, "run"), NULL);
+            rundir_close(d);
+            _exit(rc == 0 ? 0 : 1);
         }
     }
     close(go[0]);
@@ -302,7 +304,11 @@ static void host_id_tells_hosts_apart(void **state) {
         struct rundir *c;
         if (geteuid() != 0) _exit(0); /* of another uid now: nothing is left to compare */
         if (rundir_open(&c, rundir_path(a), NULL) < 0) _exit(1);
-        _exit(memcmp(rundir_host(c), rundir_host(a), 16) ? 0 : 2);
+        bool other = memcmp(rundir_host(c), rundir_host(a), 16) != 0;
+        rundir_close(c);
+        rundir_close(b);
+        rundir_close(a);
+        _exit(other ? 0 : 2);
     }
     wait_child(pid);
     rundir_close(a);

@@ -198,7 +198,7 @@ static void a_stopped_process_blocks_one_name(void **state) {
 
 /* In a mount namespace of its own, with a small file system on the rendezvous. 77: not allowed here. */
 static int on_a_full_disk(struct fix *f, const char *options, bool fill_bytes) {
-    if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0) return 77;
+    if (unshare(CLONE_NEWNS) < 0 || mount("none", "/", "none", MS_REC | MS_PRIVATE, "") < 0) return 77;
     if (mount("moyai-test", f->dir, "tmpfs", 0, options) < 0) return 77;
     struct rdv *r;
     struct moyai_error e = {0};
