@@ -3,6 +3,9 @@
  * A child is watched through its pidfd. When it has ended its status is read without reaping it (WNOWAIT), and it is
  * reaped by exec_child_free: until then neither its process number nor its group's can be given to anybody else, so
  * that a signal to the group reaches what the child left behind and nothing else.
+ *
+ * Kernels before 5.3, and valgrind, have no pidfd_open. There a thread for each child waits for its end, without
+ * reaping it, and says so through an eventfd that takes the pidfd's place in the loop.
  */
 #include "exec/child.h"
 
@@ -14,6 +17,7 @@
 #include <signal.h>
 #include <spawn.h>
 #include <stdlib.h>
+#include <sys/eventfd.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -25,9 +29,10 @@
 struct exec_child {
     struct exec *x;
     pid_t pid;
-    int pidfd;
+    int pidfd; /* -1: the system has none */
     bool own_group;
     bool ended;
+    bool taken; /* somebody else has reaped it: its number may mean another process */
     struct exec_fd *watched;
     child_exit_fn fn; /* NULL: exec_child_free was called, only reap it */
     void *arg;
@@ -41,9 +46,14 @@ struct exec_witness {
     void *arg;
 };
 
-static int pidfd_open(pid_t pid) {
-    return (int)syscall(SYS_pidfd_open, pid, 0u);
-} /* close-on-exec by itself */
+/* Close-on-exec by itself. */
+static int pidfd_open(struct exec *x, pid_t pid) {
+    int fd = -1;
+    errno = ENOSYS;
+    if (!x->no_pidfd) fd = (int)syscall(SYS_pidfd_open, pid, 0u);
+    if (fd < 0 && errno == ENOSYS) x->no_pidfd = true;
+    return fd;
+}
 
 static int wait_status(const siginfo_t *si) {
     if (si->si_code == CLD_EXITED) return (si->si_status & 0xff) << 8;
@@ -52,13 +62,61 @@ static int wait_status(const siginfo_t *si) {
 
 /* ---- starting ---- */
 
+static int wait_for(const struct exec_child *c, siginfo_t *si, int how) {
+    if (c->pidfd >= 0) return waitid(P_PIDFD, (id_t)c->pidfd, si, how);
+    return waitid(P_PID, (id_t)c->pid, si, how);
+}
+
+struct look_out {
+    pid_t pid;
+    int fd;
+};
+
+static void *look_out_main(void *arg) {
+    struct look_out *l = arg;
+    siginfo_t si;
+    while (waitid(P_PID, (id_t)l->pid, &si, WEXITED | WNOWAIT) < 0 && errno == EINTR) {
+    }
+    eventfd_write(l->fd, 1);
+    close(l->fd);
+    free(l);
+    return NULL;
+}
+
+/* What to watch where there is no pidfd; -1: errno. */
+static int look_out(pid_t pid) {
+    struct look_out *l = malloc(sizeof *l);
+    int fd = l ? eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK) : -1;
+    if (fd < 0) {
+        free(l);
+        return -1;
+    }
+    l->pid = pid;
+    l->fd = fcntl(fd, F_DUPFD_CLOEXEC, 3); /* its own, so that either side may end first */
+    int rc = l->fd < 0 ? errno : thread_start(NULL, 64 << 10, "moyai-lookout", look_out_main, l);
+    if (rc == 0) return fd;
+    if (l->fd >= 0) close(l->fd);
+    close(fd);
+    free(l);
+    errno = rc;
+    return -1;
+}
+
 static void free_child(void *arg) {
-    free(arg);
+    struct exec_child *c = arg;
+    if (c->pidfd >= 0) close(c->pidfd);
+    free(c);
+}
+
+/* No callback comes after this, and c goes away. */
+static void release(struct exec_child *c) {
+    exec_fd_free(c->watched, c->pidfd < 0, free_child); /* a pidfd is closed by free_child */
 }
 
 static void reap(struct exec_child *c) {
     siginfo_t si;
-    while (waitid(P_PIDFD, (id_t)c->pidfd, &si, WEXITED | WNOHANG) < 0 && errno == EINTR) {
+    if (c->taken) return;
+    while (wait_for(c, &si, WEXITED | WNOHANG) < 0 && errno == EINTR) {
     }
 }
 
@@ -74,11 +132,12 @@ static void on_end(struct exec_fd *f, int events, void *arg) {
     (void)events;
     struct exec_child *c = arg;
     siginfo_t si = {0};
-    int rc = waitid(P_PIDFD, (id_t)c->pidfd, &si, WEXITED | WNOHANG | WNOWAIT);
+    int rc = wait_for(c, &si, WEXITED | WNOHANG | WNOWAIT);
     if (rc == 0 && si.si_pid == 0) return; /* it has not */
     /* ECHILD: somebody else has reaped it (SIGCHLD is ignored, or the program waits for any child). */
     int status = rc == 0 ? wait_status(&si) : EXEC_STATUS_UNKNOWN;
     c->ended = true;
+    c->taken = rc < 0;
     exec_fd_events(f, 0);
     if (c->fn) {
         c->fn(c, status, c->arg);
@@ -86,7 +145,7 @@ static void on_end(struct exec_fd *f, int events, void *arg) {
     }
     unlist(c);
     reap(c);
-    exec_fd_free(c->watched, true, free_child);
+    release(c);
 }
 
 /* The three descriptors, moved out of the way of each other: above 2, so that no dup2 hits a source still needed. */
@@ -164,8 +223,7 @@ static int give_up(struct exec_child *c, int sys, const struct child_opts *o, st
     kill(c->pid, SIGKILL);
     while (waitpid(c->pid, NULL, 0) < 0 && errno == EINTR) {
     }
-    if (c->pidfd >= 0) close(c->pidfd);
-    free(c);
+    free_child(c);
     return spawn_error(sys, o, reterr);
 }
 
@@ -189,21 +247,24 @@ int exec_child_spawn(struct exec *x, struct exec_child **ret, const struct child
     else
         exec_unlock(x);
     int rc = spawn(&c->pid, opts);
-    c->pidfd = -1;
-    int open_rc = 0;
-    if (rc == 0 && (c->pidfd = pidfd_open(c->pid)) < 0) open_rc = errno;
     if (node)
         exec_user_leave(x);
     else
         exec_lock(x);
-
     if (rc) {
         free(c);
         return spawn_error(rc, opts, reterr);
     }
-    if (open_rc) return give_up(c, open_rc, opts, reterr);
-    c->watched = exec_fd_new(x, c->pidfd, UV_READABLE, on_end, c);
-    if (!c->watched) return give_up(c, ENOMEM, opts, reterr);
+
+    c->pidfd = pidfd_open(x, c->pid);
+    int fd = c->pidfd;
+    if (fd < 0 && x->no_pidfd) fd = look_out(c->pid);
+    if (fd < 0) return give_up(c, errno, opts, reterr);
+    c->watched = exec_fd_new(x, fd, UV_READABLE, on_end, c);
+    if (!c->watched) {
+        if (c->pidfd < 0) close(fd);
+        return give_up(c, ENOMEM, opts, reterr);
+    }
     *ret = c;
     return 0;
 }
@@ -214,7 +275,14 @@ pid_t exec_child_pid(const struct exec_child *c) {
 
 int exec_child_kill(struct exec_child *c, int sig, bool group) {
     if (group && !c->own_group) return MOYAI_EINVAL;
-    long rc = group ? kill(-c->pid, sig) : syscall(SYS_pidfd_send_signal, c->pidfd, sig, NULL, 0u);
+    if (c->taken) return MOYAI_EDEAD;
+    long rc;
+    if (group)
+        rc = kill(-c->pid, sig);
+    else if (c->pidfd >= 0)
+        rc = syscall(SYS_pidfd_send_signal, c->pidfd, sig, NULL, 0u);
+    else
+        rc = kill(c->pid, sig); /* not reaped: still the same process */
     if (rc == 0) return 0;
     return errno == ESRCH ? MOYAI_EDEAD : err_of_errno(errno);
 }
@@ -223,7 +291,7 @@ void exec_child_free(struct exec_child *c) {
     if (!c) return;
     if (c->ended) {
         reap(c);
-        exec_fd_free(c->watched, true, free_child);
+        release(c);
         return;
     }
     c->fn = NULL;
@@ -237,7 +305,7 @@ void child_done(struct exec *x) {
     while (x->orphans) {
         struct exec_child *c = x->orphans;
         x->orphans = c->next;
-        exec_fd_free(c->watched, true, free_child);
+        release(c);
     }
 }
 
@@ -254,7 +322,7 @@ static void on_witnessed(struct exec_fd *f, int events, void *arg) {
 
 struct exec_witness *exec_witness_new(struct exec *x, pid_t pid, void (*fn)(void *arg), void *arg,
                                       struct moyai_error *reterr) {
-    int fd = pidfd_open(pid);
+    int fd = pidfd_open(x, pid);
     if (fd < 0) {
         if (errno == ESRCH)
             err_set(reterr, MOYAI_EDEAD, "process %ld has ended", (long)pid);

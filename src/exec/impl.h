@@ -63,6 +63,7 @@ struct exec {
     struct exec_fd *fds;                     /* all */
     struct exec_fd *changed, **last_changed; /* those the driver must look at */
     struct exec_watches *watches;
+    bool no_pidfd;              /* the system has no pidfd_open */
     struct exec_child *orphans; /* children to be reaped for nobody */
 
     /* ---- the progress thread ---- */
@@ -119,6 +120,9 @@ void progress_yield(struct exec *x); /* lock held; the progress thread drives: h
 /* ---- overflow.c ---- */
 void overflow_thread_begin(void); /* on each node thread */
 void overflow_thread_end(void);
+
+/* A thread with all signals blocked. t NULL: detached. 0 or errno. */
+int thread_start(pthread_t *t, size_t stack, const char *name, void *(*fn)(void *), void *arg);
 
 /* ---- child.c ---- */
 void child_done(struct exec *x); /* stop watching what exec_child_free left to itself */

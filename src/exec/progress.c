@@ -24,12 +24,13 @@
 
 enum { LOOK_NS = 1000000, QUIET_LOOKS = 100 };
 
-/* Touched pages only count, so this is room for the layers' callbacks (TLS handshakes) and not memory. The sanitizers'
- * own thread state and larger frames take some more. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { STACK = 4 << 20 };
-#else
+/* Touched pages only count, so this is room for the layers' callbacks (TLS handshakes) and not memory. */
 enum { STACK = 256 << 10 };
+/* The sanitizers put large state of their own on a thread's stack. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { STACK_MIN = 4 << 20 };
+#else
+enum { STACK_MIN = 64 << 10 };
 #endif
 
 static void drive(struct exec *x) {
@@ -113,20 +114,30 @@ void progress_yield(struct exec *x) {
     }
 }
 
-int progress_start(struct exec *x, struct moyai_error *reterr) {
+int thread_start(pthread_t *t, size_t stack, const char *name, void *(*fn)(void *), void *arg) {
     sigset_t all, before;
-    sigfillset(&all);
+    pthread_t self;
     pthread_attr_t attr;
     int rc = pthread_attr_init(&attr);
-    if (rc) return err_sys(reterr, rc, "cannot make the progress thread");
-    pthread_attr_setstacksize(&attr, STACK);
+    if (rc) return rc;
+    sigfillset(&all);
+    pthread_attr_setstacksize(&attr, stack > STACK_MIN ? stack : STACK_MIN);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    rc = pthread_create(&x->progress, &attr, progress_main, x);
+    rc = pthread_create(&self, &attr, fn, arg);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attr);
-    if (rc) return err_sys(reterr, rc, "cannot make the progress thread");
-    pthread_setname_np(x->progress, "moyai-progress");
+    if (rc) return rc;
+    pthread_setname_np(self, name);
+    if (t)
+        *t = self;
+    else
+        pthread_detach(self);
     return 0;
+}
+
+int progress_start(struct exec *x, struct moyai_error *reterr) {
+    int rc = thread_start(&x->progress, STACK, "moyai-progress", progress_main, x);
+    return rc ? err_sys(reterr, rc, "cannot make the progress thread") : 0;
 }
 
 void progress_stop(struct exec *x) {
