@@ -69,7 +69,8 @@ struct peer {
 
     struct msg_list requests, others; /* not yet given to the session */
     size_t waiting_calls, waiting_bytes;
-    bool was_full;
+    bool was_full, overrun;
+    size_t waiting_others;
     bool draining;            /* the session is telling effects: no step of it now */
     struct msg *drops;        /* to be dropped when it has */
     size_t open;              /* counted requests */

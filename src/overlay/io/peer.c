@@ -23,6 +23,7 @@
 #define RETRY_FIRST   (1 * MOYAI_MS)
 #define RETRY_MOST    (200 * MOYAI_MS)
 #define GRANTS_A_STEP 64
+#define OTHERS_MORE   4096u /* replies and control messages waiting, beyond two for each call that may be open */
 
 static void list_push(struct msg_list *l, struct msg *m) {
     m->next = NULL;
@@ -71,14 +72,20 @@ bool overlay_has_room(const struct peer *p) {
 }
 
 static void waiting_add(struct peer *p, const struct msg *m) {
-    if (!m->request) return;
+    if (!m->request) {
+        p->waiting_others++;
+        return;
+    }
     p->waiting_calls++;
     p->waiting_bytes += m->length;
     if (!overlay_has_room(p)) p->was_full = true;
 }
 
 static void waiting_sub(struct peer *p, const struct msg *m) {
-    if (!m->request) return;
+    if (!m->request) {
+        p->waiting_others--;
+        return;
+    }
     p->waiting_calls--;
     p->waiting_bytes -= m->length;
     /* Half empty before saying so: those who wait come back together, not one by one. */
@@ -94,6 +101,12 @@ int overlay_send(struct peer *p, struct msg *m) {
     if (o->closing) return MOYAI_ECLOSED;
     if (m->request && !overlay_has_room(p)) {
         p->was_full = true;
+        return MOYAI_EAGAIN;
+    }
+    if (!m->request && p->waiting_others >= 2 * o->cfg.open_calls + OTHERS_MORE) {
+        /* The peer does not take what it is owed. An answer that is dropped would leave its caller waiting for ever. */
+        p->overrun = true;
+        peer_mark(p);
         return MOYAI_EAGAIN;
     }
     m->peer = p;
@@ -656,6 +669,11 @@ static void refill(struct peer *p) {
 
 void peer_pump(struct peer *p) {
     if (p->dead) return;
+    if (p->overrun) {
+        p->overrun = false;
+        peer_fail(p, MOYAI_EUNREACHABLE, "it does not take the answers to its calls");
+        return;
+    }
     if (!p->session) {
         if (!p->requests.first && !p->others.first) return;
         int rc = session_make(p);
