@@ -33,7 +33,8 @@
  * count of what it has taken; from that moment it takes nothing that carries a lower number, so the
  * count is final. Who receives a RESUME above its own number adopts it, answers RESUMED with its own
  * count, final likewise, and may send at once. A RESUME below one's own number is dropped: the other
- * side will receive ours. So of two that cross the higher wins at both ends.
+ * side will receive ours. So of two that cross the higher wins at both ends. (If we have no path at that
+ * moment ours may have been lost with it: then we say a new RESUME on the path the other's came by.)
  *
  * Opening is the same with OPEN for RESUME and ACCEPT for RESUMED: there is nothing to count yet. An end
  * that has accepted but whose ACCEPT was lost either receives OPEN again on a higher path or says RESUME
@@ -172,7 +173,7 @@ static void path_raise(struct session *s, uint32_t least, uint64_t credit, moyai
     if (s->state == SESSION_OPENING) {
         s->say = SAY_OPEN;
     } else if (s->state == SESSION_CLOSING) {
-        s->say = SAY_CLOSE;
+        s->say = s->unborn ? SAY_OPEN | SAY_CLOSE : SAY_CLOSE;
     } else {
         s->state = SESSION_RESUMING;
         s->say = SAY_RESUME;
@@ -183,6 +184,7 @@ static void path_raise(struct session *s, uint32_t least, uint64_t credit, moyai
 static void path_adopt(struct session *s, const struct session_event *ev, uint32_t answer) {
     path_set(s, ev->frame->path, ev->credit);
     s->tell |= TELL_PATH;
+    s->unborn = 0;
     s->say = s->state == SESSION_CLOSING ? (uint32_t)SAY_CLOSE : answer;
 }
 
@@ -206,7 +208,7 @@ static int step_path_down(struct session *s, moyai_ns now) {
     session_rx_path_lost(s);
     s->path_up = 0;
     s->credit = 0;
-    if (s->state == SESSION_ENDED) return 0;
+    if (s->state >= SESSION_ENDED) return 0;
     s->tell |= TELL_WANT;
     if (!s->lost_at) s->lost_at = after(now, s->reattach);
     if (s->state == SESSION_UP || s->state == SESSION_RESUMING) s->state = SESSION_LOST;
@@ -224,42 +226,59 @@ static void end_closed(struct session *s) {
 
 /* A closing session of which no message is unreported has closed, whatever else happened. */
 static int end_failed(struct session *s, int code) {
-    if (s->state == SESSION_CLOSING && s->sent_n == 0) {
-        end_closed(s);
+    bool closed = s->state == SESSION_CLOSING && s->sent_n == 0;
+    end_closed(s);
+    s->state = SESSION_FAILED;
+    s->code = closed ? 0 : code;
+    if (code == MOYAI_EUNREACHABLE && s->path_up) {
+        s->say = SAY_REFUSE; /* a path, but no answer: the peer should know that we wait no longer */
     } else {
-        end_closed(s);
-        s->state = SESSION_FAILED;
-        s->code = code;
+        s->path_up = 0;
+        s->credit = 0;
     }
-    s->path_up = 0;
-    s->credit = 0;
     return 0;
 }
 
 static int step_close(struct session *s, moyai_ns now) {
     if (s->state >= SESSION_CLOSING) return MOYAI_EINVAL;
-    if (s->state <= SESSION_OPENING) { /* nothing was sent: an ACCEPT will be answered by CLOSED */
+    if (s->state <= SESSION_OPENING && !s->asked) { /* the peer has never heard of it */
         end_closed(s);
         return 0;
     }
+    bool said = !(s->say & SAY_OPEN); /* on this path, if there is one */
     uint32_t up = s->path_up;
+    s->unborn = s->state == SESSION_OPENING;
     session_rx_path_lost(s);
     s->state = SESSION_CLOSING;
-    s->say = up ? SAY_CLOSE : 0;
+    if (up) s->say = said ? SAY_CLOSE : SAY_OPEN | SAY_CLOSE;
     if (!s->lost_at) s->lost_at = after(now, s->reattach);
     return 0;
 }
 
 /* --- frames ---------------------------------------------------------------------------------------- */
 
-static int receive_foreign_open(struct session *s, const struct session_event *ev) {
-    if (s->path_up) {
-        if (s->state == SESSION_UP) s->say |= SAY_ACK;
-        return 0;
-    }
+/* A frame that means nothing to us any more still came from the peer: who has no path takes the one it came by. */
+static int path_offered(struct session *s, const struct session_event *ev) {
+    if (s->path_up) return 0;
     uint32_t least = s->path > ev->frame->path ? s->path : ev->frame->path;
     path_raise(s, least, ev->credit, ev->now);
     s->tell |= TELL_PATH;
+    return 0;
+}
+
+static int receive_foreign_open(struct session *s, const struct session_event *ev) {
+    if (s->state == SESSION_UP) s->say |= SAY_ACK;
+    return path_offered(s, ev);
+}
+
+/* The peer opens, and so may we: the lower end's OPEN stands. */
+static int receive_rival_open(struct session *s, const struct session_event *ev) {
+    if (s->state != SESSION_NEW && ev->frame->id == s->id) return MOYAI_EPROTO;
+    if (s->state != SESSION_NEW && s->lower) return receive_foreign_open(s, ev);
+    s->id = ev->frame->id;
+    path_adopt(s, ev, SAY_ACCEPT);
+    path_works(s, 0);
+    if (s->state == SESSION_UP) s->tell |= TELL_OPENED;
     return 0;
 }
 
@@ -269,19 +288,14 @@ static int receive_open(struct session *s, const struct session_event *ev) {
     switch ((enum session_state)s->state) {
     case SESSION_NEW:
     case SESSION_OPENING:
-        if (s->state == SESSION_OPENING && f->id == s->id) return MOYAI_EPROTO;
-        if (s->state == SESSION_OPENING && s->lower) return receive_foreign_open(s, ev);
-        s->id = f->id;
-        path_adopt(s, ev, SAY_ACCEPT);
-        path_works(s, 0);
-        s->tell |= TELL_OPENED;
-        return 0;
+        return receive_rival_open(s, ev);
     case SESSION_UP:
     case SESSION_RESUMING:
     case SESSION_LOST:
     case SESSION_CLOSING:
+        if (s->unborn) return receive_rival_open(s, ev);
         if (f->id != s->id) return receive_foreign_open(s, ev);
-        if (f->path <= s->path) return 0;
+        if (f->path <= s->path) return path_offered(s, ev);
         if (s->rx_next || !session_tx_ack_ok(s, 0)) return MOYAI_EPROTO;
         path_adopt(s, ev, SAY_ACCEPT);
         path_works(s, 0);
@@ -301,16 +315,11 @@ static int receive_refuse(struct session *s) {
     return end_failed(s, MOYAI_ECLOSED);
 }
 
-/* What still arrives when we have closed: whoever speaks on a new path, or does not know, is told again. */
+/* Who comes back with a new path has not heard that we closed. */
 static int receive_ended(struct session *s, const struct session_event *ev) {
     const struct session_frame *f = ev->frame;
-    bool fresh = f->kind == SESSION_RESUME || f->kind == SESSION_CLOSE;
-    if (f->path > s->path) {
-        if (!fresh || f->path > SESSION_PATH_MAX || !parity_of(s, f->path, false)) return MOYAI_EPROTO;
-        path_adopt(s, ev, SAY_CLOSED);
-    } else if (f->path == s->path && s->path_up && f->kind == SESSION_ACCEPT) {
-        s->say = SAY_CLOSED;
-    }
+    if (f->path <= s->path || (f->kind != SESSION_RESUME && f->kind != SESSION_CLOSE)) return 0;
+    path_adopt(s, ev, SAY_CLOSED);
     return 0;
 }
 
@@ -337,6 +346,10 @@ static int receive_close(struct session *s, const struct session_event *ev) {
 }
 
 static int receive_accept(struct session *s) {
+    if (s->unborn) {
+        s->unborn = 0;
+        return 0;
+    }
     if (s->state != SESSION_OPENING) return MOYAI_EPROTO;
     s->state = SESSION_UP;
     s->lost_at = 0;
@@ -375,9 +388,9 @@ static int step_receive(struct session *s, const struct session_event *ev) {
     if (f->kind == SESSION_REFUSE) return receive_refuse(s);
     if (s->state == SESSION_ENDED) return receive_ended(s, ev);
 
-    if (f->path < s->path || (f->path == s->path && !s->path_up)) return 0; /* late */
+    bool raises = f->kind == SESSION_RESUME || f->kind == SESSION_CLOSE;
+    if (f->path < s->path || (f->path == s->path && !s->path_up)) return raises ? path_offered(s, ev) : 0; /* late */
     if (f->path > s->path) {
-        bool raises = f->kind == SESSION_RESUME || f->kind == SESSION_CLOSE;
         if (!raises || f->path > SESSION_PATH_MAX || !parity_of(s, f->path, false)) return MOYAI_EPROTO;
     }
     switch (f->kind) {
@@ -422,8 +435,8 @@ static int step_timeout(struct session *s, moyai_ns now) {
         s->ack_at = 0;
         s->say |= SAY_ACK;
     }
-    if (s->lost_at && now >= s->lost_at) return end_failed(s, MOYAI_EUNREACHABLE);
-    return 0;
+    if (!s->lost_at || now < s->lost_at) return 0;
+    return end_failed(s, MOYAI_EUNREACHABLE);
 }
 
 int session_step(struct session *s, const struct session_event *ev) {
@@ -489,7 +502,7 @@ static bool tell(struct session *s, struct session_effect *fx, enum session_tell
 
 static bool tell_end(struct session *s, struct session_effect *fx) {
     if (session_tx_next_end(s, fx) || session_rx_next_end(s, fx)) return true;
-    if (!tell(s, fx, TELL_END, s->state == SESSION_ENDED ? SESSION_FX_CLOSED : SESSION_FX_FAILED)) return false;
+    if (!tell(s, fx, TELL_END, s->code ? SESSION_FX_FAILED : SESSION_FX_CLOSED)) return false;
     fx->code = s->code;
     return true;
 }
@@ -517,11 +530,13 @@ static bool pull_control(struct session *s, struct session_frame *out) {
     } order[] = {
         {SAY_OPEN, SESSION_OPEN},       {SAY_ACCEPT, SESSION_ACCEPT}, {SAY_RESUME, SESSION_RESUME},
         {SAY_RESUMED, SESSION_RESUMED}, {SAY_CLOSE, SESSION_CLOSE},   {SAY_CLOSED, SESSION_CLOSED},
+        {SAY_REFUSE, SESSION_REFUSE},
     };
     for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
         if (!(s->say & order[i].say)) continue;
         s->say &= ~(uint32_t)order[i].say;
         out->kind = order[i].kind;
+        if (out->kind == SESSION_OPEN) s->asked = 1;
         return true;
     }
     return false;

@@ -13,7 +13,7 @@ static const char *life_check(const struct session *s) {
     uint32_t st = s->state;
     if (st > SESSION_FAILED) return "no such state";
     if ((st == SESSION_UP || st == SESSION_RESUMING) && !s->path_up) return "up without a path";
-    if ((st == SESSION_NEW || st == SESSION_LOST || st == SESSION_FAILED) && s->path_up) return "a path too many";
+    if ((st == SESSION_NEW || st == SESSION_LOST) && s->path_up) return "a path too many";
     if (!s->path_up && (s->say || s->credit || s->grant_n || s->ack_at)) return "something is due on no path";
     if (s->path_up && s->path == 0) return "a path without a number";
     bool waits = st == SESSION_OPENING || st == SESSION_RESUMING || st == SESSION_LOST || st == SESSION_CLOSING;

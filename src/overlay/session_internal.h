@@ -31,8 +31,8 @@ enum session_state {
     SESSION_RESUMING,
     SESSION_LOST,
     SESSION_CLOSING,
-    SESSION_ENDED, /* closed in order */
-    SESSION_FAILED,
+    SESSION_ENDED,  /* closed in order */
+    SESSION_FAILED, /* or closing, when the peer was lost: then with code 0, and told as closed */
 };
 
 /* Control frames that are due, in the order in which they are said. */
@@ -43,7 +43,8 @@ enum session_say {
     SAY_RESUMED = 8,
     SAY_CLOSE = 16,
     SAY_CLOSED = 32,
-    SAY_ACK = 64, /* unless DATA or a GRANT carries it */
+    SAY_REFUSE = 64, /* the last word of a session that gave up while it had a path */
+    SAY_ACK = 128,   /* unless DATA or a GRANT carries it */
 };
 
 /* Effects without an argument that are due. */
@@ -96,6 +97,8 @@ struct session {
     uint64_t id;
     uint32_t state, path;
     uint32_t path_up, say, tell;
+    uint32_t asked;    /* OPEN has been said, so the peer may know the session */
+    uint32_t unborn;   /* CLOSING, and the peer has not answered OPEN */
     int32_t code;      /* of FAILED */
     uint32_t draining; /* effects may be left */
     uint32_t cursor;   /* where the search for streams to report stands, while draining */

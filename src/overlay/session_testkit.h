@@ -5,6 +5,7 @@
 
 #include "overlay/session.h"
 #include "overlay/session_internal.h"
+#include "overlay/session_text.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -28,15 +29,6 @@ struct end {
     struct session_frame out;
 };
 
-static inline void say(char *text, size_t n, const char *fmt, ...) MOYAI_PRINTF(3, 4);
-static inline void say(char *text, size_t n, const char *fmt, ...) {
-    size_t at = strlen(text);
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(text + at, n - at, fmt, ap);
-    va_end(ap);
-}
-
 static inline struct end *end_new(const struct session_cfg *cfg) {
     struct end *e = calloc(1, sizeof *e);
     assert_non_null(e);
@@ -57,41 +49,6 @@ static inline void end_free(struct end *e) {
     free(e);
 }
 
-static inline void fx_text(char *text, size_t n, const struct session_effect *fx) {
-    if (text[0]) say(text, n, " ");
-    switch (fx->kind) {
-    case SESSION_FX_OPENED:
-        say(text, n, "opened");
-        break;
-    case SESSION_FX_PATH:
-        say(text, n, "path");
-        break;
-    case SESSION_FX_WANT_PATH:
-        say(text, n, "want");
-        break;
-    case SESSION_FX_DELIVER:
-        say(text, n, "%u:%s%s%" PRIu64 "+%u/%" PRIu64, fx->stream, fx->flags & SESSION_BEGIN ? "b" : "",
-            fx->flags & SESSION_END ? "e" : "", fx->offset, fx->len, fx->total);
-        if (fx->skip) say(text, n, "(%u)", fx->skip);
-        break;
-    case SESSION_FX_ABORTED:
-        say(text, n, "aborted:%u", fx->stream);
-        break;
-    case SESSION_FX_ACKED:
-        say(text, n, "acked:%" PRIu64, fx->token);
-        break;
-    case SESSION_FX_DROPPED:
-        say(text, n, "%s:%" PRIu64, fx->executed == MOYAI_NEVER_EXECUTED ? "never" : "maybe", fx->token);
-        break;
-    case SESSION_FX_CLOSED:
-        say(text, n, "closed");
-        break;
-    case SESSION_FX_FAILED:
-        say(text, n, "failed%d", fx->code);
-        break;
-    }
-}
-
 static inline void check(const struct end *e) {
     struct moyai_error why = {0};
     if (!session_check(e->s, &why)) fail_msg("%s", why.text);
@@ -108,7 +65,11 @@ static inline int step(struct end *e, struct session_event ev) {
     if (rc) assert_memory_equal(before, e->s, size);
     free(before);
     struct session_effect fx;
-    while (session_next(e->s, &fx)) fx_text(e->told, sizeof e->told, &fx);
+    while (session_next(e->s, &fx)) {
+        size_t at = strlen(e->told);
+        if (at && at + 1 < sizeof e->told) memcpy(e->told + at, " ", 2);
+        session_effect_text(e->told, sizeof e->told, &fx);
+    }
     check(e);
     return rc;
 }
@@ -128,31 +89,13 @@ static inline void expect_at(const char *file, int line, struct end *e, const ch
 }
 #define expect(e, text) expect_at(__FILE__, __LINE__, e, text)
 
-static const char *const frame_names[] = {"OPEN",  "ACCEPT", "RESUME", "RESUMED", "REFUSE",
-                                          "CLOSE", "CLOSED", "DATA",   "ACK",     "GRANT"};
-
-static inline void frame_text(char *text, size_t n, const struct session_frame *f) {
-    text[0] = 0;
-    say(text, n, "%s%u", frame_names[f->kind], f->path);
-    if (f->ack) say(text, n, " ack%" PRIu64, f->ack);
-    if (f->kind == SESSION_GRANT) say(text, n, " %u:%" PRIu64, f->stream, f->allowed);
-    if (f->kind != SESSION_DATA) return;
-    say(text, n, " #%" PRIu64, f->seq);
-    for (uint32_t i = 0; i < f->n_chunks; i++) {
-        const struct session_chunk *c = &f->chunks[i];
-        say(text, n, " %u:%s%s%s%u", c->stream, c->flags & SESSION_BEGIN ? "b" : "", c->flags & SESSION_END ? "e" : "",
-            c->flags & SESSION_ABORT ? "x" : "", c->len);
-        if (c->total) say(text, n, "/%" PRIu64, c->total);
-    }
-}
-
 /* Pull a frame; it must read so ("": nothing to send, and nothing pending). */
 static inline void pull_at(const char *file, int line, struct end *e, uint64_t room, const char *text) {
     char got[4096] = "";
     bool pending = session_pending(e->s);
     e->out.chunks = e->chunks;
     if (session_pull(e->s, e->now, room, &e->out)) {
-        frame_text(got, sizeof got, &e->out);
+        session_frame_text(got, sizeof got, &e->out);
         if (!pending) fail_msg("%s:%d: pulled %s, which was not pending", file, line, got);
     }
     check(e);
