@@ -1,9 +1,66 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who runs, who drives, who holds the lock.
+ *
+ * The parties. The *node thread* runs all user code, as fibers; where no fiber runs it is in its *main context*: the
+ * program's own main function, or, with own_thread, a loop that only serves. The *progress thread* never runs a fiber.
+ * *Foreign threads* are all others. *Driver* is whoever is inside uv_run: the node thread, the progress thread, or
+ * nobody.
+ *
+ * The laws.
+ *  1. The node lock covers all state of the node. The node thread holds it except in user code (between
+ *     exec_user_enter and exec_user_leave; main's own code counts) and in the poll.
+ *  2. Only the driver touches libuv, uv_async_send excepted. Others leave changes in queues (exec_fd, timers) and wake
+ *     the driver. `driver` changes under the lock only, so driving is handed over with all memory it has touched.
+ *  3. uv_run is entered and left with the lock held. uv_prepare, right before the poll, releases it; the first callback
+ *     after the poll takes it again (loop_enter at the head of each), or loop_turn does after uv_run has returned.
+ *  4. No fiber is resumed and no uv_run entered inside a callback. Callbacks mark fibers runnable; these run after
+ *     uv_run has returned, on the node thread only. So fibers never migrate, and libuv's frames never lie below one.
+ *  5. Somebody who polls is woken at most once (wake_sent) until it has woken. It is woken if something has become
+ *     runnable and it is the node thread; if a descriptor, a timer before all others or a hook needs the driver,
+ * whoever that is. A node thread in user code needs no waking: it looks at the queue when it comes back.
+ *  6. Between two polls the node thread runs at most RUN_BUDGET tasks and woken fibers, and after a millisecond (the
+ *     progress thread's tick, one load to look at) no further one. So short methods in a row never starve I/O, and a
+ *     long one does not either, since:
+ *  7. If nobody has polled for a millisecond, the progress thread becomes the driver (progress.c).
+ *
+ *        node thread                      lock          progress thread
+ *            |                                                |
+ *     fiber: user code (long)             free           looks: nobody polls
+ *            |                            P              becomes the driver
+ *            |                            free           . . . poll . . .          <- I/O, heartbeats, relaying go on
+ *            |                            P              callback: fiber B runnable (no waking: law 5)
+ *            |                            free           . . . poll . . .
+ *     user code ends                      N                   |
+ *     fiber B runs, then nothing to run   N                   |
+ *     hooks; want_loop; uv_async_send     N                   |
+ *     futex wait on hand_over             free           poll ends
+ *            .                            P              driver = nobody; hand_over, futex wake
+ *     wakes; is the driver                N              looks once a millisecond; after 100 ms of
+ *     . . . poll . . .                    free           the node thread's polling: futex sleep
+ *            |                                                .
+ *     a call arrives; fiber: user code    free  ------>  roused by exec_user_enter (one load on the hot path)
+ *
+ * While there is something to run the node thread does not wait for the loop: it leaves word (want_loop), and the
+ * progress thread lets go after the next event.
+ *
+ * The scheduler is whatever gives up the node thread: pick() says what runs next, and the fiber that parks switches
+ * straight to it, so parking and waking costs one switch. A fiber whose task has ended puts itself on top of the pool
+ * and asks pick(); for a task pick takes the pool's top, itself, so that tasks which do not block run one after another
+ * on one warm stack without any switch. Only polling goes back to the main context (libuv's poll has 12 KiB of events
+ * on its stack, which must not be touched on every fiber's).
+ *
+ * The main context is an item of the run queue like a fiber when it waits: when its turn comes (main_turn) the
+ * scheduler it runs returns from exec_wait. Two execs may have the same node thread; then each runs only while the main
+ * context waits in it, and a fiber of one is main context for the other. If such waits come back to an exec that waits
+ * further down, there is no way to run it: MOYAI_ESTATE.
+ */
 #include "exec/impl.h"
 
 #include "base/err.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -412,6 +469,8 @@ int exec_new(struct exec **ret, const struct exec_cfg *cfg, struct moyai_error *
     x->max_fibers = limit_fibers(cfg->max_fibers ? cfg->max_fibers : DEFAULT_FIBERS);
     x->n_max = x->max_fibers + x->max_fibers / 4 + 1;
     x->own_thread = cfg->own_thread;
+    cpu_set_t cpus;
+    x->processors = sched_getaffinity(0, sizeof cpus, &cpus) == 0 ? CPU_COUNT(&cpus) : 1;
     x->id = exec_now(x) ^ (uint64_t)(uintptr_t)x;
     runq_init(&x->run);
     runq_init(&x->starved);

@@ -106,7 +106,7 @@ void exec_kick(struct exec *x); /* wake the node thread so that it looks at *sto
 /* ---- timers ---------------------------------------------------------------------------------- */
 
 void exec_timer_init(struct exec_timer *t, void (*fn)(struct exec *, struct exec_timer *));
-void exec_timer_set(struct exec *x, struct exec_timer *t, moyai_ns when); /* lock held; moves it if set. 1 ms grain */
+void exec_timer_set(struct exec *x, struct exec_timer *t, moyai_ns when); /* lock held; moves it if set */
 void exec_timer_clear(struct exec *x, struct exec_timer *t);              /* lock held; fine if not set */
 
 /* ---- descriptors: only the driver touches libuv ---------------------------------------------- */
@@ -122,8 +122,9 @@ void exec_fd_events(struct exec_fd *f, int events); /* change what is watched. L
  * it (close_fd), else the caller may close it after `closed(arg)` (may be NULL). Lock held. */
 void exec_fd_free(struct exec_fd *f, bool close_fd, void (*closed)(void *arg));
 
-/* A directory watched for changes (inotify through libuv). NULL with *reterr filled when the system's
- * limit of watchers is reached: the caller polls instead. */
+/* A directory watched for changes (inotify); fn is called once for any number of them, on the driver, lock held. NULL
+ * with *reterr filled at once (ELIMIT: the user's limit of watches or instances is reached; the caller polls instead).
+ */
 struct exec_watch;
 struct exec_watch *exec_watch_new(struct exec *x, const char *dir, void (*fn)(void *arg), void *arg,
                                   struct moyai_error *reterr);
@@ -139,6 +140,10 @@ void exec_hook_add(struct exec *x, struct exec_hook *h);
 void exec_hook_remove(struct exec *x, struct exec_hook *h);
 /* Have the hooks run soon: wakes the driver if somebody polls and the caller is not the driver. Lock held. */
 void exec_attention(struct exec *x);
+
+/* Before the node thread sleeps in the poll it may look a few times whether this finds something to do (the descriptor
+ * read from last): true if it did. As a descriptor's callback otherwise. NULL: nothing to look at. Lock held. */
+void exec_spin(struct exec *x, bool (*look)(void *arg), void *arg);
 
 moyai_ns exec_now(struct exec *x); /* CLOCK_BOOTTIME, cached for one turn. Lock held */
 

@@ -47,8 +47,9 @@ struct exec {
     uv_loop_t loop;   /* the driver only */
     uv_async_t async; /* uv_async_send: anybody */
     uv_prepare_t prepare;
-    uv_timer_t uv_timer;
-    moyai_ns armed; /* when uv_timer fires; UINT64_MAX: not set. Driver */
+    uv_poll_t timer;
+    int timer_fd;
+    moyai_ns armed; /* no later than when timer_fd fires; UINT64_MAX: not set. Lock held */
     enum exec_driver driver;
     bool unlocked;    /* the driver is in uv_run without the lock. Driver */
     bool crowded;     /* somebody waited for the lock when the driver released it. Driver */
@@ -57,6 +58,10 @@ struct exec {
     bool wake_sent;   /* uv_async_send was called and the driver has not woken yet */
     bool want_loop;   /* the node thread wants the loop back */
     uint64_t polls;   /* turns that have ended */
+    bool (*spin_look)(void *arg);
+    void *spin_arg;
+    unsigned spin_fails, spin_skip;
+    int processors; /* this process may run on */
     moyai_ns now;     /* 0: not read since the last turn or entry */
     struct timers timers;
     struct exec_hook *hooks, *next_hook;     /* next_hook: the one after the one that is being called */

@@ -3,17 +3,22 @@
  * The loop: one turn of it, the lock around the poll, timers, hooks, and descriptors whose changes are put off until
  * the driver comes by, since only the driver touches libuv. The laws are in exec.c.
  *
- * Of libuv 1.44: a turn is uv__run_timers, pending, idle, prepare, poll, check, closing, and with UV_RUN_ONCE timers
- * again. Descriptor, async and timer callbacks of a poll run before uv_check does, which is why the lock is taken at
- * the head of each callback and not there. uv_poll_start costs an epoll_ctl, so an unchanged set is not set again;
- * level-triggered epoll needs nothing between two events. On POLLERR uv_poll stops itself and says UV_EBADF: that is
- * reported as everything that was watched and UV_DISCONNECT, and the set is started again while the owner keeps it,
- * since there may be more to read before the error.
+ * Of libuv 1.44: a turn is timers, pending, idle, prepare, poll, check, closing. Descriptor callbacks run before
+ * uv_check does, which is why the lock is taken at the head of each callback and not there. uv_poll_start costs
+ * epoll_ctl twice, so an unchanged set is not set again; level-triggered epoll needs nothing between two events. On
+ * POLLERR uv_poll stops itself and says UV_EBADF: that is reported as everything that was watched and UV_DISCONNECT,
+ * and the set is started again while the owner keeps it, since there may be more to read before the error.
+ *
+ * Timers are one timerfd on CLOCK_BOOTTIME and not a uv_timer, which counts whole milliseconds of a clock that stands
+ * still while the machine sleeps. Setting it costs a system call, but that is rare: deadlines are mostly later than the
+ * earliest, and are cleared long before they are due.
  */
 #include "base/err.h"
 #include "exec/impl.h"
 
+#include <errno.h>
 #include <stdlib.h>
+#include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -46,9 +51,13 @@ static void on_async(uv_async_t *h) {
     loop_enter(h->data);
 }
 
-static void on_timer(uv_timer_t *h) {
+static void on_timer(uv_poll_t *h, int status, int events) {
     struct exec *x = h->data;
+    uint64_t expirations;
+    (void)status, (void)events;
     loop_enter(x);
+    ssize_t rc = read(x->timer_fd, &expirations, sizeof expirations);
+    (void)rc; /* nothing there: it was set anew meanwhile */
     x->armed = UINT64_MAX;
 }
 
@@ -73,10 +82,21 @@ void exec_timer_init(struct exec_timer *t, void (*fn)(struct exec *, struct exec
     *t = (struct exec_timer){.index = SIZE_MAX, .fn = fn};
 }
 
+/* The timer descriptor is moved only if it is too late; one that is too early costs one idle turn at most. Any thread
+ * may do so: whoever polls need not wake for it. */
+static void arm(struct exec *x) {
+    struct exec_timer *t = x->timers.root;
+    if (!t || t->when >= x->armed) return;
+    moyai_ns when = t->when ? t->when : 1; /* 0 would mean: never */
+    struct itimerspec its = {
+        .it_value = {.tv_sec = (time_t)(when / 1000000000u), .tv_nsec = (long)(when % 1000000000u)},
+    };
+    if (timerfd_settime(x->timer_fd, TFD_TIMER_ABSTIME, &its, NULL) == 0) x->armed = t->when;
+}
+
 void exec_timer_set(struct exec *x, struct exec_timer *t, moyai_ns when) {
     timers_set(&x->timers, t, when);
-    /* Whoever polls does so until `armed`, which is stable while it does. */
-    if (when < x->armed) loop_wake(x);
+    if (x->polling) arm(x);
 }
 
 void exec_timer_clear(struct exec *x, struct exec_timer *t) {
@@ -92,22 +112,9 @@ static void timers_run(struct exec *x) {
     while ((t = timers_take_due(&x->timers, now, end))) t->fn(x, t);
 }
 
-/* uv_timer is moved only when it is too late; one that is too early costs one idle turn at most. */
-static void arm(struct exec *x) {
-    struct exec_timer *t = x->timers.root;
-    if (!t || t->when >= x->armed) return;
-    moyai_ns now = exec_now(x);
-    uint64_t ms = t->when > now ? (t->when - now + 999999) / 1000000 : 0;
-    uv_update_time(&x->loop);
-    if (uv_timer_start(&x->uv_timer, on_timer, ms, 0) == 0) x->armed = t->when;
-}
-
-/* Right before the poll. Here and not before uv_run is where the timer is armed: uv_run begins with due timers, and a
- * timer that fires there would leave the poll without an end. */
 static void on_prepare(uv_prepare_t *h) {
     struct exec *x = h->data;
     loop_enter(x);
-    arm(x);
     x->unlocked = true;
     x->polling = true;
     x->crowded = lock_pass(&x->lock, &x->entered);
@@ -250,6 +257,42 @@ void exec_attention(struct exec *x) {
     loop_wake(x);
 }
 
+/* ---- spinning ---- */
+
+/*
+ * A sleep and a wake-up cost more than a short call: an answer is often there before the poll would have put this
+ * thread to sleep. So before a blocking poll the node thread looks a few times at the descriptor that was last read
+ * from. Looks that find nothing are paid for by looking less often: after SPIN_FAILS failures in a row only every
+ * 2nd, 4th ... SPIN_SKIP-th poll is preceded by them, so a process that computes on the only processor, or whose peers
+ * are slow, pays next to nothing, and an idle one nothing.
+ */
+enum { SPIN_LOOKS = 12, SPIN_FAILS = 4, SPIN_SKIP = 256 };
+
+void exec_spin(struct exec *x, bool (*look)(void *arg), void *arg) {
+    x->spin_look = look;
+    x->spin_arg = arg;
+}
+
+static bool spin(struct exec *x) {
+    if (!x->spin_look || x->processors < 2) return false;
+    if (x->spin_skip > 0) {
+        x->spin_skip--;
+        return false;
+    }
+    for (int i = 0; i < SPIN_LOOKS; i++) {
+        if (atomic_load_explicit(&x->lock.waiting, memory_order_relaxed) > 0) return false;
+        if (x->spin_look(x->spin_arg)) {
+            x->spin_fails = 0;
+            return true;
+        }
+        if (!x->spin_look) return false;
+    }
+    if (x->spin_fails < SPIN_FAILS + 8) x->spin_fails++;
+    if (x->spin_fails >= SPIN_FAILS) x->spin_skip = 1u << (x->spin_fails - SPIN_FAILS);
+    if (x->spin_skip > SPIN_SKIP) x->spin_skip = SPIN_SKIP;
+    return false;
+}
+
 /* ---- the turn ---- */
 
 void loop_turn(struct exec *x, enum exec_driver who, bool block) {
@@ -258,7 +301,22 @@ void loop_turn(struct exec *x, enum exec_driver who, bool block) {
     loop_hooks(x);
     if (apply_changes(x)) block = false; /* the hooks may have work again */
     if (who == DRIVER_NODE && x->run.first) block = false;
+    if (block && x->timers.root) {
+        if (x->timers.root->when <= exec_now(x))
+            block = false;
+        else
+            arm(x);
+    }
     unsigned turns = atomic_load_explicit(&x->turns, memory_order_relaxed);
+    /* What was found by spinning needs no poll; but one is due every millisecond, for all other descriptors. */
+    if (block && who == DRIVER_NODE && x->tick_seen == atomic_load_explicit(&x->tick, memory_order_relaxed) &&
+        spin(x)) {
+        atomic_store_explicit(&x->turns, turns + 2, memory_order_relaxed);
+        x->now = 0;
+        timers_run(x);
+        x->driver = DRIVER_NONE;
+        return;
+    }
     atomic_store_explicit(&x->turns, turns + 1, memory_order_relaxed);
     x->tick_seen = atomic_load_explicit(&x->tick, memory_order_relaxed);
     uv_run(&x->loop, block ? UV_RUN_ONCE : UV_RUN_NOWAIT);
@@ -273,18 +331,37 @@ void loop_turn(struct exec *x, enum exec_driver who, bool block) {
 int loop_init(struct exec *x, struct moyai_error *reterr) {
     int rc = uv_loop_init(&x->loop);
     if (rc < 0) return err_sys(reterr, -rc, "cannot make an event loop");
+    x->timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+    if (x->timer_fd < 0) {
+        rc = err_sys(reterr, errno, "cannot make a timer");
+        goto out_loop;
+    }
     rc = uv_async_init(&x->loop, &x->async, on_async);
     if (rc < 0) {
-        uv_loop_close(&x->loop);
-        return err_sys(reterr, -rc, "cannot make a wake-up descriptor for the event loop");
+        rc = err_sys(reterr, -rc, "cannot make a wake-up descriptor for the event loop");
+        goto out_timer;
     }
+    rc = uv_poll_init(&x->loop, &x->timer, x->timer_fd);
+    if (rc < 0) {
+        rc = err_sys(reterr, -rc, "cannot watch a timer");
+        goto out_async;
+    }
+    uv_poll_start(&x->timer, UV_READABLE, on_timer);
     uv_prepare_init(&x->loop, &x->prepare);
     uv_prepare_start(&x->prepare, on_prepare);
-    uv_timer_init(&x->loop, &x->uv_timer);
-    x->async.data = x->prepare.data = x->uv_timer.data = x;
+    x->async.data = x->prepare.data = x->timer.data = x;
     x->armed = UINT64_MAX;
     x->last_changed = &x->changed;
     return 0;
+
+out_async:
+    uv_close((uv_handle_t *)&x->async, NULL);
+    uv_run(&x->loop, UV_RUN_DEFAULT);
+out_timer:
+    close(x->timer_fd);
+out_loop:
+    uv_loop_close(&x->loop);
+    return rc;
 }
 
 void loop_done(struct exec *x) {
@@ -295,9 +372,10 @@ void loop_done(struct exec *x) {
     uv_prepare_stop(&x->prepare); /* the lock is not released any more */
     uv_close((uv_handle_t *)&x->async, NULL);
     uv_close((uv_handle_t *)&x->prepare, NULL);
-    uv_close((uv_handle_t *)&x->uv_timer, NULL);
+    uv_close((uv_handle_t *)&x->timer, NULL);
     uv_run(&x->loop, UV_RUN_DEFAULT);
     int rc = uv_loop_close(&x->loop);
     assert(rc == 0);
     (void)rc;
+    close(x->timer_fd);
 }

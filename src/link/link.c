@@ -502,7 +502,7 @@ static bool parse(struct link *l) {
     }
 }
 
-/* One read. 1: more may be there; 0: drained; -1: down. */
+/* One read. 1: more may be there; 2: that was all; 0: nothing was there; -1: down. */
 static int read_once(struct link *l) {
     if (l->roff == l->rhave) l->roff = l->rhave = 0;
     if (l->rcap - l->rhave < FRAME_HEAD + LINK_PREFIX) {
@@ -545,7 +545,7 @@ static int read_once(struct link *l) {
         l->rhave += got;
     }
     if (!parse(l)) return -1;
-    return got == asked || (direct && got >= direct) ? 1 : 0;
+    return got == asked || (direct && got >= direct) ? 1 : 2;
 }
 
 static void on_ready(struct exec_fd *f, int events, void *arg) {
@@ -560,10 +560,19 @@ static void on_ready(struct exec_fd *f, int events, void *arg) {
     }
     if (!l->down_told && (events & (UV_READABLE | UV_DISCONNECT))) {
         for (int i = 0; i < READS_A_TURN; i++)
-            if (read_once(l) <= 0) break;
+            if (read_once(l) != 1) break;
     }
     l->in_callback = false;
     if (l->freed) link_destroy(l);
+}
+
+bool link_look(struct link *l) {
+    if (l->down_told) return false;
+    l->in_callback = true;
+    int rc = read_once(l);
+    l->in_callback = false;
+    if (l->freed) link_destroy(l);
+    return rc != 0;
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */

@@ -62,6 +62,9 @@ size_t link_room(const struct link *l);   /* bytes that may be queued before it 
 size_t link_queued(const struct link *l); /* bytes not written yet */
 void link_flush(struct link *l);          /* write what the socket takes */
 
+/* Read once if something is there, outside the loop's order: false if nothing was. As a callback otherwise. */
+bool link_look(struct link *l);
+
 /* Borrowed bytes in [p, p + n) are about to change or vanish: copy what is still queued of them.
  * ENOMEM: the link was reset instead (down will be called). */
 int link_unborrow(struct link *l, const void *p, size_t n);

@@ -101,7 +101,7 @@ struct overlay {
     struct link_hello hello;
     struct exec_hook hook;
     struct peer *peers; /* uthash by id */
-    struct olink *links;
+    struct olink *links, *hot;
     size_t n_links, n_half_open;
     struct peer *dirty;
     struct peer *dead_first, *dead_last;

@@ -23,6 +23,10 @@ static const struct link_ops olink_ops;
 /* ---- links ----------------------------------------------------------------------------------- */
 
 static void olink_unlink(struct olink *k) {
+    if (k->o->hot == k) {
+        k->o->hot = NULL;
+        exec_spin(k->o->x, NULL, NULL);
+    }
     if (k->prev)
         k->prev->next = k->next;
     else
@@ -265,8 +269,16 @@ static int on_dead_frame(struct olink *k, const uint8_t *p, size_t n, struct moy
     return 0;
 }
 
+static bool look(void *arg) {
+    return link_look(((struct olink *)arg)->link);
+}
+
 static int on_frame(struct link *l, const struct frame_head *h, uint8_t *payload, struct moyai_error *why) {
     struct olink *k = link_owner(l);
+    if (k->o->hot != k) { /* where something came from last, something may come from next */
+        k->o->hot = k;
+        exec_spin(k->o->x, look, k);
+    }
     if (h->type == FRAME_HELLO) return on_hello(k, payload, h->length, why);
     if (!k->up) return err_set(why, MOYAI_EPROTO, "frame of type %u before the hello", h->type);
     if (h->type >= FRAME_SESSION && h->type <= FRAME_SESSION_LAST) return peer_frame(k->peer, k, h, payload, why);
@@ -473,10 +485,7 @@ bool overlay_is_dead(struct overlay *o, const uint8_t node[16]) {
     if ((p && olink_ready(p)) || !o->dir) return false;
     struct moyai_node_id id;
     memcpy(id.b, node, 16);
-    int fd;
-    int rc = rundir_connect(o->dir, &id, &fd, NULL, NULL);
-    if (rc == 0) close(fd);
-    return rc == MOYAI_EDEAD;
+    return rundir_is_dead(o->dir, &id);
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
