@@ -143,13 +143,23 @@ int main(void) {
     ring(x, N, 1000);
     ring(x, N, 10000);
 
+    struct exec_waiter w;
     exec_lock(x);
+    double back = 0;
+    for (int i = 0; i < 100; i++) {
+        exec_unlock(x);
+        for (t = now(); now() - t < 3e-3;) {
+        } /* long enough for the progress thread to take over */
+        exec_lock(x);
+        t = now();
+        exec_waiter_init(x, &w);
+        exec_wait(x, &w, 1); /* nothing to run: has the loop back, and one turn of it */
+        back += now() - t;
+    }
+    report("loop handed back after long user code", back, 100);
     t = now();
     for (int i = 0; i < N / 10; i++) exec_yield(x);
     report("NOWAIT turn of the loop (main yields)", now() - t, N / 10);
-    struct exec_waiter w;
-    struct exec_timer timer;
-    (void)timer;
     t = now();
     for (int i = 0; i < N; i++) {
         exec_waiter_init(x, &w);
@@ -157,6 +167,14 @@ int main(void) {
         exec_wait(x, &w, UINT64_MAX);
     }
     report("wait that is over before it begins", now() - t, N);
+    t = now();
+    struct exec_timer timer;
+    exec_timer_init(&timer, NULL);
+    for (int i = 0; i < N; i++) {
+        exec_timer_set(x, &timer, UINT64_MAX - 1);
+        exec_timer_clear(x, &timer);
+    }
+    report("timer set and cleared", now() - t, N);
     exec_unlock(x);
 
     struct bench b = {.x = x, .target = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};

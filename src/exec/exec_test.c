@@ -31,7 +31,7 @@ static void bounce(struct exec *x, void *arg) {
 static void test_ping_pong(void **state) {
     (void)state;
     struct exec *x = test_exec(NULL);
-    int pairs = FIBER_SCALE(2000, 500, 50);
+    int pairs = FIBER_SCALE(2000, 100, 50);
     struct pair *p = calloc((size_t)pairs, sizeof *p);
     exec_lock(x);
     struct crew c = {.x = x};
@@ -107,7 +107,7 @@ static size_t resident(void) {
 static void test_many_parked(void **state) {
     (void)state;
     struct exec *x = test_exec(NULL);
-    size_t n = (size_t)FIBER_SCALE(20000, 2000, 200);
+    size_t n = (size_t)FIBER_SCALE(20000, 500, 200);
     struct gate g = {0};
     exec_lock(x);
     struct crew c = {.x = x};

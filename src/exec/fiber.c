@@ -6,20 +6,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define FIBER_ASAN 1
-#endif
-#if __has_feature(thread_sanitizer)
-#define FIBER_TSAN 1
-#endif
-#endif
-#ifdef __SANITIZE_ADDRESS__
-#define FIBER_ASAN 1
-#endif
-#ifdef __SANITIZE_THREAD__
-#define FIBER_TSAN 1
-#endif
 #ifdef FIBER_ASAN
 #include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>

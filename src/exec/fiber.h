@@ -11,6 +11,22 @@
 
 #include <moyai/base.h>
 
+/* gcc says it with a macro, clang with a feature. */
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define FIBER_ASAN 1
+#endif
+#if __has_feature(thread_sanitizer)
+#define FIBER_TSAN 1
+#endif
+#endif
+#ifdef __SANITIZE_ADDRESS__
+#define FIBER_ASAN 1
+#endif
+#ifdef __SANITIZE_THREAD__
+#define FIBER_TSAN 1
+#endif
+
 struct exec;
 struct exec_task;
 

@@ -15,7 +15,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(FIBER_ASAN) || defined(FIBER_TSAN)
 
 void overflow_thread_begin(void) {}
 void overflow_thread_end(void) {}

@@ -27,7 +27,7 @@ enum { LOOK_NS = 1000000, QUIET_LOOKS = 100 };
 /* Touched pages only count, so this is room for the layers' callbacks (TLS handshakes) and not memory. */
 enum { STACK = 256 << 10 };
 /* The sanitizers put large state of their own on a thread's stack. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(FIBER_ASAN) || defined(FIBER_TSAN)
 enum { STACK_MIN = 4 << 20 };
 #else
 enum { STACK_MIN = 64 << 10 };

@@ -12,6 +12,8 @@
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define FIBER_SANITIZED 1
+#elif defined(__has_feature)
+#define FIBER_SANITIZED (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer))
 #else
 #define FIBER_SANITIZED 0
 #endif
