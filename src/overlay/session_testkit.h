@@ -93,8 +93,9 @@ static inline void expect_at(const char *file, int line, struct end *e, const ch
 static inline void pull_at(const char *file, int line, struct end *e, uint64_t room, const char *text) {
     char got[4096] = "";
     bool pending = session_pending(e->s);
-    e->out.chunks = e->chunks;
-    if (session_pull(e->s, e->now, room, &e->out)) {
+    struct session_frame f = {.chunks = e->chunks};
+    if (session_pull(e->s, e->now, room, &f)) {
+        e->out = f;
         session_frame_text(got, sizeof got, &e->out);
         if (!pending) fail_msg("%s:%d: pulled %s, which was not pending", file, line, got);
     }

@@ -46,7 +46,9 @@ static const char *frame_name(enum session_frame_kind kind) {
 }
 
 void session_frame_text(char *text, size_t n, const struct session_frame *f) {
-    say(text, n, "%s%" PRIu32, frame_name(f->kind), f->path);
+    say(text, n, "%s", frame_name(f->kind));
+    if (f->kind == SESSION_REFUSE) return;
+    say(text, n, "%" PRIu32, f->path);
     if (f->ack) say(text, n, " ack%" PRIu64, f->ack);
     if (f->kind == SESSION_GRANT) say(text, n, " %" PRIu32 ":%" PRIu64, f->stream, f->allowed);
     if (f->kind != SESSION_DATA) return;
