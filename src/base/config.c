@@ -226,7 +226,8 @@ static int set(struct config *c, size_t i, const char *text, enum config_origin 
     int rc = 0;
     switch (o->type) {
     case CONFIG_STRING:
-        x.s = strdup(text);
+        x.s = malloc(strlen(text) + 1);
+        if (x.s) strcpy(x.s, text);
         if (!x.s) return err_set(reterr, MOYAI_ENOMEM, "%s", moyai_strerror(MOYAI_ENOMEM));
         free(*(char **)field);
         *(char **)field = x.s;

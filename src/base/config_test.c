@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/config.h"
 
+#include "tests/support/alloc.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -117,6 +119,23 @@ static void errors_name_variable_value_and_what_is_accepted(void **state) {
     assert_int_equal(c.stack, 256 * 1024);
     assert_int_equal(config_set(&c, "stacks", "1M", &e), MOYAI_ENOENT);
     assert_string_equal(e.text, "there is no option \"stacks\"");
+    config_done(&c);
+}
+
+static void without_memory(void **state) {
+    (void)state;
+    struct config c;
+    setenv("MOYAI_GRID", "file:/x", 1);
+    setenv("MOYAI_TITLE", "t", 1);
+    for (long k = 1; alloc_next(&k, ALLOC_ONE); k++) {
+        int rc = config_load(&c, NULL);
+        assert_int_equal(rc, alloc_hit() ? MOYAI_ENOMEM : 0);
+        if (rc < 0) assert_null(c.grid);
+    }
+    alloc_arm(1, ALLOC_ONE);
+    assert_int_equal(config_set(&c, "grid", "file:/y", NULL), MOYAI_ENOMEM);
+    alloc_disarm();
+    assert_string_equal(c.grid, "file:/x");
     config_done(&c);
 }
 
@@ -278,6 +297,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(the_environment_counts, clean_environment, clean_environment),
         cmocka_unit_test_setup_teardown(errors_name_variable_value_and_what_is_accepted, clean_environment,
                                         clean_environment),
+        cmocka_unit_test_setup_teardown(without_memory, clean_environment, clean_environment),
         cmocka_unit_test(sizes),
         cmocka_unit_test(durations),
         cmocka_unit_test(integers_and_bools),

@@ -111,6 +111,54 @@ static void arguments_and_destinations(void **state) {
     assert_int_equal(testing_refs_alive(), 0);
 }
 
+/* What a message makes us allocate is bounded by its own size, whatever it claims: a tower of lists or maps of which
+ * each claims all the bytes that follow, and heads that claim everything there is. */
+static void claims_cost_nothing(void **state) {
+    (void)state;
+    enum { N = 1 << 20, LEVELS = 32 };
+    static const uint8_t kinds[] = {0x9a, 0xba};
+    uint8_t *p = calloc(N, 1);
+    assert_non_null(p);
+    for (size_t k = 0; k < sizeof kinds; k++) {
+        for (uint32_t take = 1; take <= 2; take++) { /* all that is left, half of it */
+            size_t each = kinds[k] == 0x9a ? 5 : 6;  /* in a map, the key "" comes first */
+            for (size_t i = 0; i < LEVELS; i++) {
+                uint32_t claim = (uint32_t)((N - each * (i + 1)) / take / (k + 1));
+                p[each * i] = kinds[k];
+                for (size_t b = 0; b < 4; b++) p[each * i + 1 + b] = (uint8_t)(claim >> (24 - 8 * b));
+                if (each == 6) p[each * i + 5] = 0x60;
+            }
+            moyai_value *v;
+            alloc_arm(0, ALLOC_ONE);
+            int rc = value_decode(p, N, NULL, &v, NULL, NULL);
+            alloc_disarm();
+            assert_int_equal(rc, MOYAI_EDATA);
+            assert_true(alloc_bytes() < 24 * (size_t)N); /* a pair of a map claims 2 bytes and takes 20 */
+        }
+    }
+    free(p);
+    static const char *const heads[] = {"9b00ffffffffffffff", "bb7fffffffffffffff", "5bffffffffffffffff",
+                                        "7b0000000100000000", "d8415b00000000ffffffff"};
+    for (size_t i = 0; i < sizeof heads / sizeof heads[0]; i++) {
+        uint8_t b[40] = {0};
+        size_t n = testing_hex(heads[i], b, sizeof b);
+        struct codec_arena *arena = NULL;
+        moyai_value *v;
+        const char *text;
+        const void *bytes;
+        const uint16_t *u16;
+        size_t m;
+        alloc_arm(0, ALLOC_ONE);
+        int rc[] = {value_decode(b, n + 20, NULL, &v, NULL, NULL),
+                    codec_get_into(b, n + 20, MOYAI_INTO(&text), NULL, NULL, &arena, NULL),
+                    codec_get_into(b, n + 20, MOYAI_INTO(moyai_into_bytes(&bytes, &m)), NULL, NULL, &arena, NULL),
+                    codec_get_into(b, n + 20, MOYAI_INTO(moyai_into_u16s(&u16, &m)), NULL, NULL, &arena, NULL)};
+        long seen = alloc_disarm();
+        for (size_t k = 0; k < 4; k++) assert_int_equal(rc[k], MOYAI_EDATA);
+        assert_int_equal(seen, 0);
+    }
+}
+
 int main(void) {
     static uint64_t seed;
     seed = testing_seed();
@@ -118,6 +166,7 @@ int main(void) {
         cmocka_unit_test_prestate(values_under_construction, &seed),
         cmocka_unit_test_prestate(values_on_the_wire, &seed),
         cmocka_unit_test(arguments_and_destinations),
+        cmocka_unit_test(claims_cost_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

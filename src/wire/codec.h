@@ -59,14 +59,14 @@ int codec_put_args(struct codec_out *o, const struct moyai_args *args, const str
                    struct moyai_error *reterr);
 
 /*
- * Read a whole message body [p, p + n): exactly into->n values and nothing behind them. Text, bytes and
- * arrays are borrowed from it; text is made NUL-terminated in place (the byte after text is overwritten
- * only after it has been decoded; p[n] must be writable). Arrays of the other byte order are swapped in
- * place (once: their tag is rewritten). An array that is not aligned (a foreign encoder) is copied to
- * memory that *arena collects: free it with codec_arena_free when the body goes.
- * Decoding twice gives the same. into may be NULL: checks well-formedness only when n > 0... returns 0.
- * EARGS (count), ETYPE, ERANGE (which argument, in reterr), EDATA (malformed), EDEPTH, ENOMEM; nothing has
- * been stored then, and references made on the way are released through `drop`.
+ * Read a whole message body [p, p + n): exactly into->n values and nothing behind them. Bytes and arrays are borrowed
+ * from it. Text gets a NUL: text that ends the body in place (p[n] must be writable), other text in a copy. Arrays of
+ * the other byte order are swapped in place (once: their tag is rewritten). An array that is not aligned (a foreign
+ * encoder) and strings that came in chunks are copied. *arena, NULL at first, collects the copies, one for each value
+ * however often it is read: codec_arena_free it when the body goes.
+ * Decoding again gives the same; not two threads at a time. into NULL: checks only that the body is well-formed.
+ * EARGS (count), ETYPE, ERANGE (which argument, in reterr), EDATA (malformed), EDEPTH, ETOOBIG (a structured value of
+ * too many parts), ENOMEM; nothing has been stored then, and references made on the way are released through `drop`.
  */
 struct codec_arena;
 int codec_get_into(uint8_t *p, size_t n, const struct moyai_into *into, const struct codec_refs *refs,

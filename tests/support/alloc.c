@@ -8,6 +8,7 @@
 static struct {
     atomic_bool armed;
     atomic_long seen;
+    atomic_size_t bytes;
     atomic_bool hit;
     long k;
     unsigned mode;
@@ -31,6 +32,7 @@ void alloc_arm(long k, unsigned mode) {
     state.mode = mode;
     mine = true;
     atomic_store(&state.seen, 0);
+    atomic_store(&state.bytes, 0);
     atomic_store(&state.hit, false);
     atomic_store(&state.armed, true);
 }
@@ -39,6 +41,10 @@ long alloc_disarm(void) {
     atomic_store(&state.armed, false);
     mine = false;
     return atomic_load(&state.seen);
+}
+
+size_t alloc_bytes(void) {
+    return atomic_load(&state.bytes);
 }
 
 bool alloc_hit(void) {
@@ -52,9 +58,10 @@ bool alloc_next(const long *k, unsigned mode) {
     return more;
 }
 
-static bool fails(void) {
+static bool fails(size_t bytes) {
     if (!atomic_load(&state.armed) || ((state.mode & ALLOC_MINE) && !mine)) return false;
     long i = atomic_fetch_add(&state.seen, 1) + 1;
+    atomic_fetch_add(&state.bytes, bytes);
     if (state.k == 0 || i < state.k || (i > state.k && !(state.mode & ALLOC_ALL))) return false;
     atomic_store(&state.hit, true);
     errno = ENOMEM;
@@ -62,17 +69,17 @@ static bool fails(void) {
 }
 
 void *__wrap_malloc(size_t n) {
-    return fails() ? NULL : __real_malloc(n);
+    return fails(n) ? NULL : __real_malloc(n);
 }
 void *__wrap_calloc(size_t n, size_t size) {
-    return fails() ? NULL : __real_calloc(n, size);
+    return fails(n * size) ? NULL : __real_calloc(n, size);
 }
 void *__wrap_realloc(void *p, size_t n) {
-    return fails() ? NULL : __real_realloc(p, n);
+    return fails(n) ? NULL : __real_realloc(p, n);
 }
 void *__wrap_aligned_alloc(size_t align, size_t n) {
-    return fails() ? NULL : __real_aligned_alloc(align, n);
+    return fails(n) ? NULL : __real_aligned_alloc(align, n);
 }
 int __wrap_posix_memalign(void **p, size_t align, size_t n) {
-    return fails() ? ENOMEM : __real_posix_memalign(p, align, n);
+    return fails(n) ? ENOMEM : __real_posix_memalign(p, align, n);
 }

@@ -23,6 +23,7 @@
 #define TESTS_SUPPORT_ALLOC_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 enum alloc_mode {
     ALLOC_ONE,     /* only the k-th fails */
@@ -34,6 +35,8 @@ enum alloc_mode {
 void alloc_arm(long k, unsigned mode);
 /* Everything works again. Returns how many allocations there were since alloc_arm. */
 long alloc_disarm(void);
+/* Bytes asked for since alloc_arm, freed or not: what a hostile message can make us allocate. */
+size_t alloc_bytes(void);
 /* Has one failed since alloc_arm? */
 bool alloc_hit(void);
 
