@@ -11,8 +11,8 @@
  *  - The longest blocked unmasked fiber is woken first. Masked ones are in no list and consume nothing.
  *  - Who waits looks for its result before it looks for a pending signal: a result that is there beats the signal,
  *    which stays pending.
- *  - A fiber that has been made runnable by its result is not blocked any more: a signal that comes before it runs
- *    goes to another, or stays pending.
+ *  - A fiber that has been made runnable by its result or its deadline is not blocked any more: a signal that comes
+ *    before it runs goes to another, or stays pending.
  *  - A cancelled call is woken once with ECANCELED, masked or not.
  *  - Contexts outside methods have no scope and receive no signals.
  */
@@ -98,10 +98,9 @@ int block(moyai_node *n, struct blocked *b, moyai_ns deadline, bool masked) {
 
 int object_signal(struct object *ob) {
     if (ob->ended) return MOYAI_ENOOBJECT;
-    if (ob->blocked_first)
-        (void)blocked_wake(ob->node, ob->blocked_first, MOYAI_SIGNALLED);
-    else
-        ob->pending = true;
+    while (ob->blocked_first) /* one whose deadline has passed is runnable already: not it */
+        if (blocked_wake(ob->node, ob->blocked_first, MOYAI_SIGNALLED)) return 0;
+    ob->pending = true;
     return 0;
 }
 
