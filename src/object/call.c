@@ -88,7 +88,7 @@ static int encode(moyai_node *n, moyai_future *f, const char *method, const stru
 }
 
 static void start(moyai_node *n, moyai_future *f, moyai_ref *ref, bool oneway) {
-    struct moyai_error e = {.executed = MOYAI_NEVER_EXECUTED};
+    struct moyai_error e;
     if (moyai_ref_is_local(ref)) {
         if (!oneway) future_open(f);
         serve_local(n, f, oneway);
@@ -96,7 +96,7 @@ static void start(moyai_node *n, moyai_future *f, moyai_ref *ref, bool oneway) {
     }
     struct peer *p = overlay_peer(n->o, ref->home);
     if (!p || !peer_calls(p, true)) {
-        err_set(&e, MOYAI_ENOMEM, "out of memory for a peer");
+        failure_set(&e, MOYAI_ENOMEM, MOYAI_AT_CALLER, MOYAI_NEVER_EXECUTED, "out of memory for a peer");
         future_fail(f, &e);
         return;
     }
@@ -107,7 +107,6 @@ static void start(moyai_node *n, moyai_future *f, moyai_ref *ref, bool oneway) {
         if (!oneway) future_open(f);
         return;
     }
-    e.where = MOYAI_AT_CALLER;
     if (!peer_dead(p, &e)) {
         if (rc == MOYAI_EAGAIN)
             err_set(&e, rc, "the queue towards the object's node is full (%zu calls or %zu bytes): moyai_room() waits",
@@ -291,9 +290,9 @@ moyai_future *moyai_signal_async(moyai_ref *ref) {
         if (moyai_ref_is_local(ref)) {
             struct object *ob = object_find(n, ref->object);
             int rc = ob ? object_signal(ob) : MOYAI_ENOOBJECT;
-            struct moyai_error e = {.where = MOYAI_AT_PEER, .executed = MOYAI_NEVER_EXECUTED};
+            struct moyai_error e;
             if (rc < 0) {
-                err_set(&e, rc, "the object signalled has ended");
+                failure_set(&e, rc, MOYAI_AT_PEER, MOYAI_NEVER_EXECUTED, "the object signalled has ended");
                 future_fail(f, &e);
             } else {
                 memset(f->inline_, 0, REPLY_HEAD);

@@ -14,6 +14,7 @@
 #include "base/err.h"
 #include "object/message.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -29,6 +30,19 @@ struct failure *failure_new(const struct moyai_error *e, const struct failure *c
     f->level[0] = *e;
     for (unsigned i = 0; i < more; i++) f->level[1 + i] = cause->level[i];
     return f;
+}
+
+int failure_set(struct moyai_error *e, int code, enum moyai_where where, enum moyai_executed executed, const char *fmt,
+                ...) {
+    char text[2 * MOYAI_ERROR_TEXT]; /* cut when it is set */
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    err_set(e, code, "%s", text);
+    e->where = where;
+    e->executed = executed;
+    return code;
 }
 
 struct failure *failure_ref(struct failure *f) {
@@ -329,17 +343,16 @@ struct inbound *future_reply_begin(moyai_node *n, struct peer *p, const uint8_t 
     if (!f || f->peer != p || f->in.body) return NULL;
     if (total > n->max_message || (bytes[1] & MESSAGE_ERROR)) {
         struct moyai_error e = {0};
-        err_set(&e, MOYAI_ETOOBIG, "a result of %llu bytes; max_message is %zu", (unsigned long long)total,
-                n->max_message);
-        e.executed = MOYAI_WAS_EXECUTED;
+        failure_set(&e, MOYAI_ETOOBIG, MOYAI_AT_CALLER, MOYAI_WAS_EXECUTED,
+                    "a result of %llu bytes; max_message is %zu", (unsigned long long)total, n->max_message);
         future_fail(f, &e);
         return NULL;
     }
     f->result = overlay_buffer(n->o, (size_t)total + 1);
     if (!f->result) {
         struct moyai_error e = {0};
-        err_set(&e, MOYAI_ENOMEM, "out of memory for a result of %llu bytes", (unsigned long long)total);
-        e.executed = MOYAI_WAS_EXECUTED;
+        failure_set(&e, MOYAI_ENOMEM, MOYAI_AT_CALLER, MOYAI_WAS_EXECUTED, "out of memory for a result of %llu bytes",
+                    (unsigned long long)total);
         future_fail(f, &e);
         return NULL;
     }
@@ -393,13 +406,13 @@ static void timer_due(struct exec *x, struct exec_timer *t) {
     call_names(f, names, sizeof names);
     if (f->local) request_describe(f->local, doing, sizeof doing);
     bool unsent = f->msg.state == MSG_WAITING;
-    err_set(&e, MOYAI_ETIMEDOUT, "no result of %s within %.3f s%s%s", names, (double)f->timeout * 1e-9,
-            unsent     ? ", which could not be sent yet"
-            : doing[0] ? ": "
-                       : "",
-            unsent ? "" : doing);
-    e.where = MOYAI_AT_CALLER;
-    e.executed = unsent || (f->local && !f->local->running) ? MOYAI_NEVER_EXECUTED : MOYAI_MAY_HAVE_EXECUTED;
+    failure_set(&e, MOYAI_ETIMEDOUT, MOYAI_AT_CALLER,
+                unsent || (f->local && !f->local->running) ? MOYAI_NEVER_EXECUTED : MOYAI_MAY_HAVE_EXECUTED,
+                "no result of %s within %.3f s%s%s", names, (double)f->timeout * 1e-9,
+                unsent     ? ", which could not be sent yet"
+                : doing[0] ? ": "
+                           : "",
+                unsent ? "" : doing);
     moyai_request *local = f->local;
     struct peer *p = f->peer;
     uint64_t id = f->id;
@@ -453,9 +466,8 @@ void moyai_future_cancel(moyai_future *f) {
         uint64_t id = f->id;
         bool unsent = f->msg.state == MSG_WAITING || (local && !local->running);
         struct moyai_error e = {0};
-        err_set(&e, MOYAI_ECANCELED, "cancelled by the caller");
-        e.where = MOYAI_AT_CALLER;
-        e.executed = unsent ? MOYAI_NEVER_EXECUTED : MOYAI_MAY_HAVE_EXECUTED;
+        failure_set(&e, MOYAI_ECANCELED, MOYAI_AT_CALLER, unsent ? MOYAI_NEVER_EXECUTED : MOYAI_MAY_HAVE_EXECUTED,
+                    "cancelled by the caller");
         future_fail(f, &e);
         if (local) {
             request_cancel(local);

@@ -39,6 +39,9 @@ struct failure {
     struct moyai_error level[];
 };
 struct failure *failure_new(const struct moyai_error *e, const struct failure *cause); /* NULL: out of memory */
+/* err_set for calls: it knows nothing of where a call failed and how far it had come. Returns code. */
+int failure_set(struct moyai_error *e, int code, enum moyai_where where, enum moyai_executed executed, const char *fmt,
+                ...) MOYAI_PRINTF(5, 6);
 struct failure *failure_ref(struct failure *f);
 void failure_unref(struct failure *f);
 

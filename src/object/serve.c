@@ -149,8 +149,8 @@ static void reply_levels(moyai_request *rq, const struct moyai_error *level, uns
 
 static void reply_error(moyai_request *rq, int code, enum moyai_where where, enum moyai_executed executed,
                         const char *text) {
-    struct moyai_error e = {.where = where, .executed = executed};
-    err_set(&e, code, "%s", text);
+    struct moyai_error e;
+    failure_set(&e, code, where, executed, "%s", text);
     reply_levels(rq, &e, 1);
 }
 
@@ -251,40 +251,44 @@ static void refuse(moyai_node *n, struct peer *p, const uint8_t *bytes, size_t h
     finish(rq);
 }
 
+/* Where and how far: what this node does not take. */
+#define REFUSED MOYAI_AT_PEER, MOYAI_NEVER_EXECUTED
+
 /* Read the head, find the object and the method, make the record. NULL: *no says why. EPROTO: not a request. */
 static moyai_request *take(moyai_node *n, struct peer *p, const uint8_t *bytes, size_t have, uint64_t total,
                            struct moyai_error *no) {
     struct request_head h;
-    *no = (struct moyai_error){.where = MOYAI_AT_PEER, .executed = MOYAI_NEVER_EXECUTED};
     if (request_get_head(bytes, have, &h) < 0) {
-        err_set(no, MOYAI_EPROTO, "malformed request");
+        failure_set(no, MOYAI_EPROTO, REFUSED, "malformed request");
         return NULL;
     }
     struct object *ob = object_find(n, h.object);
     if (!ob || ob->ended) {
-        err_set(no, MOYAI_ENOOBJECT, "no such object in this process, or it has ended");
+        failure_set(no, MOYAI_ENOOBJECT, REFUSED, "no such object in this process, or it has ended");
         return NULL;
     }
     const struct moyai_method *m = klass_find(ob->klass, h.method, h.method_len);
     if (!m) {
-        err_set(no, MOYAI_ENOMETHOD, "class %s has no method '%.*s'", klass_name(ob->klass), h.method_len, h.method);
+        failure_set(no, MOYAI_ENOMETHOD, REFUSED, "class %s has no method '%.*s'", klass_name(ob->klass), h.method_len,
+                    h.method);
         return NULL;
     }
     if (total > n->max_message) {
-        err_set(no, MOYAI_ETOOBIG, "arguments of %llu bytes; max_message of the object's node is %zu",
-                (unsigned long long)total, n->max_message);
+        failure_set(no, MOYAI_ETOOBIG, REFUSED, "arguments of %llu bytes; max_message of the object's node is %zu",
+                    (unsigned long long)total, n->max_message);
         return NULL;
     }
     bool nested = h.flags & MESSAGE_ANY;
     for (uint8_t i = 0; i < h.n_ancestors && !nested; i++) nested = id_equal(h.ancestors + i * 16u, n->id.b);
     size_t limit = nested ? n->max_calls + n->max_calls / 4 : n->max_calls;
     if (p && n->active >= limit) {
-        err_set(no, MOYAI_EBUSY, "%zu calls are in progress in the object's node, its limit (max_fibers)", n->active);
+        failure_set(no, MOYAI_EBUSY, REFUSED, "%zu calls are in progress in the object's node, its limit (max_fibers)",
+                    n->active);
         return NULL;
     }
     moyai_request *rq = request_new(n, p);
     if (!rq) {
-        err_set(no, MOYAI_ENOMEM, "out of memory for a call");
+        failure_set(no, MOYAI_ENOMEM, REFUSED, "out of memory for a call");
         return NULL;
     }
     rq->n_bytes = (size_t)total;
@@ -301,7 +305,7 @@ static moyai_request *take(moyai_node *n, struct peer *p, const uint8_t *bytes, 
     if (!rq->bytes) {
         rq->storage = RESULT_NONE;
         request_free(rq);
-        err_set(no, MOYAI_ENOMEM, "out of memory for %llu bytes of arguments", (unsigned long long)total);
+        failure_set(no, MOYAI_ENOMEM, REFUSED, "out of memory for %llu bytes of arguments", (unsigned long long)total);
         return NULL;
     }
     rq->id = h.call;
@@ -388,10 +392,11 @@ static int take_small(moyai_node *n, struct peer *p, uint8_t *bytes, size_t len)
 
 void serve_local(moyai_node *n, moyai_future *f, bool oneway) {
     struct msg *m = &f->msg;
-    struct moyai_error e = {.where = MOYAI_AT_CALLER, .executed = MOYAI_NEVER_EXECUTED};
+    struct moyai_error e;
     bool full = n->active >= n->max_calls;
     if (full && n->local_waiting >= n->queue_calls) {
-        err_set(&e, MOYAI_EAGAIN, "%zu calls within this node wait already", n->local_waiting);
+        failure_set(&e, MOYAI_EAGAIN, MOYAI_AT_CALLER, MOYAI_NEVER_EXECUTED, "%zu calls within this node wait already",
+                    n->local_waiting);
         future_fail(f, &e);
         return;
     }
@@ -693,8 +698,8 @@ static int raise_error(moyai_request *rq, const moyai_future *cause, int code, c
     char text[MOYAI_ERROR_TEXT];
     vsnprintf(text, sizeof text, fmt, ap);
     if (code >= 0) code = MOYAI_EUSER;
-    struct moyai_error e = {.where = MOYAI_AT_METHOD, .executed = MOYAI_WAS_EXECUTED};
-    err_set(&e, code, "%s", text);
+    struct moyai_error e;
+    failure_set(&e, code, MOYAI_AT_METHOD, MOYAI_WAS_EXECUTED, "%s", text);
     exec_lock(rq->node->x);
     struct failure *f = failure_new(&e, cause ? cause->failure : NULL);
     failure_unref(rq->raised);
