@@ -121,8 +121,8 @@ struct failure *failure_get(const uint8_t *p, size_t n, const uint8_t from[16], 
         uint16_t len = cursor_get_u16(&c);
         const uint8_t *origin = cursor_get_bytes(&c, 16);
         const uint8_t *text_at = cursor_get_bytes(&c, len);
-        if (!origin || !text_at || e->code >= 0 || where > MOYAI_AT_PEER || executed > MOYAI_WAS_EXECUTED ||
-            len >= MOYAI_ERROR_TEXT)
+        if (!origin || !text_at || e->code >= 0 || e->code == MOYAI_SIGNALLED || where > MOYAI_AT_PEER ||
+            executed > MOYAI_WAS_EXECUTED || len >= MOYAI_ERROR_TEXT)
             goto bad;
         memcpy(e->origin.b, origin, 16);
         e->where = (enum moyai_where)where;

@@ -205,6 +205,11 @@ static void finish(moyai_request *rq) {
     if (n->local_wait_first) local_next(n);
 }
 
+/* What is no error is one if a method says so. "Forced open" is none: the caller would wait for ever. */
+static int error_code(int code) {
+    return code < 0 && code != MOYAI_SIGNALLED ? code : MOYAI_EUSER;
+}
+
 static void run_request(struct exec_task *t) {
     moyai_request *rq = (moyai_request *)((char *)t - offsetof(struct moyai_request, task));
     moyai_node *n = rq->node;
@@ -231,8 +236,7 @@ static void run_request(struct exec_task *t) {
             char text[2 * MOYAI_ERROR_TEXT]; /* cut when it is set */
             snprintf(text, sizeof text, "%s: %s", rq->method->name,
                      c.last.code == rc && c.last.text[0] ? c.last.text : moyai_strerror(rc));
-            /* A method must return a negative code; what is none is still an error. */
-            reply_error(rq, rc < 0 ? rc : MOYAI_EUSER, MOYAI_AT_METHOD, MOYAI_WAS_EXECUTED, text);
+            reply_error(rq, error_code(rc), MOYAI_AT_METHOD, MOYAI_WAS_EXECUTED, text);
         }
     }
     finish(rq);
@@ -697,7 +701,7 @@ int moyai_return(moyai_request *rq, const struct moyai_args *results) {
 static int raise_error(moyai_request *rq, const moyai_future *cause, int code, const char *fmt, va_list ap) {
     char text[MOYAI_ERROR_TEXT];
     vsnprintf(text, sizeof text, fmt, ap);
-    if (code >= 0) code = MOYAI_EUSER;
+    code = error_code(code);
     struct moyai_error e;
     failure_set(&e, code, MOYAI_AT_METHOD, MOYAI_WAS_EXECUTED, "%s", text);
     exec_lock(rq->node->x);
