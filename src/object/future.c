@@ -375,7 +375,8 @@ void future_peer_failed(moyai_node *n, struct peer *p, const struct moyai_error 
     struct peer_calls *pc = peer_calls(p, false);
     while (pc && pc->open) {
         struct moyai_error e = *why;
-        e.executed = pc->open->never ? MOYAI_NEVER_EXECUTED : MOYAI_MAY_HAVE_EXECUTED;
+        bool never = pc->open->never || msg_untouched(&pc->open->msg);
+        e.executed = never ? MOYAI_NEVER_EXECUTED : MOYAI_MAY_HAVE_EXECUTED;
         future_fail(pc->open, &e);
     }
 }
