@@ -555,8 +555,10 @@ int overlay_new(struct overlay **ret, struct exec *x, const struct overlay_cfg *
 }
 
 void overlay_close(struct overlay *o) {
-    o->closing = true;
     struct peer *p, *tmp;
+    HASH_ITER (hh, o->peers, p, tmp)
+        if (p->opened) peer_pump(p); /* last answers and one-way calls leave before the farewell, as far as they can */
+    o->closing = true;
     HASH_ITER (hh, o->peers, p, tmp) {
         if (!p->dead) peer_fail(p, MOYAI_ECLOSED, "this node ends");
         while (p->pings) {
