@@ -37,8 +37,10 @@ void exec_free(struct exec *x);
  * other thread. */
 void exec_halt(struct exec *x);
 
-size_t exec_max_fibers(const struct exec *x); /* the effective limit */
-size_t exec_fibers(const struct exec *x);     /* fibers in progress. Lock held */
+/* The effective limit of ordinary calls in progress. Exec itself allows a quarter more, for nested ones; tasks beyond
+ * that wait for a fiber. */
+size_t exec_max_fibers(const struct exec *x);
+size_t exec_fibers(const struct exec *x); /* fibers in progress. Lock held */
 size_t
 exec_stack_used(const struct exec *x); /* most of one stack ever used, in pages: slow, for debugging. Lock held */
 
@@ -49,8 +51,8 @@ void exec_unlock(struct exec *x);
 bool exec_on_node_thread(const struct exec *x);
 bool exec_forked(const struct exec *x); /* true in a child that was forked without exec; one load */
 
-/* Around each entry into user code on the node thread: exec_user_enter stamps and unlocks,
- * exec_user_leave locks and clears the stamp. */
+/* Around each entry into user code on the node thread. exec_lock and exec_unlock would do, but for rousing the progress
+ * thread, which watches over user code: main's own code between two calls of the library is user code, too. */
 void exec_user_enter(struct exec *x);
 void exec_user_leave(struct exec *x);
 
@@ -94,7 +96,8 @@ int exec_wait(struct exec *x, struct exec_waiter *w, moyai_ns deadline);
 bool exec_wake(struct exec *x, struct exec_waiter *w, int result);
 
 /* A pointer of the upper layer for the running fiber (object scope, last error ...); the main context
- * and foreign threads have one each... NULL-initialised per fiber run. Lock not needed, own context only. */
+ * has one, and each foreign thread one for each of the four execs it used last; NULL-initialised per fiber run. Lock
+ * not needed, own context only. */
 void **exec_local(struct exec *x);
 
 void exec_yield(struct exec *x); /* lock held; behind everything now runnable, after one poll */

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -226,6 +227,54 @@ static void test_free_anywhere(void **state) {
     exec_free(x);
 }
 
+/* ---- looking before the poll ---- */
+
+struct hot {
+    int fd;
+    atomic_int looks, reads;
+};
+
+static bool always(void *arg) {
+    atomic_fetch_add(&((struct hot *)arg)->looks, 1);
+    return true;
+}
+
+static void on_hot(struct exec_fd *f, int events, void *arg) {
+    struct hot *h = arg;
+    char b;
+    (void)f, (void)events;
+    if (read(h->fd, &b, 1) == 1) atomic_fetch_add(&h->reads, 1);
+}
+
+/* A descriptor that always has something when looked at keeps no other one waiting, also while the progress thread
+ * sleeps and no tick tells that a poll is due. The test does not touch the lock, which would bring about a poll. */
+static void test_spin_starves_nobody(void **state) {
+    (void)state;
+    struct exec *x = test_exec(&(struct exec_cfg){.own_thread = true});
+    int fd[2];
+    make_pair(fd);
+    struct hot h = {.fd = fd[0]};
+    exec_lock(x);
+    struct exec_fd *f = exec_fd_new(x, fd[0], UV_READABLE, on_hot, &h);
+    struct exec_waiter w;
+    exec_waiter_init(x, &w);
+    exec_wait(x, &w, exec_now(x) + 300 * (moyai_ns)MOYAI_MS); /* lets the progress thread fall asleep */
+    exec_spin(x, always, &h);
+    exec_unlock(x);
+    cpu_set_t cpus; /* on one processor nobody spins */
+    bool spins = sched_getaffinity(0, sizeof cpus, &cpus) == 0 && CPU_COUNT(&cpus) > 1;
+    while (spins && atomic_load(&h.looks) < 100) exec_kick(x);
+    assert_int_equal(write(fd[1], "x", 1), 1);
+    while (atomic_load(&h.reads) == 0) {
+    }
+    exec_lock(x);
+    exec_spin(x, NULL, NULL);
+    exec_fd_free(f, true, NULL);
+    exec_unlock(x);
+    close(fd[1]);
+    exec_free(x);
+}
+
 /* ---- directories ---- */
 
 struct dir_seen {
@@ -328,9 +377,10 @@ int main(void) {
     hang_guard();
     setrlimit(RLIMIT_NOFILE, &(struct rlimit){256, 256});
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_read_write),    cmocka_unit_test(test_peer_gone),     cmocka_unit_test(test_cannot_watch),
-        cmocka_unit_test(test_number_reused), cmocka_unit_test(test_free_anywhere), cmocka_unit_test(test_watch),
-        cmocka_unit_test(test_watch_limit),
+        cmocka_unit_test(test_read_write),    cmocka_unit_test(test_peer_gone),
+        cmocka_unit_test(test_cannot_watch),  cmocka_unit_test(test_number_reused),
+        cmocka_unit_test(test_free_anywhere), cmocka_unit_test(test_watch),
+        cmocka_unit_test(test_watch_limit),   cmocka_unit_test(test_spin_starves_nobody),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -60,9 +60,9 @@ struct exec {
     uint64_t polls;   /* turns that have ended */
     bool (*spin_look)(void *arg);
     void *spin_arg;
-    unsigned spin_fails, spin_skip;
-    int processors; /* this process may run on */
-    moyai_ns now;     /* 0: not read since the last turn or entry */
+    unsigned spin_fails, spin_skip, spun; /* spun: successes since the last poll */
+    int processors;                       /* this process may run on */
+    moyai_ns now;                         /* 0: not read since the last turn or entry */
     struct timers timers;
     struct exec_hook *hooks, *next_hook;     /* next_hook: the one after the one that is being called */
     struct exec_fd *fds;                     /* all */

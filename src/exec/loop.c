@@ -266,7 +266,7 @@ void exec_attention(struct exec *x) {
  * 2nd, 4th ... SPIN_SKIP-th poll is preceded by them, so a process that computes on the only processor, or whose peers
  * are slow, pays next to nothing, and an idle one nothing.
  */
-enum { SPIN_LOOKS = 12, SPIN_FAILS = 4, SPIN_SKIP = 256 };
+enum { SPIN_LOOKS = 12, SPIN_FAILS = 4, SPIN_SKIP = 256, SPIN_RUN = 32 /* successes between two polls */ };
 
 void exec_spin(struct exec *x, bool (*look)(void *arg), void *arg) {
     x->spin_look = look;
@@ -274,7 +274,7 @@ void exec_spin(struct exec *x, bool (*look)(void *arg), void *arg) {
 }
 
 static bool spin(struct exec *x) {
-    if (!x->spin_look || x->processors < 2) return false;
+    if (!x->spin_look || x->processors < 2 || x->spun >= SPIN_RUN) return false;
     if (x->spin_skip > 0) {
         x->spin_skip--;
         return false;
@@ -283,6 +283,7 @@ static bool spin(struct exec *x) {
         if (atomic_load_explicit(&x->lock.waiting, memory_order_relaxed) > 0) return false;
         if (x->spin_look(x->spin_arg)) {
             x->spin_fails = 0;
+            x->spun++;
             return true;
         }
         if (!x->spin_look) return false;
@@ -308,7 +309,8 @@ void loop_turn(struct exec *x, enum exec_driver who, bool block) {
             arm(x);
     }
     unsigned turns = atomic_load_explicit(&x->turns, memory_order_relaxed);
-    /* What was found by spinning needs no poll; but one is due every millisecond, for all other descriptors. */
+    /* What was found by spinning needs no poll; but one is due every millisecond, and after SPIN_RUN times (the tick
+     * stands still while the progress thread sleeps), for all other descriptors. */
     if (block && who == DRIVER_NODE && x->tick_seen == atomic_load_explicit(&x->tick, memory_order_relaxed) &&
         spin(x)) {
         atomic_store_explicit(&x->turns, turns + 2, memory_order_relaxed);
@@ -325,6 +327,7 @@ void loop_turn(struct exec *x, enum exec_driver who, bool block) {
     timers_run(x);
     x->polls++;
     x->since_poll = 0;
+    x->spun = 0;
     x->driver = DRIVER_NONE;
 }
 
