@@ -503,8 +503,12 @@ static int get(moyai_future *f, const struct moyai_into *into, bool masked) {
                     *q = b.wait_next;
                     break;
                 }
-        if (rc != 0 && rc != MOYAI_SIGNALLED)
-            rc = api_fail(n, rc, rc == MOYAI_ECANCELED ? "the running call was cancelled" : "the future was freed");
+        if (rc != 0 && rc != MOYAI_SIGNALLED) { /* the call waited for has left, perhaps, and runs */
+            struct moyai_error e;
+            failure_set(&e, rc, MOYAI_AT_CALLER, MOYAI_MAY_HAVE_EXECUTED, "%s",
+                        rc == MOYAI_ECANCELED ? "the running call was cancelled" : "the future was freed");
+            rc = api_error(n, &e);
+        }
     }
     if (rc == 0 && f->code != 0) {
         struct moyai_error e = {.code = f->code};
