@@ -589,10 +589,8 @@ int serve_message(moyai_node *n, struct peer *p, uint8_t *bytes, size_t len) {
 void request_cancel(moyai_request *rq) {
     if (rq->cancelled) return;
     rq->cancelled = true;
-    if (rq->blocked && !rq->cancel_told) {
-        rq->cancel_told = true;
-        (void)blocked_wake(rq->node, rq->blocked, MOYAI_ECANCELED);
-    }
+    /* One that is runnable already, but has not run, hears of it when it blocks again. */
+    if (rq->blocked && !rq->cancel_told) rq->cancel_told = blocked_wake(rq->node, rq->blocked, MOYAI_ECANCELED);
 }
 
 void request_describe(const moyai_request *rq, char *out, size_t cap) {
