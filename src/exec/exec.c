@@ -14,11 +14,12 @@
  *     the driver. `driver` changes under the lock only, so driving is handed over with all memory it has touched.
  *  3. uv_run is entered and left with the lock held. uv_prepare, right before the poll, releases it; the first callback
  *     after the poll takes it again (loop_enter at the head of each), or loop_turn does after uv_run has returned.
+ *     Before it may sleep there the node thread looks a few times, with the lock held, where something came from last.
  *  4. No fiber is resumed and no uv_run entered inside a callback. Callbacks mark fibers runnable; these run after
  *     uv_run has returned, on the node thread only. So fibers never migrate, and libuv's frames never lie below one.
  *  5. Somebody who polls is woken at most once (wake_sent) until it has woken. It is woken if something has become
- *     runnable and it is the node thread; if a descriptor, a timer before all others or a hook needs the driver,
- * whoever that is. A node thread in user code needs no waking: it looks at the queue when it comes back.
+ *     runnable and it is the node thread; if a descriptor or a hook needs the driver, whoever that is. A node thread
+ *     in user code needs no waking: it looks at the queue when it comes back.
  *  6. Between two polls the node thread runs at most RUN_BUDGET tasks and woken fibers, and after a millisecond (the
  *     progress thread's tick, one load to look at) no further one. So short methods in a row never starve I/O, and a
  *     long one does not either, since:
@@ -520,6 +521,7 @@ void exec_halt(struct exec *x) {
 
 void exec_free(struct exec *x) {
     if (!x) return;
+    assert(!exec_on_node_thread(x) || !x->scheduling); /* not from inside a fiber or a callback */
     exec_halt(x);
     progress_stop(x);
     if (!x->own_thread) {

@@ -95,9 +95,9 @@ int exec_wait(struct exec *x, struct exec_waiter *w, moyai_ns deadline);
 /* Make it runnable; a second wake before it has run is ignored (returns false). Lock held. */
 bool exec_wake(struct exec *x, struct exec_waiter *w, int result);
 
-/* A pointer of the upper layer for the running fiber (object scope, last error ...); the main context
- * has one, and each foreign thread one for each of the four execs it used last; NULL-initialised per fiber run. Lock
- * not needed, own context only. */
+/* A pointer of the upper layer for the running fiber (object scope, last error ...), NULL when its task begins; the
+ * main context has one, and each foreign thread one for each of the four execs it used last. Lock not needed, own
+ * context only. */
 void **exec_local(struct exec *x);
 
 void exec_yield(struct exec *x); /* lock held; behind everything now runnable, after one poll */

@@ -195,6 +195,37 @@ static void test_runnable_waits_for_node(void **state) {
     exec_free(x);
 }
 
+/* A halted node runs no user code any more, but its loop turns. */
+static void never(struct exec *x, void *arg) {
+    (void)x, (void)arg;
+    FIBER_FAIL("ran after the halt");
+}
+
+static void test_halt(void **state) {
+    (void)state;
+    struct exec *x = test_exec(&(struct exec_cfg){.own_thread = true});
+    struct bell b;
+    static struct crew c; /* what never ran is never counted */
+    c = (struct crew){.x = x};
+    exec_lock(x);
+    bell_open(&b, x);
+    exec_unlock(x);
+    exec_halt(x);
+    exec_halt(x);
+    for (int i = 0; i < 3; i++) {
+        int before = atomic_load(&b.rung);
+        ring(&b);
+        while (atomic_load(&b.rung) == before) {
+        }
+    }
+    struct hand h = {{.run = hand_run}, &c, never, NULL};
+    exec_lock(x);
+    exec_submit(x, &h.task);
+    bell_close(&b);
+    exec_unlock(x);
+    exec_free(x);
+}
+
 /* Hooks run by the driver, whoever it is, and timers too. */
 struct hooked {
     struct exec_hook hook;
@@ -369,6 +400,7 @@ int main(void) {
         cmocka_unit_test(test_idle_node_sleeps),
         cmocka_unit_test(test_idle_program_sleeps),
         cmocka_unit_test(test_take_over_after_sleep),
+        cmocka_unit_test(test_halt),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
