@@ -199,7 +199,9 @@ struct moyai_request {
     struct object *object;
     const struct moyai_method *method;
     moyai_ref *self; /* made when asked for */
-    bool oneway, cancelled, cancel_told, answered, arriving, counted, from_local, running;
+    bool oneway, cancelled, cancel_told, answered, arriving, counted, from_local;
+    bool running; /* user code is in it: what it may write to, `reply` and `out`, is its own */
+    bool over;    /* finished: the record goes with its reply */
     uint8_t storage; /* enum result_storage: where the message lives */
     uint8_t n_ancestors;
     bool any_ancestor;

@@ -87,7 +87,7 @@ static void reply_done(struct msg *m, int code, enum moyai_executed executed) {
     (void)code; /* a reply that does not arrive: the caller's side has failed the call */
     (void)executed;
     moyai_request *rq = (moyai_request *)((char *)m - offsetof(struct moyai_request, msg));
-    if (!rq->running) request_free(rq);
+    if (rq->over) request_free(rq);
 }
 
 /* ---- replies --------------------------------------------------------------------------------- */
@@ -133,9 +133,10 @@ static void reply_levels(moyai_request *rq, const struct moyai_error *level, uns
     }
     moyai_node *n = rq->node;
     size_t len = REPLY_HEAD + failure_put(NULL, level, levels, n->id.b);
-    uint8_t *p = len <= sizeof rq->reply ? rq->reply : malloc(len);
+    uint8_t *p = len <= sizeof rq->reply && !rq->running ? rq->reply : malloc(len);
     struct moyai_error bare = *level;
-    if (!p) { /* without its causes and text it fits */
+    if (!p && rq->running) return; /* the caller knows its deadline as well */
+    if (!p) {                      /* without its causes and text it fits */
         bare.text[0] = 0;
         level = &bare;
         levels = 1;
@@ -190,7 +191,7 @@ static void finish(moyai_request *rq) {
     exec_timer_clear(n->x, &rq->timer);
     struct object *ob = rq->object;
     rq->object = NULL;
-    rq->running = false;
+    rq->over = true;
     if (rq->counted) {
         rq->counted = false;
         n->active--;
@@ -213,7 +214,6 @@ static int error_code(int code) {
 static void run_request(struct exec_task *t) {
     moyai_request *rq = (moyai_request *)((char *)t - offsetof(struct moyai_request, task));
     moyai_node *n = rq->node;
-    rq->running = true;
     if (rq->object->ended) {
         reply_error(rq, MOYAI_ENOOBJECT, MOYAI_AT_PEER, MOYAI_NEVER_EXECUTED, "the object has ended");
     } else if (rq->cancelled) {
@@ -223,9 +223,11 @@ static void run_request(struct exec_task *t) {
         void **slot = exec_local(n->x);
         *slot = &c;
         n->calls_served++;
+        rq->running = true;
         exec_user_enter(n->x);
         int rc = rq->method->fn(rq, rq->object->self);
         exec_user_leave(n->x);
+        rq->running = false;
         *slot = NULL;
         if (c.held) future_free_locked(c.held);
         if (rc == 0) {
