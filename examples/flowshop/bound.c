@@ -15,10 +15,10 @@
  * made, which happens at few levels and is shared by all nodes below. One matrix per number of groups is enough as
  * only one path is kept. Numbers are 16 bits wide where all fit, otherwise 32.
  *
- * Tried and left out, by the number of nodes of 20 x 20 instances: taking, instead of front[j], the least start of any
- * free job on machine j (and the same behind) saves 3 to 8 % of the nodes and costs half the speed; a two-machine bound
- * (Johnson's rule with lags) over all 190 pairs of machines, most successful pairs first, saves 40 % of the nodes at
- * many times the cost per node; choosing the end by sums of bounds, or of gaps and their powers, instead of by counts
+ * Tried and left out, for ta029 and ta030: taking, instead of front[j], the least start of any free job on machine j
+ * (and the same behind) saves 4 to 8 % of the nodes, but needs a minimum across lanes twice per machine; a two-machine
+ * bound (Johnson's rule with lags) over all 190 pairs of machines, most successful pairs first, saves 40 % of the nodes
+ * at many times the cost of one; choosing the end by sums of bounds, or of gaps and their powers, instead of by counts
  * gives from 1 % fewer to 25 % more nodes.
  */
 #include "bound.h"

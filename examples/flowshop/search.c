@@ -230,9 +230,20 @@ static void fold(struct task *t) {
     t->n_levels = 0;
 }
 
-/* Encodes the open children, all or only those that are marked, best first. Their number is returned, or -1:
- * out of memory, *out as before. */
-static int encode_open(const struct search *s, bool only_marked, struct bytes *out) {
+/* 1, or -1: out of memory, *out as before. */
+static int append(const struct search *s, const struct task *t, struct bytes *out) {
+    size_t before = out->n;
+    bool failed = out->failed;
+    task_encode(t, s->in, out);
+    if (!out->failed) return 1;
+    out->n = before;
+    out->failed = failed;
+    return -1;
+}
+
+/* Appends the open children, all or only those that are marked, best first. 1; 0: there are none; -1: out of memory,
+ * *out as before. */
+static int append_open(const struct search *s, bool only_marked, struct bytes *out) {
     size_t most = (size_t)s->in->n * (size_t)(s->in->n + 1) / 2;
     struct task *t = task_new(most);
     if (!t) return -1;
@@ -252,14 +263,9 @@ static int encode_open(const struct search *s, bool only_marked, struct bytes *o
     }
     t->n_levels = last;
     if (t->n_open == 1) fold(t);
-    int open = t->n_open;
-    size_t before = out->n;
-    if (open > 0) task_encode(t, s->in, out);
+    int rc = t->n_open > 0 ? append(s, t, out) : 0;
     free(t);
-    if (!out->failed) return open;
-    out->failed = false;
-    out->n = before;
-    return -1;
+    return rc;
 }
 
 int search_split(struct search *s, int min_jobs, struct bytes *out) {
@@ -272,7 +278,7 @@ int search_split(struct search *s, int min_jobs, struct bytes *out) {
             if (eligible) give = !give;
         }
     }
-    int given = encode_open(s, true, out);
+    int given = append_open(s, true, out);
     for (int k = 0; k < valid_frames(s); k++) {
         struct frame *f = &s->frames[k];
         int kept = f->begin;
@@ -280,24 +286,19 @@ int search_split(struct search *s, int min_jobs, struct bytes *out) {
             if (given < 0 || !s->children[i].marked) s->children[kept++] = s->children[i];
         f->end = kept;
     }
-    return given > 0 ? 1 : given;
+    return given;
 }
 
-static int encode_pending(const struct search *s, struct bytes *out) {
+static int append_pending(const struct search *s, struct bytes *out) {
     struct task *t = task_new(0);
     if (!t) return -1;
     set_base(t, s, s->depth);
-    size_t before = out->n;
-    task_encode(t, s->in, out);
+    int rc = append(s, t, out);
     free(t);
-    if (!out->failed) return 1;
-    out->failed = false;
-    out->n = before;
-    return -1;
+    return rc;
 }
 
 int search_save(const struct search *s, struct bytes *out) {
-    if (s->pending) return bound_level(s->bound, s->depth) < s->upper ? encode_pending(s, out) : 0;
-    int open = encode_open(s, false, out);
-    return open > 0 ? 1 : open;
+    if (s->pending) return bound_level(s->bound, s->depth) < s->upper ? append_pending(s, out) : 0;
+    return append_open(s, false, out);
 }
