@@ -80,7 +80,7 @@ struct link {
 
     /* the end, told by a timer when it does not come from the read side */
     struct exec_timer reset_timer;
-    struct moyai_error why;
+    struct moyai_error why; /* of link_reset; code 0: not reset */
 
     /* shaping */
     moyai_dur delay;
@@ -551,7 +551,7 @@ static int read_once(struct link *l) {
 static void on_ready(struct exec_fd *f, int events, void *arg) {
     (void)f;
     struct link *l = arg;
-    if (l->down_told) return;
+    if (l->down_told || l->why.code) return; /* reset: the timer tells the end */
     l->in_callback = true;
     if (events & UV_WRITABLE) {
         struct outq *q = l->delay || l->rate ? &l->ready : &l->out;
@@ -567,7 +567,7 @@ static void on_ready(struct exec_fd *f, int events, void *arg) {
 }
 
 bool link_look(struct link *l) {
-    if (l->down_told) return false;
+    if (l->down_told || l->why.code) return false;
     l->in_callback = true;
     int rc = read_once(l);
     l->in_callback = false;
