@@ -82,16 +82,25 @@ int value_encode(struct codec_out *o, const moyai_value *v, struct moyai_error *
 
 /* ---- decoding ------------------------------------------------------------------------------- */
 
+/* A list or map that is being read. */
+struct level {
+    moyai_value *v;
+    size_t cap;    /* parts or pairs there is room for */
+    uint64_t left; /* parts or pairs to come, if the length is definite */
+    bool indefinite;
+    char *key; /* of the part that is due; owned */
+};
+
 struct decoder {
     const uint8_t *p;
     size_t n, at;
     const struct codec_refs *refs;
     const char *why;
-    size_t promised; /* parts to come in all open lists and maps of definite length */
+    size_t promised; /* items to come in all open lists and maps of definite length */
     uint32_t parts;
+    size_t depth;
+    struct level open[VALUE_DEPTH]; /* no recursion: a fiber's stack is small, and a peer chooses the depth */
 };
-
-static int decode(struct decoder *d, unsigned depth, moyai_value **ret);
 
 static int fail(struct decoder *d, int code, const char *why) {
     d->why = why;
@@ -100,128 +109,6 @@ static int fail(struct decoder *d, int code, const char *why) {
 
 static int out_of_memory(struct decoder *d) {
     return fail(d, MOYAI_ENOMEM, NULL);
-}
-
-/* Is there another part in a list or map with `left` to come? */
-static int another(struct decoder *d, bool indefinite, uint64_t left, bool *more) {
-    *more = indefinite ? d->at >= d->n || d->p[d->at] != HEAD_BREAK : left > 0;
-    if (!*more) return 0;
-    if (++d->parts > VALUE_PARTS) return fail(d, MOYAI_ETOOBIG, "more parts than a value may have");
-    return 0;
-}
-
-/* Room in a list or map under construction: its claimed count is there from the start, else it grows. */
-static moyai_value *room(moyai_value *v, size_t *cap, size_t each) {
-    if (v->n < *cap) return v;
-    size_t more = *cap < 8 ? 8 : 2 * *cap;
-    v = realloc(v, sizeof *v + more * each);
-    if (v) *cap = more;
-    return v;
-}
-
-static int decode_list(struct decoder *d, const struct item *it, unsigned depth, moyai_value **ret) {
-    uint64_t left = it->indefinite ? 0 : it->count;
-    bool indefinite = it->indefinite, more;
-    size_t cap = (size_t)left;
-    moyai_value *v = value_alloc(MOYAI_K_LIST, cap * sizeof(moyai_value *));
-    if (!v) return out_of_memory(d);
-    int rc;
-    v->n = 0;
-    v->depth = 1;
-    while ((rc = another(d, indefinite, left, &more)) == 0 && more) {
-        moyai_value *part, *bigger = room(v, &cap, sizeof part);
-        if (!bigger) {
-            rc = out_of_memory(d);
-            break;
-        }
-        v = bigger;
-        if (!indefinite) {
-            left--;
-            d->promised--;
-        }
-        if ((rc = decode(d, depth + 1, &part)) < 0) break;
-        value_items(v)[v->n++] = part;
-        if (part->depth >= v->depth) v->depth = (uint8_t)(part->depth + 1);
-    }
-    if (rc < 0) {
-        moyai_value_free(v);
-        return rc;
-    }
-    if (indefinite) d->at++; /* the break */
-    *ret = v;
-    return 0;
-}
-
-/* A key: text without NUL, malloc'ed. */
-static int decode_key(struct decoder *d, char **ret) {
-    struct item it;
-    int rc = item_get(d->p + d->at, d->n - d->at, &it, &d->why);
-    if (rc < 0) return rc;
-    if (it.kind == ITEM_BREAK) return fail(d, MOYAI_EDATA, "a break where a value is due");
-    if (it.kind != ITEM_TEXT) return fail(d, MOYAI_ETYPE, "a map with a key that is not text");
-    char *key = malloc(it.n + 1);
-    if (!key) return out_of_memory(d);
-    item_copy(&it, key);
-    key[it.n] = 0;
-    if (strlen(key) != it.n) {
-        free(key);
-        return fail(d, MOYAI_EDATA, "a map with a NUL in a key");
-    }
-    d->at += it.used;
-    *ret = key;
-    return 0;
-}
-
-static int decode_pairs(struct decoder *d, const struct item *it, unsigned depth, moyai_value **map, size_t *cap) {
-    uint64_t left = it->indefinite ? 0 : it->count;
-    bool indefinite = it->indefinite, more;
-    int rc;
-    while ((rc = another(d, indefinite, left, &more)) == 0 && more) {
-        moyai_value *part, *bigger = room(*map, cap, value_map_bytes(1));
-        if (!bigger) return out_of_memory(d);
-        *map = bigger;
-        char *key;
-        if (!indefinite) {
-            left--;
-            d->promised -= 2;
-        }
-        if ((rc = decode_key(d, &key)) < 0) return rc;
-        if ((rc = decode(d, depth + 1, &part)) < 0) {
-            free(key);
-            return rc;
-        }
-        value_pairs(*map)[(*map)->n++] = (struct value_pair){key, part};
-        if (part->depth >= (*map)->depth) (*map)->depth = (uint8_t)(part->depth + 1);
-    }
-    if (rc == 0 && indefinite) d->at++; /* the break */
-    return rc;
-}
-
-static int decode_map(struct decoder *d, const struct item *it, unsigned depth, moyai_value **ret) {
-    size_t cap = it->indefinite ? 0 : (size_t)it->count;
-    moyai_value *v = value_alloc(MOYAI_K_MAP, value_map_bytes(cap));
-    if (!v) return out_of_memory(d);
-    v->n = 0;
-    v->depth = 1;
-    int rc = decode_pairs(d, it, depth, &v, &cap);
-    if (rc == 0 && !value_sort(v)) rc = fail(d, MOYAI_EDATA, "a map with a key twice");
-    if (rc < 0) {
-        moyai_value_free(v);
-        return rc;
-    }
-    *ret = v;
-    return 0;
-}
-
-static int decode_parts(struct decoder *d, const struct item *it, unsigned depth, moyai_value **ret) {
-    if (depth == VALUE_DEPTH) return fail(d, MOYAI_EDEPTH, NULL);
-    if (!it->indefinite) {
-        size_t claim = (size_t)it->count * (it->kind == ITEM_MAP ? 2 : 1); /* item_get: within the bytes left */
-        if (claim > d->n - d->at - d->promised) return fail(d, MOYAI_EDATA, "a list or map that is cut off");
-        if (it->count > VALUE_PARTS) return fail(d, MOYAI_ETOOBIG, "more parts than a value may have");
-        d->promised += claim;
-    }
-    return it->kind == ITEM_LIST ? decode_list(d, it, depth, ret) : decode_map(d, it, depth, ret);
 }
 
 static int decode_data(struct decoder *d, const struct item *it, enum moyai_kind kind, moyai_value **ret) {
@@ -242,13 +129,11 @@ static int decode_number(struct decoder *d, struct number x, moyai_value **ret) 
         a = moyai_arg_bool_(x.u != 0);
         break;
     case NUMBER_UINT:
-        a.tag = MOYAI_T_UINT;
-        a.v.u = x.u;
+        a = moyai_arg_ullong_(x.u);
         break;
     case NUMBER_NEG:
         if (x.u > INT64_MAX) return fail(d, MOYAI_ERANGE, "an integer below -2^63");
-        a.tag = MOYAI_T_INT;
-        a.v.i = -1 - (int64_t)x.u;
+        a = moyai_arg_llong_(-1 - (long long)x.u);
         break;
     case NUMBER_FLOAT:
         a = moyai_arg_double_(x.d);
@@ -274,41 +159,151 @@ static int decode_ref(struct decoder *d, const struct item *it, moyai_value **re
     return 0;
 }
 
-static int decode(struct decoder *d, unsigned depth, moyai_value **ret) {
+static int open_level(struct decoder *d, const struct item *it) {
+    bool map = it->kind == ITEM_MAP;
+    if (d->depth == VALUE_DEPTH) return fail(d, MOYAI_EDEPTH, NULL);
+    if (!it->indefinite) {
+        size_t claim = (size_t)it->count * (map ? 2 : 1); /* item_get: within the bytes left */
+        if (claim > d->n - d->at - d->promised) return fail(d, MOYAI_EDATA, "a list or map that is cut off");
+        if (it->count > VALUE_PARTS - d->parts) return fail(d, MOYAI_ETOOBIG, "more parts than a value may have");
+        d->promised += claim;
+    }
+    size_t cap = it->indefinite ? 0 : (size_t)it->count;
+    moyai_value *v =
+        map ? value_alloc(MOYAI_K_MAP, value_map_bytes(cap)) : value_alloc(MOYAI_K_LIST, cap * sizeof(moyai_value *));
+    if (!v) return out_of_memory(d);
+    v->n = 0;
+    v->depth = 1;
+    d->open[d->depth++] = (struct level){v, cap, cap, it->indefinite, NULL};
+    return 0;
+}
+
+/* Either *part is a value, or it is NULL and a list or map is open. */
+static int decode_item(struct decoder *d, moyai_value **part) {
     struct item it;
+    *part = NULL;
     int rc = item_get(d->p + d->at, d->n - d->at, &it, &d->why);
     if (rc < 0) return rc;
     d->at += it.used;
     if (d->promised > d->n - d->at) return fail(d, MOYAI_EDATA, "a list or map that is cut off");
     switch (it.kind) {
     case ITEM_NULL:
-        *ret = value_alloc(MOYAI_K_NULL, 0);
-        return *ret ? 0 : out_of_memory(d);
+        *part = value_alloc(MOYAI_K_NULL, 0);
+        return *part ? 0 : out_of_memory(d);
     case ITEM_NUMBER:
-        return decode_number(d, it.num, ret);
+        return decode_number(d, it.num, part);
     case ITEM_TEXT:
-        return decode_data(d, &it, MOYAI_K_TEXT, ret);
+        return decode_data(d, &it, MOYAI_K_TEXT, part);
     case ITEM_BYTES:
-        return decode_data(d, &it, MOYAI_K_BYTES, ret);
+        return decode_data(d, &it, MOYAI_K_BYTES, part);
     case ITEM_ARRAY:
-        return decode_data(d, &it, MOYAI_K_ARRAY, ret);
+        return decode_data(d, &it, MOYAI_K_ARRAY, part);
     case ITEM_REF:
-        return decode_ref(d, &it, ret);
+        return decode_ref(d, &it, part);
     case ITEM_LIST:
     case ITEM_MAP:
-        return decode_parts(d, &it, depth, ret);
+        return open_level(d, &it);
     case ITEM_BREAK:
         return fail(d, MOYAI_EDATA, "a break where a value is due");
     }
     return fail(d, MOYAI_EINTERNAL, NULL);
 }
 
+/* A key: text without NUL. */
+static int decode_key(struct decoder *d, char **ret) {
+    struct item it;
+    int rc = item_get(d->p + d->at, d->n - d->at, &it, &d->why);
+    if (rc < 0) return rc;
+    if (it.kind == ITEM_BREAK) return fail(d, MOYAI_EDATA, "a break where a value is due");
+    if (it.kind != ITEM_TEXT) return fail(d, MOYAI_ETYPE, "a map with a key that is not text");
+    char *key = malloc(it.n + 1);
+    if (!key) return out_of_memory(d);
+    item_copy(&it, key);
+    key[it.n] = 0;
+    if (strlen(key) != it.n) {
+        free(key);
+        return fail(d, MOYAI_EDATA, "a map with a NUL in a key");
+    }
+    d->at += it.used;
+    *ret = key;
+    return 0;
+}
+
+/* Prepare the innermost level for its next part, with its key; *more false: there is none. */
+static int next_part(struct decoder *d, bool *more) {
+    struct level *top = &d->open[d->depth - 1];
+    bool map = top->v->kind == MOYAI_K_MAP;
+    *more = top->indefinite ? d->at >= d->n || d->p[d->at] != HEAD_BREAK : top->left > 0;
+    if (!*more) {
+        if (top->indefinite) d->at++;
+        return 0;
+    }
+    if (d->parts == VALUE_PARTS) return fail(d, MOYAI_ETOOBIG, "more parts than a value may have");
+    d->parts++;
+    if (!top->indefinite) {
+        top->left--;
+        d->promised -= map ? 2 : 1;
+    }
+    if (top->v->n == top->cap) { /* of indefinite length: it grows */
+        size_t cap = top->cap < 8 ? 8 : 2 * top->cap;
+        moyai_value *v = realloc(top->v, sizeof *v + (map ? value_map_bytes(cap) : cap * sizeof(moyai_value *)));
+        if (!v) return out_of_memory(d);
+        top->v = v;
+        top->cap = cap;
+    }
+    return map ? decode_key(d, &top->key) : 0;
+}
+
+static void add_part(struct level *top, moyai_value *part) {
+    if (part->depth >= top->v->depth) top->v->depth = (uint8_t)(part->depth + 1);
+    if (top->v->kind == MOYAI_K_MAP) {
+        value_pairs(top->v)[top->v->n++] = (struct value_pair){top->key, part};
+        top->key = NULL;
+    } else {
+        value_items(top->v)[top->v->n++] = part;
+    }
+}
+
+static int decode(struct decoder *d, moyai_value **ret) {
+    for (;;) {
+        moyai_value *part;
+        int rc = decode_item(d, &part);
+        if (rc < 0) return rc;
+        for (;;) { /* a part may complete its list, and that another */
+            bool more;
+            if (part && d->depth == 0) {
+                *ret = part;
+                return 0;
+            }
+            if (part) add_part(&d->open[d->depth - 1], part);
+            if ((rc = next_part(d, &more)) < 0) return rc;
+            if (more) break;
+            part = d->open[d->depth - 1].v;
+            if (part->kind == MOYAI_K_MAP && !value_sort(part)) return fail(d, MOYAI_EDATA, "a map with a key twice");
+            d->depth--;
+        }
+    }
+}
+
 int value_decode(const uint8_t *p, size_t n, const struct codec_refs *refs, moyai_value **ret, size_t *used,
                  struct moyai_error *reterr) {
-    struct decoder d = {.p = p, .n = n, .refs = refs};
+    struct decoder d;
+    d.p = p;
+    d.n = n;
+    d.refs = refs;
+    d.why = NULL;
+    d.at = d.promised = d.depth = 0;
+    d.parts = 0;
     moyai_value *v;
-    int rc = decode(&d, 0, &v);
-    if (rc < 0) return err_set(reterr, rc, "%s", d.why ? d.why : moyai_strerror(rc));
+    int rc = decode(&d, &v);
+    if (rc < 0) {
+        while (d.depth > 0) {
+            struct level *top = &d.open[--d.depth];
+            free(top->key);
+            moyai_value_free(top->v);
+        }
+        return err_set(reterr, rc, "%s", d.why ? d.why : moyai_strerror(rc));
+    }
     if (used) *used = d.at;
     *ret = v;
     return 0;

@@ -251,6 +251,30 @@ static void references_are_shared_and_compared(void **state) {
     assert_int_equal(testing_refs_alive(), 0);
 }
 
+/* One head or byte is not that of a reference: then it is an ordinary list, as of any other tag 27. */
+static void nearly_a_reference_is_a_list(void **state) {
+    (void)state;
+    static const char *const cases[] = {
+        "d81b 83 69 6d6f7961692d726566 5820 @ 00",    "d81b 9f 69 6d6f7961692d726566 5820 @ ff",
+        "d81b 82 49 6d6f7961692d726566 5820 @",       "d81b 82 68 6d6f7961692d7265 5820 @",
+        "d81b 82 69 6d6f7961692d726567 5820 @",       "d81b 82 7f 69 6d6f7961692d726566 ff 5820 @",
+        "d81b 82 69 6d6f7961692d726566 7820 @",       "d81b 82 69 6d6f7961692d726566 5821 @ 00",
+        "d81b 82 69 6d6f7961692d726566 5f 5820 @ ff", "d81a 82 69 6d6f7961692d726566 5820 @",
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        char hex[256] = "";
+        const char *at = strchr(cases[i], '@');
+        strncat(hex, cases[i], (size_t)(at - cases[i]));
+        for (int k = 0; k < 32; k++) strcat(hex, "41");
+        strcat(hex, at + 1);
+        moyai_value *v;
+        assert_int_equal(decode_hex(hex, &v, NULL), 0);
+        assert_int_equal(moyai_value_kind(v), MOYAI_K_LIST);
+        moyai_value_free(v);
+        assert_int_equal(testing_refs_alive(), 0);
+    }
+}
+
 static void what_is_refused(void **state) {
     (void)state;
     static const struct {
@@ -273,6 +297,12 @@ static void what_is_refused(void **state) {
         {"a1 ff 00", MOYAI_EDATA, "a break where a value is due"},
         {"a1 ff", MOYAI_EDATA, "a list or map that is cut off"},
         {"9f 01", MOYAI_EDATA, "the end of the data"},
+        {"5f 61 61 ff", MOYAI_EDATA, "a chunk of another kind in a string"},
+        {"7f 41 61 ff", MOYAI_EDATA, "a chunk of another kind in a string"},
+        {"5f 5f 41 61 ff ff", MOYAI_EDATA, "a chunk of another kind in a string"},
+        {"5f 01 ff", MOYAI_EDATA, "a chunk of another kind in a string"},
+        {"5f 41 61", MOYAI_EDATA, "a string that is cut off"},
+        {"5f 1c ff", MOYAI_EDATA, "a malformed head in a string"},
         {"82 01", MOYAI_EDATA, "a list or map that is cut off"},
         {"82 82 00 00", MOYAI_EDATA, "a list or map that is cut off"}, /* each claim fits, both together do not */
         {"81 5a 00000001", MOYAI_EDATA, "a string that is cut off"},
@@ -417,6 +447,7 @@ int main(void) {
         cmocka_unit_test(values_nest_32_deep),
         cmocka_unit_test(maps_compare_without_order),
         cmocka_unit_test(references_are_shared_and_compared),
+        cmocka_unit_test(nearly_a_reference_is_a_list),
         cmocka_unit_test(what_is_refused),
         cmocka_unit_test(claims_are_not_believed),
         cmocka_unit_test(parts_are_limited),
