@@ -99,8 +99,8 @@ static void wrong_levels_are_explained(void **state) {
                                         "debug ",
                                         "link=debug=trace",
                                         "a-source-with-much-too-long-a-name=debug",
-                                        "a=info,b=info,c=info,d=info,e=info,f=info,g=info,h=info,i=info,j=info,k=info,"
-                                        "l=info,m=info,n=info,o=info,p=info,q=info"};
+                                        ("a=info,b=info,c=info,d=info,e=info,f=info,g=info,h=info,i=info,"
+                                         "j=info,k=info,l=info,m=info,n=info,o=info,p=info,q=info")};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         struct moyai_log log;
         struct moyai_error e;
