@@ -234,6 +234,22 @@ static bool set_satisfied(const moyai_set *s, bool all) {
     return all ? s->n_pending == 0 : s->n_ready > 0;
 }
 
+/* Wake who waits for f; f may be gone before they run. */
+static void waiters_wake(moyai_future *f, int result) {
+    for (struct blocked *b = f->waiters; b; b = b->wait_next) {
+        b->on = NULL;
+        (void)blocked_wake(f->node, b, result);
+    }
+    f->waiters = NULL;
+}
+
+static void set_wake(moyai_set *s, int result) {
+    struct blocked *b = s->waiter;
+    s->waiter = NULL;
+    b->on_set = NULL;
+    (void)blocked_wake(s->node, b, result);
+}
+
 /* ---- completion ------------------------------------------------------------------------------ */
 
 static void run_then(struct exec_task *t) {
@@ -288,12 +304,8 @@ void future_complete(moyai_future *f, int code, struct failure *failure) {
     f->failure = failure;
     if (s) set_link(s, f);
     if (f->msg.state != MSG_IDLE && overlay_drop(&f->msg)) request_bytes_free(f);
-    for (struct blocked *b = f->waiters; b; b = b->wait_next) (void)blocked_wake(n, b, 0);
-    f->waiters = NULL;
-    if (s && s->waiter && set_satisfied(s, s->wait_all)) {
-        (void)blocked_wake(n, s->waiter, 0);
-        s->waiter = NULL;
-    }
+    waiters_wake(f, 0);
+    if (s && s->waiter && set_satisfied(s, s->wait_all)) set_wake(s, 0);
     if (f->then) {
         f->task.run = run_then;
         exec_submit(n->x, &f->task);
@@ -492,7 +504,7 @@ static int get(moyai_future *f, const struct moyai_into *into, bool masked) {
     int rc = 0;
     if (f->state == FUTURE_PENDING) {
         struct blocked b;
-        blocked_init(n, &b, "waits for");
+        blocked_init(n, &b, "waits for a call");
         b.on = f;
         b.wait_next = f->waiters;
         f->waiters = &b;
@@ -569,8 +581,7 @@ void future_free_locked(moyai_future *f) {
         f->set = NULL;
     }
     exec_timer_clear(n->x, &f->timer);
-    for (struct blocked *b = f->waiters; b; b = b->wait_next) (void)blocked_wake(n, b, MOYAI_EINVAL);
-    f->waiters = NULL;
+    waiters_wake(f, MOYAI_EINVAL);
     open_remove(f);
     if (f->msg.counted) {
         f->msg.counted = false;
@@ -646,7 +657,7 @@ void moyai_set_free(moyai_set *s) {
                 f->set = NULL;
                 f->set_prev = f->set_next = NULL;
             }
-        if (s->waiter) (void)blocked_wake(s->node, s->waiter, MOYAI_EINVAL);
+        if (s->waiter) set_wake(s, MOYAI_EINVAL);
         exec_unlock(s->node->x);
     }
     free(s);
@@ -663,10 +674,7 @@ int moyai_set_add(moyai_set *s, moyai_future *f) {
     } else if (!f->set) {
         f->set = s;
         set_link(s, f);
-        if (s->waiter && set_satisfied(s, s->wait_all)) {
-            (void)blocked_wake(n, s->waiter, 0);
-            s->waiter = NULL;
-        }
+        if (s->waiter && set_satisfied(s, s->wait_all)) set_wake(s, 0);
     }
     exec_unlock(n->x);
     return rc;
@@ -712,7 +720,7 @@ static int set_wait(moyai_set *s, moyai_dur timeout, bool all, bool masked) {
     } else if (!set_satisfied(s, all)) {
         struct blocked b;
         blocked_init(n, &b, all ? "waits for all of several calls" : "waits for one of several calls");
-        b.on = s->pending;
+        b.on_set = s;
         s->waiter = &b;
         s->wait_all = all;
         moyai_ns until = timeout == MOYAI_FOREVER ? UINT64_MAX : moyai_now() + (moyai_ns)(timeout > 0 ? timeout : 0);

@@ -100,8 +100,10 @@ struct blocked {
     struct object *scope; /* in whose list it is; NULL: none */
     struct blocked *prev, *next;
     struct blocked *wait_next; /* in the list of what it waits for */
-    const moyai_future *on;    /* for reports: the call it waits for; NULL: something else */
-    const char *what;          /* for reports: "sleeps" ... */
+    /* For reports: the call it waits for, or the calls of a set; NULL: something else, or no more. */
+    const moyai_future *on;
+    const moyai_set *on_set;
+    const char *what; /* for reports: "sleeps" ... */
 };
 /*
  * Block until blocked_wake or the deadline. Returns what the waker gave, or ETIMEDOUT, SIGNALLED (unless masked),
@@ -200,8 +202,8 @@ struct moyai_request {
     const struct moyai_method *method;
     moyai_ref *self; /* made when asked for */
     bool oneway, cancelled, cancel_told, answered, arriving, counted, from_local;
-    bool running; /* user code is in it: what it may write to, `reply` and `out`, is its own */
-    bool over;    /* finished: the record goes with its reply */
+    bool running;    /* user code is in it: what it may write to, `reply` and `out`, is its own */
+    bool over;       /* finished: the record goes with its reply */
     uint8_t storage; /* enum result_storage: where the message lives */
     uint8_t n_ancestors;
     bool any_ancestor;

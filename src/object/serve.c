@@ -597,11 +597,13 @@ void request_cancel(moyai_request *rq) {
 
 void request_describe(const moyai_request *rq, char *out, size_t cap) {
     char names[128];
+    const struct blocked *b = rq->blocked;
+    const moyai_future *on = !b ? NULL : b->on_set ? b->on_set->pending : b->on;
     if (!rq->running) {
         snprintf(out, cap, "'%s' has not begun", rq->method ? rq->method->name : "?");
     } else if (!rq->blocked) {
         snprintf(out, cap, "'%s' computes", rq->method->name);
-    } else if (rq->blocked->on && call_names(rq->blocked->on, names, sizeof names)) {
+    } else if (on && call_names(on, names, sizeof names)) {
         snprintf(out, cap, "'%s' waits for %s", rq->method->name, names);
     } else {
         snprintf(out, cap, "'%s' %s", rq->method->name, rq->blocked->what);
