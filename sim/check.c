@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/check.h"
 
+#include "overlay/session_internal.h"
+
 #include <string.h>
 
 size_t check_flow_size(uint32_t messages) {
@@ -39,6 +41,13 @@ const char *check_pulled(struct check_flow *f, const struct session_frame *frame
         if (c->flags & SESSION_END) m->flying = 1;
     }
     return sum > payload ? "a frame exceeds its room or the path's credit" : NULL;
+}
+
+bool check_counts(const struct session *s, const struct session_frame *f) {
+    bool late = f->path < s->path || (f->path == s->path && !s->path_up);
+    bool kind = f->kind == SESSION_RESUME || f->kind == SESSION_RESUMED || f->kind == SESSION_CLOSE ||
+                f->kind == SESSION_CLOSED || f->kind == SESSION_OPEN;
+    return kind && !late && f->id == s->id && s->state < SESSION_ENDED;
 }
 
 void check_counted(struct check_flow *f) {

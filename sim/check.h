@@ -47,8 +47,9 @@ void check_flow_init(struct check_flow *f, uint32_t messages); /* memory of that
 const char *check_given(struct check_flow *f, uint64_t token, uint64_t length);
 /* The sender pulled a DATA frame; `payload` is what it may hold. */
 const char *check_pulled(struct check_flow *f, const struct session_frame *frame, uint64_t payload);
-/* The sender took a frame that counts what the peer has taken: what is not in the count has not arrived and
- * will not. To be said before the effects of that step. */
+/* Will the machine take this frame, and does it count what the peer has taken, for good? Then what is not in the count
+ * has not arrived and will not: to be said of the flow that this machine sends, before the effects of the step. */
+bool check_counts(const struct session *s, const struct session_frame *f);
 void check_counted(struct check_flow *f);
 /* The receiver's machine said DELIVER or ABORTED for a chunk of this frame. */
 const char *check_delivered(struct check_flow *f, const struct session_frame *frame, const struct session_effect *fx);

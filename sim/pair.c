@@ -263,14 +263,6 @@ static int move_pull(const struct at *at) {
     return push(at, end->path, &f);
 }
 
-/* Is it a frame whose count settles what did not arrive? */
-static bool counts(const struct session *s, const struct session_frame *f) {
-    bool late = f->path < s->path || (f->path == s->path && !s->path_up);
-    bool kind = f->kind == SESSION_RESUME || f->kind == SESSION_RESUMED || f->kind == SESSION_CLOSE ||
-                f->kind == SESSION_CLOSED || f->kind == SESSION_OPEN;
-    return kind && !late && f->id == s->id && s->state < SESSION_ENDED;
-}
-
 /* The machine says "not of this session": a driver answers by a refusal. */
 static int refuse(const struct at *at, uint8_t l, const struct session_frame *f) {
     struct session_frame out = {0};
@@ -297,7 +289,7 @@ static int move_deliver(const struct at *at, uint8_t l) {
         if (len + 2 < at->n) memcpy(at->text + len, " |", 3);
     }
     if (at->cfg->credit && f.kind == SESSION_DATA) k->owed[1 - e] = (uint16_t)(k->owed[1 - e] + payload(&f));
-    if (counts(self(at), &f)) check_counted(flow(at->w, e));
+    if (check_counts(self(at), &f)) check_counted(flow(at->w, e));
     int rc = step(at, EV(RECEIVE, .frame = &f, .credit = full_credit(at->cfg)), l);
     if (rc == MOYAI_EPROTO) return law(at, "a frame of a right peer was refused");
     if (rc == MOYAI_EINVAL) return refuse(at, l, &f);
