@@ -194,10 +194,10 @@ MOYAI_API int moyai_wait_all_masked(moyai_set *set, moyai_dur timeout);
 
 /* ---- inside a method ----------------------------------------------------------------------- */
 
-/* Read the arguments: exactly as many as into has. EARGS (count), ETYPE, ERANGE, EDATA. */
+/* Read the arguments: exactly as many as into has. EARGS (count), ETYPE, ERANGE, EDATA, EFORK. */
 MOYAI_API MOYAI_MUST_USE int moyai_args(moyai_request *rq, const struct moyai_into *into);
 
-/* Set the results: values are copied at once. Returns 0 (or EARGS, ENOMEM, ETOOBIG, which the
+/* Set the results: values are copied at once. Returns 0 (or EARGS, ENOMEM, ETOOBIG, EFORK, which the
  * method should return). The last call before the method returns counts. */
 MOYAI_API int moyai_return(moyai_request *rq, const struct moyai_args *results);
 

@@ -266,7 +266,7 @@ static void run_then(struct exec_task *t) {
     *exec_local(n->x) = &c;
     exec_user_enter(n->x);
     fn(f, arg);
-    exec_user_leave(n->x);
+    user_leave(n);
     if (c.held) {
         exec_unlock(n->x);
         context_done(n, &c);

@@ -117,6 +117,8 @@ int object_signal(struct object *ob);
 /* Entry into and return from a function that may block, and one that does not. EFORK is the caller's to check. */
 void api_enter(moyai_node *n);
 void api_leave(moyai_node *n);
+/* Back from user code that was entered with exec_user_enter: a method or a callback. */
+void user_leave(moyai_node *n);
 int api_error(moyai_node *n, const struct moyai_error *e); /* remember as last error; returns its code */
 int api_fail(moyai_node *n, int code, const char *fmt, ...) MOYAI_PRINTF(3, 4);
 

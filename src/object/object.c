@@ -153,7 +153,7 @@ static void object_free(struct object *ob) {
     if (exec_on_node_thread(n->x)) {
         exec_user_enter(n->x);
         destroy(self);
-        exec_user_leave(n->x);
+        user_leave(n);
     } else {
         exec_unlock(n->x);
         destroy(self);

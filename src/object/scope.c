@@ -22,6 +22,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 struct context *context_get(moyai_node *n) {
     void **slot = exec_local(n->x);
@@ -120,6 +121,16 @@ void api_leave(moyai_node *n) {
         exec_unlock(n->x);
 }
 
+void user_leave(moyai_node *n) {
+    if (exec_forked(n->x)) { /* it would run the parent's calls and write to the parent's sockets */
+        static const char text[] = "moyai: a forked child returned from a method or callback of its parent: it ends\n";
+        ssize_t rc = write(STDERR_FILENO, text, sizeof text - 1);
+        (void)rc; /* there is nowhere to complain */
+        _exit(1);
+    }
+    exec_user_leave(n->x);
+}
+
 int api_error(moyai_node *n, const struct moyai_error *e) {
     context_get(n)->last = *e;
     return e->code;
@@ -188,7 +199,7 @@ static void run_posted(struct exec_task *t) {
     *exec_local(p.node->x) = &c;
     exec_user_enter(p.node->x);
     p.fn(p.arg);
-    exec_user_leave(p.node->x);
+    user_leave(p.node);
     if (c.held) {
         exec_unlock(p.node->x);
         context_done(p.node, &c);

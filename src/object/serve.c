@@ -226,7 +226,7 @@ static void run_request(struct exec_task *t) {
         rq->running = true;
         exec_user_enter(n->x);
         int rc = rq->method->fn(rq, rq->object->self);
-        exec_user_leave(n->x);
+        user_leave(n);
         rq->running = false;
         *slot = NULL;
         if (c.held) future_free_locked(c.held);
@@ -664,6 +664,7 @@ void requests_free_all(moyai_node *n) {
 
 int moyai_args(moyai_request *rq, const struct moyai_into *into) {
     moyai_node *n = rq->node;
+    if (exec_forked(n->x)) return MOYAI_EFORK;
     struct moyai_error e = {0};
     int rc = codec_get_into(rq->bytes + rq->args_at, rq->n_bytes - rq->args_at, into, &n->refs, moyai_ref_unref,
                             &rq->arena, &e);
@@ -677,6 +678,7 @@ int moyai_args(moyai_request *rq, const struct moyai_into *into) {
 
 int moyai_return(moyai_request *rq, const struct moyai_args *results) {
     moyai_node *n = rq->node;
+    if (exec_forked(n->x)) return MOYAI_EFORK;
     if (rq->has_out) {
         codec_out_done(&rq->out);
         rq->has_out = false;
@@ -704,6 +706,7 @@ static int raise_error(moyai_request *rq, const moyai_future *cause, int code, c
     char text[MOYAI_ERROR_TEXT];
     vsnprintf(text, sizeof text, fmt, ap);
     code = error_code(code);
+    if (exec_forked(rq->node->x)) return code;
     struct moyai_error e;
     failure_set(&e, code, MOYAI_AT_METHOD, MOYAI_WAS_EXECUTED, "%s", text);
     exec_lock(rq->node->x);
@@ -731,6 +734,7 @@ int moyai_raise_from(moyai_request *rq, const moyai_future *cause, int code, con
 }
 
 bool moyai_cancelled(const moyai_request *rq) {
+    if (exec_forked(rq->node->x)) return true; /* nobody waits for what the child does */
     exec_lock(rq->node->x);
     bool c = rq->cancelled;
     exec_unlock(rq->node->x);
@@ -754,7 +758,11 @@ struct moyai_node_id moyai_caller(const moyai_request *rq) {
 }
 
 moyai_dur moyai_remaining(const moyai_request *rq) {
-    if (rq->deadline == UINT64_MAX) return MOYAI_FOREVER;
+    if (exec_forked(rq->node->x)) return 0;
+    exec_lock(rq->node->x);
+    moyai_ns deadline = rq->deadline;
+    exec_unlock(rq->node->x);
+    if (deadline == UINT64_MAX) return MOYAI_FOREVER;
     moyai_ns now = moyai_now();
-    return rq->deadline > now ? (moyai_dur)(rq->deadline - now) : 0;
+    return deadline > now ? (moyai_dur)(deadline - now) : 0;
 }
