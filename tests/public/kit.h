@@ -72,6 +72,16 @@ moyai_set *kit_set(moyai_node *n);
 /* Let every fiber run until it blocks. Main context or a fiber of the node. */
 void kit_settle(moyai_node *n);
 
+/* Let the node work until something has come true, at most for a time that is too long by far. */
+#define KIT_UNTIL(n, cond)                                                                                             \
+    do {                                                                                                               \
+        moyai_ns kit_limit = moyai_now() + (moyai_ns)(240 * MOYAI_SEC);                                                \
+        while (!(cond)) {                                                                                              \
+            if (moyai_now() > kit_limit) FIBER_FAIL("%s: has not come true: %s", __func__, #cond);                     \
+            (void)moyai_sleep_masked(n, 1);                                                                            \
+        }                                                                                                              \
+    } while (0)
+
 /* Compute without calling the library for a while: long enough for the progress thread to take over. */
 void kit_compute(moyai_dur d);
 
