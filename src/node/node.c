@@ -4,7 +4,8 @@
  *
  *   start: options -> log -> events -> exec (loop, threads) -> objects -> overlay (socket, rendezvous entry)
  *   end:   no new objects -> overlay closed (everything pending fails, farewells, entries removed)
- *          -> local calls fail -> fibers abandoned -> objects destroyed -> exec -> memory
+ *          -> local calls fail -> objects destroyed -> what is left of calls and of the overlay -> exec, with the
+ *          fibers that are abandoned
  */
 #include "node/node.h"
 
@@ -101,9 +102,12 @@ static int take_signals(moyai_node *n, struct moyai_error *reterr) {
 /* ---- life ------------------------------------------------------------------------------------ */
 
 static void node_release(moyai_node *n) {
-    if (n->x) exec_free(n->x);
+    /* Timers and hooks of the layers above are taken out of exec before it goes. */
+    if (n->x) exec_lock(n->x);
     object_layer_done(n);
     overlay_free(n->o);
+    if (n->x) exec_unlock(n->x);
+    exec_free(n->x);
     if (n->signal_fd >= 0) close(n->signal_fd);
     events_close(n->events);
     log_done(&n->own_log);
