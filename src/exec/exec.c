@@ -12,38 +12,40 @@
  *     exec_user_enter and exec_user_leave; main's own code counts) and in the poll.
  *  2. Only the driver touches libuv, uv_async_send excepted. Others leave changes in queues (exec_fd, timers) and wake
  *     the driver. `driver` changes under the lock only, so driving is handed over with all memory it has touched.
- *  3. uv_run is entered and left with the lock held. uv_prepare, right before the poll, releases it; the first callback
- *     after the poll takes it again (loop_enter at the head of each), or loop_turn does after uv_run has returned.
- *     Before it may sleep there the node thread looks a few times, with the lock held, where something came from last.
+ *  3. uv_run is entered and left with the lock held. For the node thread, uv_prepare, right before the poll, releases
+ *     it; the first callback after the poll takes it again (loop_enter at the head of each), or loop_turn does after
+ *     uv_run has returned. Before it may sleep there the node thread looks a few times, with the lock held, where
+ *     something came from last.
  *  4. No fiber is resumed and no uv_run entered inside a callback. Callbacks mark fibers runnable; these run after
  *     uv_run has returned, on the node thread only. So fibers never migrate, and libuv's frames never lie below one.
- *  5. Somebody who polls is woken at most once (wake_sent) until it has woken. It is woken if something has become
- *     runnable and it is the node thread; if a descriptor or a hook needs the driver, whoever that is. A node thread
- *     in user code needs no waking: it looks at the queue when it comes back.
- *  6. Between two polls the node thread runs at most RUN_BUDGET tasks and woken fibers, and after a millisecond (the
+ *  5. The progress thread drives without blocking and with the lock held throughout. Where it blocks is outside of
+ *     uv_run: it *watches* the loop's epoll descriptor with poll(2), and drives once something is there. So the loop is
+ *     free whenever the node thread wants it, and nobody ever waits for it to be handed back.
+ *  6. Somebody who polls or watches is woken at most once (wake_sent) until the loop has turned: the node thread if
+ *     something has become runnable; whoever it is if a descriptor or a hook needs the driver. A node thread in user
+ *     code needs no waking: it looks at the queue when it comes back.
+ *  7. Between two polls the node thread runs at most RUN_BUDGET tasks and woken fibers, and after a millisecond (the
  *     progress thread's tick, one load to look at) no further one. So short methods in a row never starve I/O, and a
  *     long one does not either, since:
- *  7. If nobody has polled for a millisecond, the progress thread becomes the driver (progress.c).
+ *  8. If nobody has polled for a millisecond, the progress thread begins to drive and to watch (progress.c).
  *
- *        node thread                      lock          progress thread
- *            |                                                |
- *     fiber: user code (long)             free           looks: nobody polls
- *            |                            P              becomes the driver
- *            |                            free           . . . poll . . .          <- I/O, heartbeats, relaying go on
- *            |                            P              callback: fiber B runnable (no waking: law 5)
- *            |                            free           . . . poll . . .
- *     user code ends                      N                   |
- *     fiber B runs, then nothing to run   N                   |
- *     hooks; want_loop; uv_async_send     N                   |
- *     futex wait on hand_over             free           poll ends
- *            .                            P              driver = nobody; hand_over, futex wake
- *     wakes; is the driver                N              looks once a millisecond; after 100 ms of
- *     . . . poll . . .                    free           the node thread's polling: futex sleep
- *            |                                                .
- *     a call arrives; fiber: user code    free  ------>  roused by exec_user_enter (one load on the hot path)
+ *     node thread                         lock    progress thread
+ *         |                                              |
+ *     fiber: user code (long)             free    looks: nobody polls
+ *         |                               P       drives: hooks, a turn that does not block
+ *         |                               free    watches . . . .        I/O, heartbeats, relaying go on
+ *         |                               P       drives: a callback makes fiber B runnable (no waking: law 6)
+ *         |                               free    watches . . . .
+ *     user code ends                      N              .
+ *     fiber B runs, then nothing to run   N              .
+ *     drives: calls the watcher off       N              .
+ *     hooks, poll . . . . . . . .         free    looks once a millisecond; after 100 ms in which
+ *         |                                       the node thread sat in the poll: futex sleep
+ *         |                                              .
+ *     a call comes; fiber: user code      free    roused by exec_user_enter (one load on the hot path)
  *
- * While there is something to run the node thread does not wait for the loop: it leaves word (want_loop), and the
- * progress thread lets go after the next event.
+ * Dropped: the progress thread inside a blocking uv_run. The node thread then had to wake it and to wait until it let
+ * go after every method of a millisecond: 20 us on an idle machine, and milliseconds where all processors were busy.
  *
  * The scheduler is whatever gives up the node thread: pick() says what runs next, and the fiber that parks switches
  * straight to it, so parking and waking costs one switch. A fiber whose task has ended puts itself on top of the pool
@@ -232,10 +234,6 @@ static void step(struct exec *x) {
     if (!x->run.first && x->n_pool > POOL_MAX) {
         trim(x, x->n_pool - POOL_MAX > TRIM_BATCH ? x->n_pool - TRIM_BATCH : POOL_MAX);
         block = x->n_pool <= POOL_MAX;
-    }
-    if (x->driver == DRIVER_PROGRESS) {
-        progress_yield(x);
-        return;
     }
     loop_turn(x, DRIVER_NODE, block);
 }

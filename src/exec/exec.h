@@ -4,8 +4,8 @@
  *
  * One `struct exec` a node. User code runs on one thread, the node thread, as fibers. One lock, the
  * node lock, covers all runtime state of the node; the node thread holds it except inside user code
- * and inside the poll. Whoever polls is the driver; only the driver touches libuv. The progress
- * thread becomes the driver when one entry into user code lasts longer than about a millisecond.
+ * and inside the poll. Whoever turns the loop is the driver; only the driver touches libuv. The
+ * progress thread drives when nobody has polled for about a millisecond.
  *
  * "Lock held" below means: the caller holds the node lock, on any thread.
  */

@@ -153,10 +153,10 @@ int main(void) {
         exec_lock(x);
         t = now();
         exec_waiter_init(x, &w);
-        exec_wait(x, &w, 1); /* nothing to run: has the loop back, and one turn of it */
+        exec_wait(x, &w, 1); /* nothing to run: one turn of the loop */
         back += now() - t;
     }
-    report("loop handed back after long user code", back, 100);
+    report("first turn after 3 ms of user code", back, 100);
     t = now();
     for (int i = 0; i < N / 10; i++) exec_yield(x);
     report("NOWAIT turn of the loop (main yields)", now() - t, N / 10);

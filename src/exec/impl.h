@@ -49,15 +49,17 @@ struct exec {
     uv_prepare_t prepare;
     uv_poll_t timer;
     int timer_fd;
+    int watch_fd;   /* eventfd: calls the watcher */
     moyai_ns armed; /* no later than when timer_fd fires; UINT64_MAX: not set. Lock held */
     enum exec_driver driver;
     bool unlocked;    /* the driver is in uv_run without the lock. Driver */
     bool crowded;     /* somebody waited for the lock when the driver released it. Driver */
     unsigned entered; /* for lock_retake. Driver */
-    bool polling;     /* the driver is in the poll or about to be */
-    bool wake_sent;   /* uv_async_send was called and the driver has not woken yet */
-    bool want_loop;   /* the node thread wants the loop back */
-    uint64_t polls;   /* turns that have ended */
+    bool polling;     /* the node thread, as driver, is in the poll or about to be */
+    bool wake_sent;   /* uv_async_send was called and the loop has not turned yet */
+    bool watching;    /* the progress thread is in poll(2) on the epoll descriptor, or about to be */
+    bool stirred;     /* a callback ran in this turn. Driver */
+    uint64_t polls;   /* turns with a poll that have ended */
     bool (*spin_look)(void *arg);
     void *spin_arg;
     unsigned spin_fails, spin_skip, spun; /* spun: successes since the last poll */
@@ -78,7 +80,6 @@ struct exec {
     atomic_uint progress_word; /* futex word: changes to wake it */
     atomic_uint tick;          /* counts the progress thread's looks */
     atomic_uint turns;         /* odd: somebody is in uv_run; changes with each turn's begin and end */
-    atomic_uint hand_over;     /* futex word of the node thread that waits for the loop */
 
     /* ---- own node thread ---- */
     pthread_t node;
@@ -107,11 +108,11 @@ struct exec_tls *exec_tls(void);
 /* ---- loop.c ---- */
 int loop_init(struct exec *x, struct moyai_error *reterr);
 void loop_done(struct exec *x);
-/* One turn of the loop by `who`, who becomes the driver for it: hooks, changes, timers, poll, callbacks. It blocks
- * if `block` and, for the node thread, nothing is runnable. Lock held; driver is DRIVER_NONE. */
+/* One turn of the loop by `who`, who becomes the driver for it: hooks, changes, timers, poll, callbacks. It blocks if
+ * `block` (node thread only) and nothing is runnable. Lock held; driver is DRIVER_NONE. */
 void loop_turn(struct exec *x, enum exec_driver who, bool block);
-void loop_hooks(struct exec *x);
-/* Wake whoever polls, once. Lock held, by somebody who is not the driver or with the driver polling. */
+void loop_arm(struct exec *x); /* before somebody blocks outside of loop_turn. Lock held */
+/* Wake whoever polls or watches, once; nothing if somebody drives. Lock held. */
 void loop_wake(struct exec *x);
 /* At the head of each libuv callback: the driver takes the lock if it does not hold it. */
 void loop_enter(struct exec *x);
@@ -120,7 +121,6 @@ void loop_enter(struct exec *x);
 int progress_start(struct exec *x, struct moyai_error *reterr);
 void progress_stop(struct exec *x);  /* lock not held */
 void progress_rouse(struct exec *x); /* lock held: it sleeps; it shall look again */
-void progress_yield(struct exec *x); /* lock held; the progress thread drives: have the loop back */
 
 /* ---- overflow.c ---- */
 void overflow_thread_begin(void); /* on each node thread */

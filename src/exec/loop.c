@@ -18,6 +18,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/eventfd.h>
 #include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
@@ -43,12 +44,13 @@ void loop_enter(struct exec *x) {
     lock_retake(&x->lock, x->crowded, x->entered);
     x->unlocked = false;
     x->polling = false;
-    x->wake_sent = false;
     x->now = 0;
 }
 
 static void on_async(uv_async_t *h) {
-    loop_enter(h->data);
+    struct exec *x = h->data;
+    loop_enter(x);
+    x->stirred = true;
 }
 
 static void on_timer(uv_poll_t *h, int status, int events) {
@@ -59,12 +61,18 @@ static void on_timer(uv_poll_t *h, int status, int events) {
     ssize_t rc = read(x->timer_fd, &expirations, sizeof expirations);
     (void)rc; /* nothing there: it was set anew meanwhile */
     x->armed = UINT64_MAX;
+    x->stirred = true;
 }
 
 void loop_wake(struct exec *x) {
-    if (!x->polling || x->wake_sent) return;
-    x->wake_sent = true;
-    uv_async_send(&x->async);
+    if (x->wake_sent) return;
+    if (x->driver == DRIVER_NODE && x->polling) {
+        x->wake_sent = true;
+        uv_async_send(&x->async);
+    } else if (x->driver == DRIVER_NONE && x->watching) {
+        x->wake_sent = true;
+        eventfd_write(x->watch_fd, 1);
+    }
 }
 
 /* ---- timers ---- */
@@ -84,7 +92,7 @@ void exec_timer_init(struct exec_timer *t, void (*fn)(struct exec *, struct exec
 
 /* The timer descriptor is moved only if it is too late; one that is too early costs one idle turn at most. Any thread
  * may do so: whoever polls need not wake for it. */
-static void arm(struct exec *x) {
+void loop_arm(struct exec *x) {
     struct exec_timer *t = x->timers.root;
     if (!t || t->when >= x->armed) return;
     moyai_ns when = t->when ? t->when : 1; /* 0 would mean: never */
@@ -96,7 +104,7 @@ static void arm(struct exec *x) {
 
 void exec_timer_set(struct exec *x, struct exec_timer *t, moyai_ns when) {
     timers_set(&x->timers, t, when);
-    if (x->polling) arm(x);
+    if (x->polling || x->watching) loop_arm(x);
 }
 
 void exec_timer_clear(struct exec *x, struct exec_timer *t) {
@@ -109,12 +117,15 @@ static void timers_run(struct exec *x) {
     moyai_ns now = exec_now(x);
     size_t end = x->timers.order;
     struct exec_timer *t;
-    while ((t = timers_take_due(&x->timers, now, end))) t->fn(x, t);
+    while ((t = timers_take_due(&x->timers, now, end))) {
+        x->stirred = true;
+        t->fn(x, t);
+    }
 }
 
 static void on_prepare(uv_prepare_t *h) {
     struct exec *x = h->data;
-    loop_enter(x);
+    if (x->driver != DRIVER_NODE) return;
     x->unlocked = true;
     x->polling = true;
     x->crowded = lock_pass(&x->lock, &x->entered);
@@ -134,6 +145,7 @@ static void change(struct exec_fd *f) {
 static void on_closed(uv_handle_t *h) {
     struct exec_fd *f = h->data;
     loop_enter(f->x);
+    f->x->stirred = true;
     if (f->close_fd) close(f->fd);
     if (f->closed) f->closed(f->arg);
     free(f);
@@ -142,6 +154,7 @@ static void on_closed(uv_handle_t *h) {
 static void on_poll(uv_poll_t *h, int status, int events) {
     struct exec_fd *f = h->data;
     loop_enter(f->x);
+    f->x->stirred = true;
     if (f->dead) return;
     if (status < 0) {
         events = f->have | UV_DISCONNECT;
@@ -246,7 +259,7 @@ void exec_hook_remove(struct exec *x, struct exec_hook *h) {
     }
 }
 
-void loop_hooks(struct exec *x) {
+static void hooks_run(struct exec *x) {
     for (struct exec_hook *h = x->hooks; h; h = x->next_hook) {
         x->next_hook = h->next;
         h->fn(h);
@@ -298,21 +311,29 @@ static bool spin(struct exec *x) {
 
 void loop_turn(struct exec *x, enum exec_driver who, bool block) {
     assert(x->driver == DRIVER_NONE);
+    if (who == DRIVER_NODE && x->watching) {
+        /* Else each event would wake the watcher, too, and it would mostly find nothing left to look at. */
+        x->watching = false;
+        eventfd_write(x->watch_fd, 1);
+    }
     x->driver = who;
-    loop_hooks(x);
-    if (apply_changes(x)) block = false; /* the hooks may have work again */
-    if (who == DRIVER_NODE && x->run.first) block = false;
+    x->stirred = false;
+    hooks_run(x);
+    if (apply_changes(x)) {
+        x->stirred = true; /* the hooks may have work again */
+        block = false;
+    }
+    if (x->run.first) block = false;
     if (block && x->timers.root) {
         if (x->timers.root->when <= exec_now(x))
             block = false;
         else
-            arm(x);
+            loop_arm(x);
     }
     unsigned turns = atomic_load_explicit(&x->turns, memory_order_relaxed);
     /* What was found by spinning needs no poll; but one is due every millisecond, and after SPIN_RUN times (the tick
      * stands still while the progress thread sleeps), for all other descriptors. */
-    if (block && who == DRIVER_NODE && x->tick_seen == atomic_load_explicit(&x->tick, memory_order_relaxed) &&
-        spin(x)) {
+    if (block && x->tick_seen == atomic_load_explicit(&x->tick, memory_order_relaxed) && spin(x)) {
         atomic_store_explicit(&x->turns, turns + 2, memory_order_relaxed);
         x->now = 0;
         timers_run(x);
@@ -324,6 +345,7 @@ void loop_turn(struct exec *x, enum exec_driver who, bool block) {
     uv_run(&x->loop, block ? UV_RUN_ONCE : UV_RUN_NOWAIT);
     loop_enter(x);
     atomic_store_explicit(&x->turns, turns + 2, memory_order_relaxed);
+    x->wake_sent = false;
     timers_run(x);
     x->polls++;
     x->since_poll = 0;
@@ -339,10 +361,15 @@ int loop_init(struct exec *x, struct moyai_error *reterr) {
         rc = err_sys(reterr, errno, "cannot make a timer");
         goto out_loop;
     }
+    x->watch_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (x->watch_fd < 0) {
+        rc = err_sys(reterr, errno, "cannot make a wake-up descriptor");
+        goto out_timer;
+    }
     rc = uv_async_init(&x->loop, &x->async, on_async);
     if (rc < 0) {
         rc = err_sys(reterr, -rc, "cannot make a wake-up descriptor for the event loop");
-        goto out_timer;
+        goto out_watch;
     }
     rc = uv_poll_init(&x->loop, &x->timer, x->timer_fd);
     if (rc < 0) {
@@ -360,6 +387,8 @@ int loop_init(struct exec *x, struct moyai_error *reterr) {
 out_async:
     uv_close((uv_handle_t *)&x->async, NULL);
     uv_run(&x->loop, UV_RUN_DEFAULT);
+out_watch:
+    close(x->watch_fd);
 out_timer:
     close(x->timer_fd);
 out_loop:
@@ -381,4 +410,5 @@ void loop_done(struct exec *x) {
     assert(rc == 0);
     (void)rc;
     close(x->timer_fd);
+    close(x->watch_fd);
 }

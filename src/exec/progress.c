@@ -1,26 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The progress thread: drives the loop while the node thread is busy elsewhere. The laws are in exec.c.
+ * The progress thread: drives the loop while the node thread is busy elsewhere. The laws are in exec.c. That libuv's
+ * loop may be watched by its descriptor in one thread and turned in another is documented with uv_backend_fd; it has no
+ * timers of libuv's here, which a watcher could not see.
  *
  * Awake, it looks once a millisecond at `turns`, which is odd while somebody is in uv_run and changes with every turn:
  *
  *   changed since the last look   the node is active and polls by itself
  *   same and odd                  the node thread sits in the poll; after QUIET_LOOKS of these: sleep
- *   same and even                 nobody has polled for a millisecond, whatever the node thread does: take over
+ *   same and even                 nobody has polled for a millisecond, whatever the node thread does: drive
  *
  * A time stamp of the entry into user code was tried on paper and dropped: a method that calls the library every half
  * a millisecond would renew it for ever, and nobody would poll.
  *
  * The looks also beat `tick`, by which the scheduler knows without reading a clock that a millisecond has passed since
- * the last poll. While the thread sleeps or drives, the tick stands still: then the node thread has either been in the
- * poll or not in user code since, and its budget of tasks bounds the time between polls.
+ * the last poll. While the thread sleeps or watches, the tick stands still: then the node thread's budget of tasks
+ * bounds the time between its polls, and the watcher is there besides.
  */
 #include "exec/impl.h"
 
 #include "base/err.h"
 
-#include <limits.h>
+#include <poll.h>
 #include <signal.h>
+#include <sys/eventfd.h>
 
 enum { LOOK_NS = 1000000, QUIET_LOOKS = 100 };
 
@@ -33,13 +36,39 @@ enum { STACK_MIN = 4 << 20 };
 enum { STACK_MIN = 64 << 10 };
 #endif
 
+/* Block until there is something for the loop to do, or the watcher is called. Lock held, and released meanwhile. */
+static void watch(struct exec *x) {
+    struct pollfd fds[] = {
+        {.fd = uv_backend_fd(&x->loop), .events = POLLIN},
+        {.fd = x->watch_fd, .events = POLLIN},
+    };
+    eventfd_t calls;
+    loop_arm(x);
+    x->watching = true;
+    exec_unlock(x);
+    poll(fds, 2, -1);
+    if (fds[1].revents) eventfd_read(x->watch_fd, &calls);
+    exec_lock(x);
+    x->watching = false;
+    x->wake_sent = false;
+}
+
+/* Drive and watch until the node thread has polled by itself. Turns follow one another until one has found nothing, as
+ * what a callback has left to the hooks or to the loop must be done before this thread blocks. Lock held. */
 static void drive(struct exec *x) {
-    x->want_loop = false;
+    unsigned turns;
     do {
-        loop_turn(x, DRIVER_PROGRESS, true);
-    } while (!x->want_loop && !x->stop);
-    atomic_fetch_add_explicit(&x->hand_over, 1, memory_order_relaxed);
-    if (x->want_loop) futex_wake(&x->hand_over, INT_MAX);
+        loop_turn(x, DRIVER_PROGRESS, false);
+        turns = atomic_load_explicit(&x->turns, memory_order_relaxed);
+        if (x->stirred) {
+            unsigned entered;
+            bool crowded = lock_pass(&x->lock, &entered);
+            lock_retake(&x->lock, crowded, entered);
+            x->now = 0;
+        } else {
+            watch(x);
+        }
+    } while (!x->stop && turns == atomic_load_explicit(&x->turns, memory_order_relaxed));
 }
 
 /* The node thread has been in the poll for long: sleep until somebody enters user code. Lock held. */
@@ -86,34 +115,6 @@ void progress_rouse(struct exec *x) {
     futex_wake(&x->progress_word, 1);
 }
 
-/* With something to run the node thread only leaves word, so that the progress thread lets go after its next event, and
- * lets others have the lock as a poll would have done. With nothing to run it waits, since it will be the one to poll.
- */
-void progress_yield(struct exec *x) {
-    x->want_loop = true;
-    x->since_poll = 0;
-    x->tick_seen = atomic_load_explicit(&x->tick, memory_order_relaxed);
-    if (!x->run.first) loop_hooks(x);
-    if (x->run.first) {
-        unsigned entered;
-        bool crowded = lock_pass(&x->lock, &entered);
-        lock_retake(&x->lock, crowded, entered);
-        x->now = 0;
-        x->polls++;
-        return;
-    }
-    /* Ask again each time: on a crowded machine the progress thread may have let go and taken over once more before
-     * this thread got a processor. */
-    while (x->driver == DRIVER_PROGRESS) {
-        x->want_loop = true;
-        loop_wake(x);
-        unsigned word = atomic_load_explicit(&x->hand_over, memory_order_relaxed);
-        exec_unlock(x);
-        futex_wait(&x->hand_over, word, UINT64_MAX);
-        exec_lock(x);
-    }
-}
-
 int thread_start(pthread_t *t, size_t stack, const char *name, void *(*fn)(void *), void *arg) {
     sigset_t all, before;
     pthread_t self;
@@ -145,7 +146,7 @@ void progress_stop(struct exec *x) {
     x->stop = true;
     atomic_fetch_add_explicit(&x->progress_word, 1, memory_order_relaxed);
     futex_wake(&x->progress_word, 1);
-    if (x->driver == DRIVER_PROGRESS) loop_wake(x);
+    loop_wake(x);
     exec_unlock(x);
     pthread_join(x->progress, NULL);
 }
