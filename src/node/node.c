@@ -318,10 +318,5 @@ void node_witness(moyai_node *n) {
 }
 
 bool node_child_ended(moyai_node *n, pid_t pid, const char *cause) {
-    struct peer *p = overlay_peer_of_pid(n->o, pid);
-    if (!p) return false;
-    uint8_t id[16];
-    memcpy(id, peer_id(p), 16);
-    overlay_declare_dead(n->o, id, cause);
-    return true;
+    return overlay_process_ended(n->o, pid, cause);
 }

@@ -35,7 +35,6 @@ struct olink {
     struct olink *peer_next;
     bool outgoing, up, farewell;
     pid_t pid;
-    struct exec_witness *witness;
     struct exec_timer hello_timer;
 };
 
@@ -107,6 +106,7 @@ struct overlay {
     struct peer *dead_first, *dead_last;
     size_t n_dead;
     bool witness, closing;
+    struct witness *witnesses;
     uint64_t next_ping;
     struct session_cfg session_cfg;
     struct session_chunk tx_chunks[SESSION_CHUNKS], rx_chunks[SESSION_CHUNKS];
@@ -133,6 +133,11 @@ int peer_placed(struct peer *p, struct olink *k, const struct frame_head *h, con
 void peer_send_pings(struct peer *p, struct olink *k);
 void peer_init(struct peer *p);
 void peer_close(struct peer *p);
+
+/* witness.c */
+void witness_hello(struct olink *k); /* the link has come up */
+void witness_link_down(struct overlay *o, const uint8_t id[16], bool farewell);
+void witness_done(struct overlay *o);
 
 /* buffers.c */
 int buffers_new(struct buffers **ret);

@@ -45,7 +45,6 @@ static void olink_unlink(struct olink *k) {
 void olink_close(struct olink *k) {
     olink_unlink(k);
     exec_timer_clear(k->o->x, &k->hello_timer);
-    exec_witness_free(k->witness);
     link_free(k->link);
     free(k);
 }
@@ -154,15 +153,6 @@ static void on_accept(struct exec_fd *f, int events, void *arg) {
 
 /* ---- hello ----------------------------------------------------------------------------------- */
 
-static void witness_end(void *arg) {
-    struct olink *k = arg;
-    struct overlay *o = k->o;
-    if (!k->peer || k->farewell) return;
-    uint8_t id[16];
-    memcpy(id, k->peer->id, 16);
-    overlay_declare_dead(o, id, "its process has ended");
-}
-
 static int on_hello(struct olink *k, const uint8_t *p, size_t n, struct moyai_error *why) {
     struct overlay *o = k->o;
     struct link_hello h;
@@ -189,7 +179,7 @@ static int on_hello(struct olink *k, const uint8_t *p, size_t n, struct moyai_er
     k->up = true;
     o->n_half_open--;
     exec_timer_clear(o->x, &k->hello_timer);
-    if (o->witness && k->pid > 0) k->witness = exec_witness_new(o->x, k->pid, witness_end, k, NULL);
+    witness_hello(k);
     char id[33];
     id_format(h.node.b, id);
     EVENT(o->cfg.events, &o->cfg.self, "link-up", event_text("peer", id), event_text("title", h.title),
@@ -341,7 +331,6 @@ static void on_down(struct link *l, const struct moyai_error *why) {
     memcpy(text, why->text, sizeof text);
     olink_unlink(k);
     exec_timer_clear(o->x, &k->hello_timer);
-    exec_witness_free(k->witness);
     if (!p || o->closing) {
         link_free(l);
         free(k);
@@ -353,6 +342,11 @@ static void on_down(struct link *l, const struct moyai_error *why) {
         peer_fail(p, code, text); /* trying again would end the same way */
     else
         peer_link_down(p, k);
+    if (was_up) {
+        uint8_t id[16];
+        memcpy(id, p->id, 16);
+        witness_link_down(o, id, farewell);
+    }
     link_free(l);
     free(k);
 }
@@ -446,38 +440,6 @@ static void forget_dead(struct overlay *o) {
     }
 }
 
-void overlay_declare_dead(struct overlay *o, const uint8_t node[16], const char *cause) {
-    struct peer *p = overlay_peer(o, node);
-    if (!p || p->dead) return;
-    uint8_t bytes[16 + 200];
-    size_t n = strlen(cause);
-    if (n > 200) n = 200;
-    memcpy(bytes, node, 16);
-    memcpy(bytes + 16, cause, n);
-    peer_declare(p, MOYAI_EDEAD, cause);
-    struct frame_head h = {.type = FRAME_DEAD, .class_ = FRAME_CONTROL, .hops = 1, .length = (uint32_t)(16 + n)};
-    struct link_piece piece = {bytes, 16 + n};
-    for (struct olink *k = o->links; k; k = k->next)
-        if (k->up && k->peer != p) {
-            if (link_send(k->link, &h, &piece, 1) < 0)
-                link_reset(k->link, MOYAI_ENOMEM, "out of memory");
-            else
-                link_flush(k->link);
-        }
-}
-
-struct peer *overlay_peer_of_pid(struct overlay *o, pid_t pid) {
-    for (struct olink *k = o->links; k; k = k->next)
-        if (k->up && k->pid == pid) return k->peer;
-    return NULL;
-}
-
-void overlay_set_witness(struct overlay *o, bool on) {
-    o->witness = on;
-    for (struct olink *k = o->links; on && k; k = k->next)
-        if (k->up && k->pid > 0 && !k->witness) k->witness = exec_witness_new(o->x, k->pid, witness_end, k, NULL);
-}
-
 bool overlay_is_dead(struct overlay *o, const uint8_t node[16]) {
     if (id_equal(node, o->cfg.self.b)) return false;
     struct peer *p = overlay_find(o, node);
@@ -569,12 +531,12 @@ void overlay_close(struct overlay *o) {
     }
     while (o->links) {
         struct olink *k = o->links;
-        if (k->up) {
-            struct frame_head h = {.type = FRAME_FAREWELL, .class_ = FRAME_CONTROL, .hops = 1};
-            (void)link_send(k->link, &h, NULL, 0); /* if it does not go out, the peer learns it as a death */
-        }
+        /* Also if the peer's hello has not come: ours has gone out, so to it this node has been there. */
+        struct frame_head h = {.type = FRAME_FAREWELL, .class_ = FRAME_CONTROL, .hops = 1};
+        (void)link_send(k->link, &h, NULL, 0); /* if it does not go out, the peer learns it as a death */
         olink_close(k);
     }
+    witness_done(o);
     exec_timer_clear(o->x, &o->accept_timer);
     if (o->listen_fd) {
         exec_fd_free(o->listen_fd, true, NULL);

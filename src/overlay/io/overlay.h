@@ -126,8 +126,9 @@ int overlay_ping(struct overlay *o, const uint8_t node[16], void (*fn)(void *arg
 
 /* Evidence of death, from a witness: tell all linked nodes and end everything with that node. */
 void overlay_declare_dead(struct overlay *o, const uint8_t node[16], const char *cause);
-/* The linked node whose process is pid; NULL if none. */
-struct peer *overlay_peer_of_pid(struct overlay *o, pid_t pid);
+/* As a witness: that process has ended, of this cause. If a node in it had not said farewell, declare it dead as soon as
+ * what it sent last has been read. Returns true if it had. */
+bool overlay_process_ended(struct overlay *o, pid_t pid, const char *cause);
 /* Be a witness: every linked process that ends without farewell is declared dead to all. */
 void overlay_set_witness(struct overlay *o, bool on);
 
