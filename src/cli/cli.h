@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The verbs of the command line, and what they have in common. */
+#ifndef CLI_CLI_H
+#define CLI_CLI_H
+
+#include <argp.h>
+
+/* Exit statuses of our own, as of env(1) and timeout(1). */
+enum cli_exit {
+    CLI_OK = 0,
+    CLI_FAILED = 1, /* verbs that run nothing */
+    CLI_USAGE = 2,
+    CLI_TIMED_OUT = 124,
+    CLI_BROKEN = 125, /* moyai run itself failed */
+    CLI_CANNOT_RUN = 126,
+    CLI_NOT_FOUND = 127,
+};
+
+/* argv[0] is what messages call the verb ("moyai run"). Returns the exit status, or exits with a usage hint. */
+int cli_run(int argc, char **argv);
+int cli_config(int argc, char **argv);
+
+/* -h, --help and --usage, the same for every parser. In a parser: the two rows at the end of its options, ARGP_NO_HELP
+ * among its flags, and cli_help first in its function: true if it was one of them (it exits). */
+enum { CLI_KEY_HELP = 'h', CLI_KEY_USAGE = 0x1000 };
+#define CLI_HELP_OPTIONS                                                                                               \
+    {"help", CLI_KEY_HELP, 0, 0, "Print this, and exit", -1}, {                                                        \
+        "usage", CLI_KEY_USAGE, 0, OPTION_HIDDEN, 0, -1                                                                \
+    }
+void cli_help(int key, const struct argp_state *state);
+
+#endif

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * moyai run: starts groups of processes on a grid and looks after them.
+ *
+ *   run_args.c     the command line
+ *   run_grid.c     the grid's directory
+ *   run_guard.c    two processes, so that nothing outlives the run: the front waits in here, the runner does the rest
+ *   run_life.c     the runner: node, processes, how it all ends
+ *   run_output.c   what the processes write; run_lines.c merges lines
+ */
+#include "cli/cli.h"
+#include "cli/run_args.h"
+#include "cli/run_grid.h"
+#include "cli/run_guard.h"
+#include "cli/run_life.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static int runnable(const char *path) {
+    struct stat st;
+    if (stat(path, &st) < 0) return errno;
+    if (S_ISDIR(st.st_mode)) return EISDIR;
+    return access(path, X_OK) < 0 ? errno : 0;
+}
+
+/* Could the system run it? 0 or errno. As execvp(3) would look for it, so that a mistyped name starts nothing at all.
+ */
+static int find_program(const char *name) {
+    if (strchr(name, '/')) return runnable(name);
+    const char *path = getenv("PATH");
+    if (!path) path = "/bin:/usr/bin";
+    int result = ENOENT;
+    for (;;) {
+        char full[PATH_MAX];
+        size_t n = strcspn(path, ":");
+        int len = snprintf(full, sizeof full, "%.*s/%s", n > 0 ? (int)n : 1, n > 0 ? path : ".", name);
+        int rc = len < (int)sizeof full ? runnable(full) : ENOENT;
+        if (rc == 0) return 0;
+        if (rc == EACCES) result = rc;
+        if (path[n] == 0) return result;
+        path += n + 1;
+    }
+}
+
+static int check_programs(const struct run_args *a) {
+    for (unsigned i = 0; i < a->n_groups; i++) {
+        int e = find_program(a->groups[i].argv[0]);
+        if (e == 0) continue;
+        fprintf(stderr, "%s: cannot run '%s': %s\n", a->title, a->groups[i].argv[0], strerror(e));
+        return e == ENOENT || e == ENOTDIR ? CLI_NOT_FOUND : CLI_CANNOT_RUN;
+    }
+    return 0;
+}
+
+static int fail(const struct run_args *a, const struct moyai_error *why) {
+    fprintf(stderr, "%s: %s\n", a->title, why->text);
+    return why->code == MOYAI_EINVAL ? CLI_USAGE : CLI_BROKEN;
+}
+
+static int run(const struct run_args *a, struct run_grid *grid) {
+    struct moyai_error why;
+    int rc = a->grid ? run_grid_join(grid, a->grid, &why) : run_grid_make(grid, a->keep, &why);
+    if (rc < 0) return fail(a, &why);
+    struct guard guard;
+    if (guard_divide(&guard, &why) < 0) {
+        (void)run_grid_end(grid, NULL);
+        return fail(a, &why);
+    }
+    if (!guard.front) return run_live(a, grid, guard.lifeline);
+    int status = guard_watch(&guard);
+    grid->told = a->grid_file; /* by the runner, if it came so far */
+    if (run_grid_end(grid, &why) < 0) {
+        fprintf(stderr, "%s: %s\n", a->title, why.text);
+        if (status == 0) status = CLI_BROKEN;
+    }
+    return status;
+}
+
+int cli_run(int argc, char **argv) {
+    struct run_args a;
+    run_args_parse(&a, argc, argv);
+    int status = check_programs(&a);
+    struct run_grid *grid = status ? NULL : malloc(sizeof *grid); /* paths: too much for a stack */
+    if (grid)
+        status = run(&a, grid);
+    else if (status == 0)
+        status = CLI_BROKEN;
+    free(grid);
+    run_args_done(&a);
+    return status;
+}

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The groups are cut at each lone ":", and each piece is parsed as a command line of its own. */
+#include "cli/run_args.h"
+
+#include "base/config.h"
+#include "cli/cli.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    KEY_GRID = 0x100,
+    KEY_GRID_FILE,
+    KEY_PRINT_GRID,
+    KEY_KEEP,
+    KEY_OUTPUT,
+    KEY_NO_PREFIX,
+    KEY_NO_COLOR,
+    KEY_GRACE,
+    KEY_TIMEOUT
+};
+
+static const struct argp_option options[] = {
+    {"count", 'n', "COUNT", 0, "Processes of this group (default 1)", 0},
+    {"grid", KEY_GRID, "DIR", 0, "Add the processes to the grid at DIR (or file:DIR) instead of making one", 1},
+    {"grid-file", KEY_GRID_FILE, "FILE", 0, "Write the grid's address to FILE once it is there", 1},
+    {"print-grid", KEY_PRINT_GRID, 0, 0, "Say the grid's address on standard error", 1},
+    {"keep", KEY_KEEP, 0, 0, "Do not remove the grid's directory at the end", 1},
+    {"output", KEY_OUTPUT, "DIR", 0, "Also write what each process writes to DIR/GROUP.INDEX.out and .err", 2},
+    {"no-prefix", KEY_NO_PREFIX, 0, 0, "Do not put [GROUP.INDEX] before each line", 2},
+    {"no-color", KEY_NO_COLOR, 0, 0, "No colours on a terminal (also if NO_COLOR is set)", 2},
+    {"grace", KEY_GRACE, "TIME", 0, "How long processes may take to end when asked to (default 5s)", 3},
+    {"timeout", KEY_TIMEOUT, "TIME", 0, "End the run after this time, with exit status 124", 3},
+    CLI_HELP_OPTIONS,
+    {0},
+};
+
+static const char doc[] =
+    "Starts groups of processes, makes a private grid for them, and looks after them until the first group has "
+    "ended.\v"
+    "Ctrl-C asks all processes to end (SIGTERM); a second one kills them.\n\n"
+    "Exit status: that of the first group, 128+n if signal n ended it; 124 timed out, 125 moyai run itself failed, 126 "
+    "or 127 a program cannot be run or found; 2 usage.\n\n"
+    "Each process finds in its environment MOYAI_GRID, MOYAI_RUN_DIR, MOYAI_PARENT, MOYAI_RANK (0 to MOYAI_SIZE-1 "
+    "over all groups) and MOYAI_GROUP.\n\n"
+    "TIME is written 90s, 5m or 1h.";
+
+struct piece {
+    struct run_args *a;
+    struct run_group *g;
+    bool first;
+};
+
+/* For a group after the first: options of the whole run come too late there. */
+static void whole_run(const struct piece *p, struct argp_state *state, const char *name) {
+    if (!p->first) argp_error(state, "--%s is for the whole run: put it before the first program", name);
+}
+
+static moyai_dur duration(struct argp_state *state, const char *name, const char *text) {
+    moyai_dur d = 0;
+    if (config_parse_duration(text, &d) < 0)
+        argp_error(state, "--%s: '%s' is not a time such as 90s, 5m or 1h", name, text);
+    return d;
+}
+
+static unsigned count(struct argp_state *state, const char *text) {
+    int64_t n = 0;
+    if (config_parse_integer(text, &n) < 0 || n < 1 || n > RUN_PROCESSES_MOST)
+        argp_error(state, "-n: '%s' is not a number from 1 to %d", text, RUN_PROCESSES_MOST);
+    return (unsigned)n;
+}
+
+static error_t on_option(int key, char *arg, struct argp_state *state) {
+    struct piece *p = state->input;
+    struct run_args *a = p->a;
+    cli_help(key, state);
+    for (const struct argp_option *o = options; o->name; o++)
+        if (o->key == key && o->group > 0) whole_run(p, state, o->name);
+    switch (key) {
+    case 'n':
+        p->g->n = count(state, arg);
+        return 0;
+    case KEY_GRID:
+        a->grid = arg;
+        return 0;
+    case KEY_GRID_FILE:
+        a->grid_file = arg;
+        return 0;
+    case KEY_PRINT_GRID:
+        a->print_grid = true;
+        return 0;
+    case KEY_KEEP:
+        a->keep = true;
+        return 0;
+    case KEY_OUTPUT:
+        a->output = arg;
+        return 0;
+    case KEY_NO_PREFIX:
+        a->no_prefix = true;
+        return 0;
+    case KEY_NO_COLOR:
+        a->no_color = true;
+        return 0;
+    case KEY_GRACE:
+        a->grace = duration(state, "grace", arg);
+        return 0;
+    case KEY_TIMEOUT:
+        a->timeout = duration(state, "timeout", arg);
+        if (a->timeout <= 0) argp_error(state, "--timeout: '%s' is no time at all", arg);
+        return 0;
+    case ARGP_KEY_ARG:
+        if (!*arg) argp_error(state, "the program's name is empty");
+        p->g->argv = state->argv + state->next - 1;
+        state->next = state->argc;
+        return 0;
+    case ARGP_KEY_NO_ARGS:
+        argp_error(state, p->first ? "no program to run" : "no program after ':'");
+        return 0;
+    case ARGP_KEY_END:
+        if (a->grid && a->keep) argp_error(state, "--keep is for a private grid, not with --grid");
+        if (a->grid && a->grid_file) argp_error(state, "--grid-file is for a private grid, not with --grid");
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static void *must(void *p) {
+    if (p) return p;
+    fprintf(stderr, "moyai run: out of memory\n");
+    exit(CLI_BROKEN);
+}
+
+/* One piece as a command line: the verb's title, the words, NULL. The group's argv points into it. */
+static char **copy_piece(char *title, char **words, int n) {
+    char **v = must(calloc((size_t)n + 2, sizeof *v));
+    v[0] = title;
+    for (int i = 0; i < n; i++) v[i + 1] = words[i];
+    return v;
+}
+
+void run_args_parse(struct run_args *a, int argc, char **argv) {
+    static const struct argp parser = {.options = options,
+                                       .parser = on_option,
+                                       .args_doc = "PROGRAM [ARGUMENT...] [: [-n COUNT] PROGRAM [ARGUMENT...]]...",
+                                       .doc = doc};
+    *a = (struct run_args){.title = argv[0], .grace = 5 * MOYAI_SEC};
+    for (int from = 1, to; from == 1 || from <= argc; from = to + 1) {
+        for (to = from; to < argc && strcmp(argv[to], ":") != 0; to++) {
+        }
+        a->groups = must(realloc(a->groups, (a->n_groups + 1) * sizeof *a->groups));
+        struct run_group *g = &a->groups[a->n_groups++];
+        *g = (struct run_group){.n = 1};
+        struct piece p = {a, g, a->n_groups == 1};
+        char **piece = copy_piece(argv[0], argv + from, to - from);
+        argp_parse(&parser, to - from + 1, piece, ARGP_IN_ORDER | ARGP_NO_HELP, NULL, &p);
+        /* argp may move nothing in order, so the piece is the title, options, and the group's argv. */
+        size_t skip = (size_t)(g->argv - piece);
+        memmove(piece, g->argv, ((size_t)(to - from) + 2 - skip) * sizeof *piece);
+        g->argv = piece;
+        a->n_processes += g->n;
+        if (a->n_processes > RUN_PROCESSES_MOST) {
+            fprintf(stderr, "%s: more than %d processes in all\n", a->title, RUN_PROCESSES_MOST);
+            exit(CLI_USAGE);
+        }
+    }
+}
+
+void run_args_done(struct run_args *a) {
+    for (unsigned i = 0; i < a->n_groups; i++) free(a->groups[i].argv);
+    free(a->groups);
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The command line of `moyai run`. */
+#ifndef CLI_RUN_ARGS_H
+#define CLI_RUN_ARGS_H
+
+#include <moyai/base.h>
+
+#define RUN_PROCESSES_MOST 32768 /* of a run; as many as process numbers have by default */
+
+struct run_group {
+    char **argv; /* ends with NULL; the strings are the command line's */
+    unsigned n;
+};
+
+struct run_args {
+    struct run_group *groups; /* at least one */
+    unsigned n_groups, n_processes;
+    const char *title; /* "moyai run", for messages */
+    const char *grid, *grid_file, *output;
+    bool keep, print_grid, no_prefix, no_color;
+    moyai_dur grace, timeout; /* timeout 0: none */
+};
+
+/* Fills all of *a, or exits with a usage hint. */
+void run_args_parse(struct run_args *a, int argc, char **argv);
+void run_args_done(struct run_args *a);
+
+#endif

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/run_grid.h"
+
+#include "base/err.h"
+#include "overlay/io/rendezvous.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define PREFIX   "moyai-run-"
+#define BASE_MAX 60 /* bytes: PREFIX, six more and "/s" must fit into a run directory's 86 */
+#define DEPTH    16 /* of what is removed; a run's own directory has 2 */
+#define TRIES    100
+
+static const char *base_dir(void) {
+    const char *dir = getenv("XDG_RUNTIME_DIR");
+    struct stat st;
+    if (dir && dir[0] == '/' && strlen(dir) <= BASE_MAX && stat(dir, &st) == 0 && S_ISDIR(st.st_mode) &&
+        st.st_uid == geteuid() && access(dir, W_OK | X_OK) == 0)
+        return dir;
+    return "/tmp";
+}
+
+/* ---- removing -------------------------------------------------------------------------------- */
+
+/* Empty the directory and close it. Links are removed and not followed. 0 or errno. */
+static int empty(int fd, int depth) {
+    DIR *d = fdopendir(fd);
+    if (!d) {
+        int e = errno;
+        close(fd);
+        return e;
+    }
+    int result = 0;
+    for (struct dirent *e; (e = readdir(d));) {
+        const char *name = e->d_name;
+        if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0) continue;
+        if (unlinkat(fd, name, 0) == 0 || errno == ENOENT) continue;
+        int rc = errno;
+        if (rc == EISDIR || rc == EPERM) {
+            int sub = depth > 0 ? openat(fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
+            rc = depth == 0 ? ELOOP : sub < 0 ? errno : empty(sub, depth - 1);
+            if (rc == 0 && unlinkat(fd, name, AT_REMOVEDIR) < 0 && errno != ENOENT) rc = errno;
+        }
+        if (rc) result = rc;
+    }
+    closedir(d);
+    return result;
+}
+
+static int remove_tree(int base, const char *name) {
+    int fd = openat(base, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0) return errno == ENOENT ? 0 : errno;
+    int rc = empty(fd, DEPTH);
+    if (rc) return rc;
+    return unlinkat(base, name, AT_REMOVEDIR) == 0 || errno == ENOENT ? 0 : errno;
+}
+
+/* A directory of ours that nobody has locked and nobody wants to be kept. It is unlocked when it is gone. */
+static bool remove_stale(int base, const char *name) {
+    int fd = openat(base, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0) return false;
+    struct stat st;
+    bool stale = fstat(fd, &st) == 0 && st.st_uid == geteuid() && flock(fd, LOCK_EX | LOCK_NB) == 0 &&
+                 faccessat(fd, "keep", F_OK, 0) < 0 && errno == ENOENT;
+    if (stale) stale = remove_tree(base, name) == 0;
+    close(fd);
+    return stale;
+}
+
+int run_grid_sweep(const char *base) {
+    DIR *d = opendir(base);
+    if (!d) return 0;
+    int n = 0;
+    for (struct dirent *e; (e = readdir(d));)
+        if (strncmp(e->d_name, PREFIX, strlen(PREFIX)) == 0 && remove_stale(dirfd(d), e->d_name)) n++;
+    closedir(d);
+    return n;
+}
+
+/* ---- making ---------------------------------------------------------------------------------- */
+
+/* Lock a directory that was just made. False: a sweep was faster, and it is gone or about to go. */
+static bool lock_new(struct run_grid *g) {
+    struct stat a, b;
+    g->lock = open(g->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (g->lock < 0) return false;
+    /* A file system that knows no locks cannot lock for a sweep either. */
+    if ((flock(g->lock, LOCK_SH | LOCK_NB) == 0 || errno != EWOULDBLOCK) && fstat(g->lock, &a) == 0 &&
+        lstat(g->path, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino)
+        return true;
+    close(g->lock);
+    g->lock = -1;
+    return false;
+}
+
+static void name_parts(struct run_grid *g) {
+    snprintf(g->address, sizeof g->address, "file:%s", g->path);
+}
+
+int run_grid_make(struct run_grid *g, bool keep, struct moyai_error *reterr) {
+    const char *base = base_dir();
+    (void)run_grid_sweep(base);
+    *g = (struct run_grid){.own = true, .keep = keep, .lock = -1};
+    for (int i = 0; g->lock < 0; i++) {
+        if (i == TRIES) return err_set(reterr, MOYAI_ESYS, "cannot keep a directory in '%s': others remove it", base);
+        snprintf(g->path, sizeof g->path, "%s/" PREFIX "XXXXXX", base);
+        if (!mkdtemp(g->path)) return err_sys(reterr, errno, "cannot make a directory in '%s'", base);
+        (void)lock_new(g);
+    }
+    name_parts(g);
+    snprintf(g->run_dir, sizeof g->run_dir, "%.*s/s", PATH_MAX - 3, g->path);
+    int fd = keep ? openat(g->lock, "keep", O_WRONLY | O_CREAT | O_CLOEXEC, 0600) : -1;
+    if (keep && fd < 0) {
+        int rc = err_sys(reterr, errno, "cannot write into '%s'", g->path);
+        g->keep = false;
+        (void)run_grid_end(g, NULL);
+        return rc;
+    }
+    if (fd >= 0) close(fd);
+    return 0;
+}
+
+/* ---- joining --------------------------------------------------------------------------------- */
+
+static bool take_run_dir(const struct rdv_node *node, const struct moyai_error *bad, void *ctx) {
+    struct run_grid *g = ctx;
+    struct stat st;
+    if (bad || stat(node->run_dir, &st) < 0 || st.st_uid != geteuid()) return true;
+    snprintf(g->run_dir, sizeof g->run_dir, "%s", node->run_dir);
+    return false;
+}
+
+int run_grid_join(struct run_grid *g, const char *where, struct moyai_error *reterr) {
+    const char *dir = strncmp(where, "file:", 5) == 0 ? where + 5 : where;
+    *g = (struct run_grid){.lock = -1};
+    if (!realpath(dir, g->path)) {
+        int sys = errno;
+        if (sys != ENOENT && sys != ENOTDIR) return err_sys(reterr, sys, "cannot join the grid '%s'", where);
+        return err_set(reterr, MOYAI_ENOENT, "there is no grid at '%s': no such directory", dir);
+    }
+    name_parts(g);
+    struct rdv *r;
+    int rc = rdv_open(&r, g->address, reterr);
+    if (rc < 0) return rc;
+    const char *env = getenv("MOYAI_RUN_DIR");
+    if (env && *env) {
+        snprintf(g->run_dir, sizeof g->run_dir, "%s", env);
+    } else {
+        rc = rdv_nodes(r, take_run_dir, g, reterr);
+    }
+    rdv_close(r);
+    if (rc < 0) return rc;
+    /* If the run that made it is killed, the directory shall stay as long as we are in the grid. */
+    g->lock = open(g->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (g->lock >= 0) (void)flock(g->lock, LOCK_SH | LOCK_NB);
+    return 0;
+}
+
+/* ---- the address in a file ------------------------------------------------------------------- */
+
+int run_grid_tell(struct run_grid *g, const char *file, struct moyai_error *reterr) {
+    char temp[PATH_MAX];
+    if (snprintf(temp, sizeof temp, "%s.XXXXXX", file) >= (int)sizeof temp)
+        return err_set(reterr, MOYAI_ERANGE, "cannot write '%.60s...': the path is too long", file);
+    int fd = mkostemp(temp, O_CLOEXEC);
+    if (fd < 0) return err_sys(reterr, errno, "cannot write '%s'", file);
+    int e = 0;
+    if (dprintf(fd, "%s\n", g->address) < 0) e = errno;
+    if (close(fd) < 0 && e == 0) e = errno;
+    if (e == 0 && rename(temp, file) < 0) e = errno;
+    if (e) {
+        unlink(temp);
+        return err_sys(reterr, e, "cannot write '%s'", file);
+    }
+    g->told = file;
+    return 0;
+}
+
+static void untell(const struct run_grid *g) {
+    char line[sizeof g->address + 1];
+    FILE *f = fopen(g->told, "re");
+    if (!f) return;
+    size_t n = fread(line, 1, sizeof line - 1, f);
+    fclose(f);
+    size_t len = strlen(g->address);
+    if (n == len + 1 && memcmp(line, g->address, len) == 0) unlink(g->told);
+}
+
+int run_grid_end(struct run_grid *g, struct moyai_error *reterr) {
+    int e = 0;
+    if (g->told) untell(g);
+    g->told = NULL;
+    if (g->own && !g->keep && g->path[0]) {
+        e = remove_tree(AT_FDCWD, g->path);
+        if (e == ENOTEMPTY) e = remove_tree(AT_FDCWD, g->path); /* the last of somebody who was just leaving */
+    }
+    if (g->lock >= 0) close(g->lock);
+    g->lock = -1;
+    return e ? err_sys(reterr, e, "cannot remove '%s'", g->path) : 0;
+}

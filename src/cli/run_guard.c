@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Nothing of a run outlives it, whoever is killed.
+ *
+ * `moyai run` is two processes. The *front* is the one the user has started: it has the terminal, gets the signals, and
+ * waits. The *runner* is its child in a session of its own: it is the node, starts the processes and does all the work.
+ * Both are subreapers (PR_SET_CHILD_SUBREAPER): a process whose parent has ended becomes the child of the nearest
+ * subreaper above it and not of init, so whatever descends from the run, however often it forks, changes its process
+ * group or makes sessions, has one of the two above it as long as that lives. So
+ *
+ *   - when the front is killed, the runner sees the end of the pipe between them (the lifeline), and kills all that
+ *     descends from it;
+ *   - when the runner is killed, the front gets all of its processes as children, and kills them.
+ *
+ * To kill all that descends: kill all children, wait for them, and again, until there is no child left. Children of
+ * those killed turn up as children here, and no process number can be used again meanwhile, since only the caller
+ * collects it. The two are in different process groups and sessions, so killing either's group leaves the other.
+ *
+ * Tried on paper and dropped: PR_SET_PDEATHSIG alone, set by a small program between fork and exec, which costs an exec
+ * for each process and misses what the process starts; a guard beside the run that is told all process groups, which
+ * misses whoever leaves his group; process number namespaces and cgroups, which need rights that users often lack.
+ *
+ * What no design without those rights can do: survive that both are killed at once by name. The runner's name differs
+ * ("moyai-run"), so `killall -9 moyai` leaves it alive.
+ *
+ * The front has its terminal's input copied to the runner through a pipe, since the processes are in no foreground
+ * group and would be stopped when they read. Input that is no terminal goes to the first process directly.
+ */
+#include "cli/run_guard.h"
+
+#include "base/err.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define SWEEP_TIME   (10 * MOYAI_SEC)
+#define SWEEP_LOOK   (10 * MOYAI_MS)
+#define BACKGROUND   500             /* ms between looks whether this job has come to the foreground */
+#define URGENT_TIME  (3 * MOYAI_SEC) /* for a runner that was told to end at once */
+#define TWICE_TIME   (100 * (moyai_ns)MOYAI_MS)
+#define TYPED_BUFFER 4096
+
+/* ---- what descends from this process --------------------------------------------------------- */
+
+/* One file of numbers for each thread; false if this kernel has none. */
+static bool listed_children(void (*fn)(pid_t, void *), void *arg) {
+    DIR *d = opendir("/proc/self/task");
+    if (!d) return false;
+    bool found = false;
+    for (struct dirent *e; (e = readdir(d));) {
+        if (!isdigit((unsigned char)e->d_name[0])) continue;
+        char path[64];
+        snprintf(path, sizeof path, "/proc/self/task/%.20s/children", e->d_name);
+        FILE *f = fopen(path, "re");
+        if (!f) continue;
+        found = true;
+        int pid;
+        while (fscanf(f, "%d", &pid) == 1) fn(pid, arg);
+        fclose(f);
+    }
+    closedir(d);
+    return found;
+}
+
+/* The parent's number is the second after the name, which is in parentheses and may contain anything. */
+static pid_t parent_of(const char *pid) {
+    char path[64], line[512];
+    snprintf(path, sizeof path, "/proc/%.20s/stat", pid);
+    FILE *f = fopen(path, "re");
+    if (!f) return -1;
+    size_t n = fread(line, 1, sizeof line - 1, f);
+    fclose(f);
+    line[n] = 0;
+    const char *p = strrchr(line, ')');
+    int parent = -1;
+    if (!p || sscanf(p + 1, " %*c %d", &parent) != 1) return -1;
+    return parent;
+}
+
+static void searched_children(void (*fn)(pid_t, void *), void *arg) {
+    DIR *d = opendir("/proc");
+    if (!d) return;
+    pid_t self = getpid();
+    for (struct dirent *e; (e = readdir(d));)
+        if (isdigit((unsigned char)e->d_name[0]) && parent_of(e->d_name) == self) fn(atoi(e->d_name), arg);
+    closedir(d);
+}
+
+void guard_children(void (*fn)(pid_t pid, void *arg), void *arg) {
+    if (!listed_children(fn, arg)) searched_children(fn, arg);
+}
+
+static void kill_one(pid_t pid, void *arg) {
+    (void)arg;
+    kill(pid, SIGKILL);
+}
+
+bool guard_sweep(void) {
+    moyai_ns end = moyai_now() + SWEEP_TIME;
+    sigset_t chld;
+    sigemptyset(&chld);
+    sigaddset(&chld, SIGCHLD);
+    for (;;) {
+        guard_children(kill_one, NULL);
+        pid_t pid;
+        do pid = waitpid(-1, NULL, WNOHANG | __WALL);
+        while (pid > 0);
+        if (pid < 0 && errno == ECHILD) return true;
+        if (moyai_now() >= end) return false;
+        struct timespec look = {.tv_nsec = SWEEP_LOOK};
+        (void)sigtimedwait(&chld, NULL, &look); /* to be woken at once; a look too many does no harm */
+    }
+}
+
+/* ---- dividing -------------------------------------------------------------------------------- */
+
+struct pipes {
+    int lifeline[2], typed[2], null, signals; /* -1: not open */
+};
+
+static void close_pipes(struct pipes *p) {
+    int all[] = {p->lifeline[0], p->lifeline[1], p->typed[0], p->typed[1], p->null, p->signals};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        if (all[i] >= 0) close(all[i]);
+}
+
+/* Signals the front passes on. SIGINT also if it is ignored, as it is for a shell's background jobs: who sends it means
+ * it. SIGHUP not if it is: nohup(1). */
+static void passed_signals(sigset_t *set) {
+    sigemptyset(set);
+    sigaddset(set, SIGINT);
+    sigaddset(set, SIGTERM);
+    sigaddset(set, SIGTSTP);
+    sigaddset(set, SIGCONT);
+    struct sigaction sa;
+    if (sigaction(SIGHUP, NULL, &sa) == 0 && sa.sa_handler != SIG_IGN) sigaddset(set, SIGHUP);
+}
+
+static int open_pipes(struct pipes *p, struct moyai_error *reterr) {
+    sigset_t set;
+    passed_signals(&set);
+    sigaddset(&set, SIGCHLD);
+    *p = (struct pipes){{-1, -1}, {-1, -1}, -1, -1};
+    p->null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    p->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (p->null < 0 || p->signals < 0 || pipe2(p->lifeline, O_CLOEXEC) < 0 ||
+        (isatty(0) && pipe2(p->typed, O_CLOEXEC) < 0))
+        return err_sys(reterr, errno, "cannot make a pipe");
+    sigaddset(&set, SIGTTIN); /* reading in the background then fails instead of stopping us */
+    sigaddset(&set, SIGPIPE);
+    signal(SIGCHLD, SIG_DFL); /* if it was ignored nobody could be waited for */
+    if (sigprocmask(SIG_BLOCK, &set, NULL) < 0 || prctl(PR_SET_CHILD_SUBREAPER, 1) < 0)
+        return err_sys(reterr, errno, "cannot become a subreaper");
+    return 0;
+}
+
+static void become_runner(struct guard *g, struct pipes *p) {
+    (void)setsid(); /* cannot fail in a child just forked */
+    (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
+    (void)prctl(PR_SET_NAME, "moyai-run");
+    if (p->typed[0] >= 0) (void)dup2(p->typed[0], 0);
+    *g = (struct guard){.front = false, .lifeline = p->lifeline[0], .signals = -1, .typed = -1};
+    p->lifeline[0] = -1;
+    close_pipes(p);
+}
+
+/* The front keeps the terminal, if that is its input, and standard error; who reads and writes at the other ends of the
+ * rest shall deal with the processes alone. */
+static void become_front(struct guard *g, struct pipes *p, pid_t runner) {
+    *g = (struct guard){
+        .front = true, .lifeline = p->lifeline[1], .runner = runner, .signals = p->signals, .typed = p->typed[1]};
+    p->lifeline[1] = p->signals = p->typed[1] = -1;
+    if (g->typed < 0)
+        (void)dup2(p->null, 0);
+    else
+        (void)fcntl(g->typed, F_SETFL, O_NONBLOCK);
+    (void)dup2(p->null, 1);
+    close_pipes(p);
+}
+
+int guard_divide(struct guard *g, struct moyai_error *reterr) {
+    struct pipes p;
+    int rc = open_pipes(&p, reterr);
+    pid_t pid = rc < 0 ? -1 : fork();
+    if (pid < 0) {
+        if (rc == 0) rc = err_sys(reterr, errno, "cannot fork");
+        close_pipes(&p);
+        return rc;
+    }
+    if (pid == 0)
+        become_runner(g, &p);
+    else
+        become_front(g, &p, pid);
+    return 0;
+}
+
+/* ---- the front ------------------------------------------------------------------------------- */
+
+struct front {
+    struct guard *g;
+    moyai_ns asked;  /* when it was last asked to end; 0: never */
+    moyai_ns urgent; /* when to end the runner by force; 0: never */
+    bool background; /* the terminal is somebody else's */
+    char buf[TYPED_BUFFER];
+    size_t at, n; /* buf[at..n) is to be written */
+};
+
+static void stop_typing(struct front *f) {
+    close(f->g->typed);
+    f->g->typed = -1;
+}
+
+static bool in_background(void) {
+    pid_t owner = tcgetpgrp(0);
+    return owner >= 0 && owner != getpgrp();
+}
+
+static void read_typed(struct front *f) {
+    f->background = in_background();
+    if (f->background) return;
+    ssize_t n = read(0, f->buf, sizeof f->buf);
+    if (n < 0 && (errno == EINTR || errno == EAGAIN)) return;
+    if (n <= 0) {
+        f->background = n < 0 && errno == EIO && in_background();
+        if (!f->background) stop_typing(f);
+        return;
+    }
+    f->at = 0;
+    f->n = (size_t)n;
+}
+
+static void write_typed(struct front *f) {
+    ssize_t n = write(f->g->typed, f->buf + f->at, f->n - f->at);
+    if (n >= 0)
+        f->at += (size_t)n;
+    else if (errno != EINTR && errno != EAGAIN)
+        stop_typing(f);
+}
+
+/* Some send the same twice, to the process and to its group (timeout(1)): that is asking once. */
+static bool asks_again(struct front *f) {
+    moyai_ns now = moyai_now();
+    if (f->asked && now - f->asked < TWICE_TIME) return false;
+    if (f->asked && !f->urgent) f->urgent = now + URGENT_TIME;
+    f->asked = now;
+    return true;
+}
+
+static void pass_signal(struct front *f, int sig) {
+    if (sig == SIGCHLD) return; /* the loop looks in any case */
+    if (sig != SIGTSTP && sig != SIGCONT && !asks_again(f)) return;
+    uint8_t byte = (uint8_t)sig;
+    (void)!write(f->g->lifeline, &byte, 1); /* if there is no reader the runner is about to be collected */
+    if (sig == SIGTSTP) kill(getpid(), SIGSTOP);
+    if (sig == SIGCONT) f->background = false; /* perhaps: look */
+}
+
+static void read_signals(struct front *f) {
+    struct signalfd_siginfo si;
+    while (read(f->g->signals, &si, sizeof si) == sizeof si) pass_signal(f, (int)si.ssi_signo);
+}
+
+static void turn(struct front *f) {
+    struct guard *g = f->g;
+    bool full = f->at < f->n;
+    struct pollfd p[3] = {
+        {.fd = g->signals, .events = POLLIN},
+        {.fd = g->typed >= 0 && !full && !f->background ? 0 : -1, .events = POLLIN},
+        {.fd = g->typed, .events = full ? POLLOUT : 0}, /* that nobody reads is told in any case */
+    };
+    int wait = g->typed >= 0 && f->background ? BACKGROUND : -1;
+    if (f->urgent) {
+        moyai_ns now = moyai_now();
+        wait = f->urgent > now ? (int)((f->urgent - now) / (moyai_ns)MOYAI_MS) + 1 : 0;
+        if (wait == 0) {
+            kill(g->runner, SIGKILL);
+            f->urgent = 0;
+            wait = -1; /* until it can be collected */
+        }
+    }
+    if (poll(p, 3, wait) < 0) return;
+    f->background = false;
+    if (p[0].revents) read_signals(f);
+    if (p[2].revents & POLLERR)
+        stop_typing(f);
+    else if (p[2].revents)
+        write_typed(f);
+    else if (p[1].revents)
+        read_typed(f);
+}
+
+/* The runner's status, if it has ended. Whoever else ends here was left to us by it. */
+static bool collect(const struct guard *g, int *status) {
+    pid_t pid;
+    int s;
+    bool ended = false;
+    while ((pid = waitpid(-1, &s, WNOHANG | __WALL)) > 0)
+        if (pid == g->runner) {
+            *status = s;
+            ended = true;
+        }
+    return ended;
+}
+
+int guard_watch(struct guard *g) {
+    struct front f = {.g = g};
+    int status;
+    while (!collect(g, &status)) turn(&f);
+    close(g->lifeline);
+    close(g->signals);
+    if (g->typed >= 0) close(g->typed);
+    bool gone = guard_sweep();
+    int result = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    if (WIFSIGNALED(status))
+        fprintf(stderr, "moyai run: its runner (pid %d) was killed by signal %d (%s), and its processes with it\n",
+                (int)g->runner, WTERMSIG(status), strsignal(WTERMSIG(status)));
+    if (!gone) fprintf(stderr, "moyai run: some of its processes cannot be killed\n");
+    return result;
+}

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Runs of nodes: the private grid, evidence of death, joining a run from a second terminal, the event log. */
+#include "tests/cli/kit.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Give the master one line and return what it says. */
+static const char *ask(struct cli *c, const char *line) {
+    char answer[300];
+    cli_type(c, line);
+    cli_type(c, "\n");
+    snprintf(answer, sizeof answer, "%s:", line);
+    const char *got = cli_line(c, 1, answer);
+    return strstr(got, answer) + strlen(answer) + 1;
+}
+
+static void nodes_find_each_other(void **state) {
+    (void)state;
+    struct cli c;
+    cli_start(&c, NULL, "run", "@n", "master", ":", "@n", "serve", "a", ":", "-n", "1", "@n", "serve", "b", NULL);
+    assert_true(atoi(ask(&c, "call a")) > 0);
+    assert_true(atoi(ask(&c, "call b")) > 0);
+    assert_string_equal(ask(&c, "learn a b"), "ok");
+    assert_string_equal(ask(&c, "try a"), "ok ");
+    cli_close_in(&c);
+    assert_int_equal(cli_wait(&c), 0);
+    assert_string_equal(c.text[1].p, "");
+    /* The others were asked to end when the master had ended, and did so in order. */
+    assert_int_equal(kit_count(&c.text[0], "[1.0] ended a"), 1);
+    assert_int_equal(kit_count(&c.text[0], "[2.0] ended b"), 1);
+    cli_free(&c);
+    assert_int_equal(kit_left(), 0);
+}
+
+/* A process that has no link to the victim, and holds a reference to it, knows that it is dead and what of: from the
+ * witness. The reference is used after the report has been seen, when the news is in the bystander's socket. */
+static void evidence_of_death(void **state) {
+    (void)state;
+    struct cli c;
+    cli_start(&c, NULL, "run", "@n", "master", ":", "@n", "serve", "victim", ":", "@n", "serve", "bystander", NULL);
+    assert_string_equal(ask(&c, "learn bystander victim"), "ok");
+    pid_t victim = atoi(ask(&c, "call victim"));
+    char expect[200];
+    snprintf(expect, sizeof expect, "moyai run: [1.0] %s (pid %d) was killed by signal 9 (Killed)", kit_program("NODE"),
+             (int)victim);
+    assert_int_equal(kill(victim, SIGKILL), 0);
+    assert_string_equal(cli_line(&c, 2, "was killed"), expect);
+    assert_string_equal(ask(&c, "try bystander"), "MOYAI_EDEAD killed by signal 9 (Killed)");
+    cli_close_in(&c);
+    assert_int_equal(cli_wait(&c), 0); /* the run goes on, and ends as its first group does */
+    cli_free(&c);
+    assert_int_equal(kit_left(), 0);
+}
+
+/* The node is a grandchild, behind a shell that goes on: its end is seen through its own hello. */
+static void wrapped_node(void **state) {
+    (void)state;
+    struct cli c;
+    cli_start(&c, NULL, "run", "@n", "master", ":", "sh", "-c", "\"$0\" serve victim; sleep 1000", kit_program("NODE"),
+              ":", "@n", "serve", "bystander", NULL);
+    assert_string_equal(ask(&c, "learn bystander victim"), "ok");
+    pid_t victim = atoi(ask(&c, "call victim"));
+    cli_type(&c, "block victim\n");
+    assert_int_equal(kill(victim, SIGKILL), 0);
+    const char *got = cli_line(&c, 1, "block victim:");
+    assert_non_null(strstr(got, "MOYAI_EDEAD"));
+    cli_type(&c, "try bystander\n");
+    assert_non_null(strstr(cli_line(&c, 1, "try bystander:"), "MOYAI_EDEAD"));
+    cli_close_in(&c);
+    assert_int_equal(cli_wait(&c), 0);
+    cli_free(&c);
+}
+
+/* Many nodes that come and end in order: none of them is taken for dead. */
+static void ending_in_order_is_no_death(void **state) {
+    (void)state;
+    char events[128], env[160];
+    snprintf(events, sizeof events, "/tmp/moyai-cli-events-%d", (int)getpid());
+    snprintf(env, sizeof env, "MOYAI_EVENTS=%s", events);
+    const char *const added[] = {env, NULL};
+    struct cli c;
+    cli_start(&c, &(struct cli_opts){.env = added}, "run", "-n", "24", "@n", "once", NULL);
+    assert_int_equal(cli_wait(&c), 0);
+    assert_string_equal(c.text[1].p, "");
+    cli_free(&c);
+    char *log = kit_read(events);
+    struct kit_text t = {.p = log};
+    assert_int_equal(kit_count(&t, "\"kind\":\"process-start\""), 24);
+    assert_int_equal(kit_count(&t, "\"kind\":\"process-end\""), 24);
+    assert_int_equal(kit_count(&t, "\"kind\":\"node-dead\""), 0);
+    /* Not all of them: of those that came last, the run may have ended before it heard of them. */
+    assert_in_range(kit_count(&t, "\"kind\":\"node-left\""), 1, 24);
+    free(log);
+    unlink(events);
+}
+
+static void process_events(void **state) {
+    (void)state;
+    char events[128], env[160];
+    snprintf(events, sizeof events, "/tmp/moyai-cli-events-%d", (int)getpid());
+    snprintf(env, sizeof env, "MOYAI_EVENTS=%s", events);
+    const char *const added[] = {env, NULL};
+    struct cli c;
+    cli_start(&c, &(struct cli_opts){.env = added}, "run", "@h", "exit", "3", ":", "-n", "2", "@h", "die", "9", NULL);
+    assert_int_equal(cli_wait(&c), 3);
+    cli_free(&c);
+    char *log = kit_read(events);
+    struct kit_text t = {.p = log};
+    assert_int_equal(kit_count(&t, "\"moyai-events\":1"), 1);
+    int n = kit_count(&t, "\"kind\":\"process-start\"");
+    assert_in_range(n, 1, 3); /* those of the second group that had been started when the first ended */
+    assert_int_equal(kit_count(&t, "\"kind\":\"process-end\""), n);
+    assert_int_equal(kit_count(&t, "\"group\":0,\"index\":0,\"rank\":0,"), 2);
+    assert_int_equal(kit_count(&t, "\"status\":3,\"how\":\"exited with status 3\""), 1);
+    free(log);
+    unlink(events);
+}
+
+/* A second terminal: the address from --grid-file, more processes by --grid. */
+static void joining(void **state) {
+    (void)state;
+    char file[128];
+    snprintf(file, sizeof file, "/tmp/moyai-cli-grid-%d", (int)getpid());
+    struct cli a, b;
+    cli_start(&a, NULL, "run", "--grid-file", file, "--print-grid", "@n", "master", NULL);
+    const char *said = strstr(cli_line(&a, 2, "moyai run: grid file:/"), "file:");
+    char address[200];
+    snprintf(address, sizeof address, "%s", said);
+    assert_int_equal(access(address + 5, F_OK), 0);
+    char *written = kit_read(file);
+    assert_int_equal(strncmp(written, address, strlen(address)), 0);
+    assert_string_equal(written + strlen(address), "\n");
+    free(written);
+    struct stat st;
+    assert_int_equal(stat(address + 5, &st), 0);
+    assert_int_equal(st.st_mode & 07777, 0700);
+
+    cli_start(&b, NULL, "run", "--grid", address, "-n", "2", "sh", "-c", "exec \"$0\" serve late$MOYAI_RANK",
+              kit_program("NODE"), NULL);
+    pid_t late = atoi(ask(&a, "call late0"));
+    assert_true(late > 0);
+    cli_type(&a, "block late0\n");
+    assert_int_equal(kill(late, SIGKILL), 0);
+    (void)cli_line(&b, 2, "was killed by signal 9");
+    assert_non_null(strstr(cli_line(&a, 1, "block late0:"), "MOYAI_EDEAD"));
+    /* The end of the first run is no end of the second. */
+    kill(a.pid, SIGTERM);
+    assert_int_equal(cli_wait(&a), 143);
+    assert_int_equal(access(file, F_OK), -1);
+    assert_int_equal(access(address + 5, F_OK), -1);
+    kill(b.pid, SIGTERM);
+    assert_int_equal(cli_wait(&b), 143);
+    cli_free(&a);
+    cli_free(&b);
+    assert_int_equal(kit_left(), 0);
+
+    /* By the directory's plain name; a grid that is not there. */
+    struct cli c;
+    assert_int_equal(cli_do(&c, "run", "--grid", address + 5, "true", NULL), 125);
+    assert_non_null(strstr(c.text[1].p, "there is no grid at"));
+    assert_int_equal(access(address + 5, F_OK), -1);
+    cli_free(&c);
+}
+
+/* A grid of the user's own, that nobody runs: --grid neither makes nor removes the directory. */
+static void grid_of_ones_own(void **state) {
+    (void)state;
+    char dir[64] = "/tmp/moyai-cli-own-XXXXXX";
+    assert_non_null(mkdtemp(dir));
+    struct cli c;
+    cli_start(&c, NULL, "run", "--grid", dir, "@n", "master", ":", "@n", "serve", "x", NULL);
+    assert_true(atoi(ask(&c, "call x")) > 0);
+    cli_close_in(&c);
+    assert_int_equal(cli_wait(&c), 0);
+    cli_free(&c);
+    assert_int_equal(access(dir, F_OK), 0);
+    char cmd[100];
+    snprintf(cmd, sizeof cmd, "rm -r %s %s/moyai", dir, kit_dir());
+    assert_int_equal(system(cmd), 0);
+    assert_int_equal(kit_left(), 0);
+}
+
+static void keeping(void **state) {
+    (void)state;
+    struct cli c;
+    assert_int_equal(cli_do(&c, "run", "--keep", "--no-prefix", "sh", "-c", "echo $MOYAI_GRID", NULL), 0);
+    char *dir = strdup(c.text[0].p + 5);
+    dir[strcspn(dir, "\n")] = 0;
+    cli_free(&c);
+    assert_int_equal(access(dir, F_OK), 0);
+    /* The next run removes what others have left, but not this. */
+    assert_int_equal(cli_do(&c, "run", "true", NULL), 0);
+    cli_free(&c);
+    assert_int_equal(access(dir, F_OK), 0);
+    char cmd[100];
+    snprintf(cmd, sizeof cmd, "rm -r %s", dir);
+    assert_int_equal(system(cmd), 0);
+    free(dir);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nodes_find_each_other), cmocka_unit_test(evidence_of_death),
+        cmocka_unit_test(wrapped_node),          cmocka_unit_test(ending_in_order_is_no_death),
+        cmocka_unit_test(process_events),        cmocka_unit_test(joining),
+        cmocka_unit_test(grid_of_ones_own),      cmocka_unit_test(keeping),
+    };
+    return cmocka_run_group_tests(tests, kit_setup, kit_teardown);
+}

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/cli/kit.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static char dir[64];
+
+const char *kit_program(const char *which) {
+    const char *p = getenv(which);
+    if (!p) {
+        fprintf(stderr, "$%s is not set: run this through `meson test`\n", which);
+        exit(1);
+    }
+    return p;
+}
+
+const char *kit_dir(void) {
+    if (!dir[0]) {
+        snprintf(dir, sizeof dir, "/tmp/moyai-cli-test-XXXXXX");
+        if (!mkdtemp(dir)) fail_msg("mkdtemp: %s", strerror(errno));
+        setenv("XDG_RUNTIME_DIR", dir, 1);
+    }
+    return dir;
+}
+
+int kit_left(void) {
+    DIR *d = opendir(kit_dir());
+    assert_non_null(d);
+    int n = 0;
+    for (struct dirent *e; (e = readdir(d));) n += e->d_name[0] != '.';
+    closedir(d);
+    return n;
+}
+
+int kit_setup(void **state) {
+    (void)state;
+    alarm(KIT_LIMIT);
+    signal(SIGPIPE, SIG_IGN);
+    unsetenv("MOYAI_GRID");
+    unsetenv("MOYAI_EVENTS");
+    unsetenv("NO_COLOR");
+    (void)kit_dir();
+    return 0;
+}
+
+int kit_teardown(void **state) {
+    (void)state;
+    int left = kit_left();
+    if (left)
+        fprintf(stderr, "%d left in %s\n", left, dir);
+    else
+        rmdir(dir);
+    return left;
+}
+
+static void open_pipe(int p[2]) {
+    assert_int_equal(pipe2(p, O_CLOEXEC), 0);
+}
+
+static const char *resolve(const char *word) {
+    if (strcmp(word, "@h") == 0) return kit_program("HELPER");
+    if (strcmp(word, "@n") == 0) return kit_program("NODE");
+    return word;
+}
+
+static _Noreturn void become(const struct cli_opts *o, int in, int out, int err, int alive, char **argv) {
+    if (o->group) setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that dies leaves nothing: that is what the command promises */
+    dup2(in, 0);
+    dup2(out, 1);
+    dup2(err, 2);
+    fcntl(alive, F_SETFD, 0);
+    signal(SIGPIPE, SIG_DFL);
+    for (const char *const *e = o->env; e && *e; e++) putenv((char *)(uintptr_t)*e);
+    execv(argv[0], argv);
+    _exit(120);
+}
+
+void cli_startv(struct cli *c, const struct cli_opts *o, const char *const *words) {
+    static const struct cli_opts none;
+    if (!o) o = &none;
+    char *argv[64] = {(char *)(uintptr_t)kit_program("MOYAI")};
+    for (int i = 0; words[i]; i++) argv[i + 1] = (char *)(uintptr_t)resolve(words[i]);
+    int in[2] = {-1, -1}, out[2] = {-1, -1}, err[2], alive[2];
+    if (!o->in) open_pipe(in);
+    if (!o->out) open_pipe(out);
+    open_pipe(err);
+    open_pipe(alive);
+    memset(c, 0, sizeof *c);
+    c->pid = fork();
+    assert_true(c->pid >= 0);
+    if (c->pid == 0) become(o, o->in ? o->in : in[0], o->out ? o->out : out[1], err[1], alive[1], argv);
+    if (o->group) setpgid(c->pid, c->pid);
+    if (!o->in) close(in[0]);
+    if (!o->out) close(out[1]);
+    close(err[1]);
+    close(alive[1]);
+    c->in = in[1];
+    c->fd[0] = out[0];
+    c->fd[1] = err[0];
+    c->alive = alive[0];
+    c->text[0].ended = out[0] < 0;
+}
+
+#define WORDS(words, last)                                                                                             \
+    const char *words[64];                                                                                             \
+    do {                                                                                                               \
+        va_list ap_;                                                                                                   \
+        va_start(ap_, last);                                                                                           \
+        int n_ = 0;                                                                                                    \
+        while ((words[n_] = va_arg(ap_, const char *))) assert_true(++n_ < 63);                                        \
+        va_end(ap_);                                                                                                   \
+    } while (0)
+
+void cli_start(struct cli *c, const struct cli_opts *o, ...) {
+    WORDS(words, o);
+    cli_startv(c, o, words);
+}
+
+static void add(struct kit_text *t, const char *p, size_t n) {
+    if (t->cap < t->n + n + 1) {
+        t->cap = (t->n + n + 1) * 2;
+        t->p = realloc(t->p, t->cap);
+        assert_non_null(t->p);
+    }
+    memcpy(t->p + t->n, p, n);
+    t->n += n;
+    t->p[t->n] = 0;
+}
+
+/* Read what is there of both, waiting for something. */
+static void read_some(struct cli *c) {
+    struct pollfd p[2] = {{.fd = c->text[0].ended ? -1 : c->fd[0], .events = POLLIN},
+                          {.fd = c->text[1].ended ? -1 : c->fd[1], .events = POLLIN}};
+    if (poll(p, 2, -1) < 0) return;
+    for (int i = 0; i < 2; i++) {
+        if (!p[i].revents) continue;
+        static char buf[1 << 16];
+        ssize_t n = read(c->fd[i], buf, sizeof buf);
+        if (n > 0)
+            add(&c->text[i], buf, (size_t)n);
+        else
+            c->text[i].ended = true;
+    }
+}
+
+const char *cli_line(struct cli *c, int fd, const char *needle) {
+    struct kit_text *t = &c->text[fd - 1];
+    static char line[4096];
+    for (;;) {
+        char *end = t->p ? strchr(t->p + t->at, '\n') : NULL;
+        if (end) {
+            size_t n = (size_t)(end - (t->p + t->at));
+            snprintf(line, sizeof line, "%.*s", (int)n, t->p + t->at);
+            t->at += n + 1;
+            if (strstr(line, needle)) return line;
+            continue;
+        }
+        if (t->ended)
+            fail_msg("no line with '%s' in:\n%s\nthe other output:\n%s", needle, t->p ? t->p : "",
+                     c->text[2 - fd].p ? c->text[2 - fd].p : "");
+        read_some(c);
+    }
+}
+
+void cli_type(struct cli *c, const char *text) {
+    assert_int_equal(write(c->in, text, strlen(text)), strlen(text));
+}
+
+void cli_close_in(struct cli *c) {
+    if (c->in >= 0) close(c->in);
+    c->in = -1;
+}
+
+void cli_await_gone(struct cli *c) {
+    char b;
+    ssize_t n;
+    do n = read(c->alive, &b, 1);
+    while (n < 0 && errno == EINTR);
+    assert_int_equal(n, 0);
+}
+
+int cli_wait(struct cli *c) {
+    while (!c->text[0].ended || !c->text[1].ended) read_some(c);
+    int status;
+    assert_int_equal(waitpid(c->pid, &status, 0), c->pid);
+    c->status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    /* When the front ends by itself nobody else is left; when it is killed its runner ends soon. */
+    if (!WIFSIGNALED(status)) {
+        struct pollfd p = {.fd = c->alive, .events = POLLIN};
+        if (poll(&p, 1, 0) != 1) fail_msg("a process of the run is left");
+    }
+    cli_await_gone(c);
+    for (int i = 0; i < 2; i++)
+        if (!c->text[i].p) add(&c->text[i], "", 0);
+    return c->status;
+}
+
+void cli_free(struct cli *c) {
+    cli_close_in(c);
+    for (int i = 0; i < 2; i++) {
+        if (c->fd[i] >= 0) close(c->fd[i]);
+        free(c->text[i].p);
+    }
+    close(c->alive);
+}
+
+int cli_do(struct cli *c, ...) {
+    WORDS(words, c);
+    cli_startv(c, NULL, words);
+    cli_close_in(c);
+    return cli_wait(c);
+}
+
+int kit_count(const struct kit_text *t, const char *needle) {
+    int n = 0;
+    for (const char *p = t->p; *p;) {
+        const char *end = strchrnul(p, '\n');
+        if (memmem(p, (size_t)(end - p), needle, strlen(needle))) n++;
+        p = *end ? end + 1 : end;
+    }
+    return n;
+}
+
+char *kit_read(const char *path) {
+    FILE *f = fopen(path, "re");
+    if (!f) fail_msg("%s: %s", path, strerror(errno));
+    struct kit_text t = {0};
+    char buf[4096];
+    size_t n;
+    add(&t, "", 0);
+    while ((n = fread(buf, 1, sizeof buf, f)) > 0) add(&t, buf, n);
+    fclose(f);
+    return t.p;
+}
+
+pid_t kit_child_of(pid_t pid) {
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)pid, (int)pid);
+    char *text = kit_read(path);
+    pid_t child = atoi(text);
+    free(text);
+    assert_true(child > 0);
+    return child;
+}

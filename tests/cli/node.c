@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A process of a run that is a node.
+ *
+ *   cli_node serve NAME   an object under that name, until asked to end
+ *   cli_node once         a node that ends at once, in order
+ *   cli_node master       does what standard input says, one line each, and writes one line to say how it went:
+ *       wait NAME         look it up, waiting for it
+ *       call NAME         its process id
+ *       learn NAME OTHER  have NAME look up OTHER
+ *       try NAME          have NAME call the OTHER it has learnt: what becomes of it
+ *       block NAME        call a method that never returns: what becomes of it
+ *       links             number of links this node has
+ */
+#include <moyai.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct server {
+    moyai_ref *other;
+};
+
+static int get_pid(moyai_request *rq, void *self) {
+    (void)self;
+    return moyai_return(rq, MOYAI_ARGS((int)getpid()));
+}
+
+static int learn(moyai_request *rq, void *self) {
+    struct server *s = self;
+    const char *name;
+    int rc = moyai_args(rq, MOYAI_INTO(&name));
+    if (rc == 0) rc = moyai_lookup_wait(moyai_request_node(rq), name, MOYAI_FOREVER, &s->other);
+    return rc < 0 ? moyai_raise(rq, rc, "learn") : 0;
+}
+
+static int try_other(moyai_request *rq, void *self) {
+    struct server *s = self;
+    int pid = 0;
+    char text[400];
+    int rc = moyai_call(s->other, "pid", MOYAI_NONE, MOYAI_INTO(&pid), NULL);
+    struct moyai_error e;
+    moyai_last_error(moyai_request_node(rq), &e);
+    snprintf(text, sizeof text, "%s %s", rc < 0 ? moyai_err_name(rc) : "ok", rc < 0 ? e.text : "");
+    return moyai_return(rq, MOYAI_ARGS(text));
+}
+
+static int block(moyai_request *rq, void *self) {
+    (void)self;
+    return moyai_sleep(moyai_request_node(rq), MOYAI_FOREVER);
+}
+
+static const struct moyai_method methods[] = {
+    {"pid", get_pid}, {"learn", learn}, {"try", try_other}, {"block", block}, {NULL, NULL}};
+static const struct moyai_class server_class = MOYAI_CLASS("Server", methods, NULL);
+
+static _Noreturn void die(const char *what, const char *why) {
+    fprintf(stderr, "cli_node: %s: %s\n", what, why);
+    exit(1);
+}
+
+static moyai_node *join(bool signals) {
+    struct moyai_node_opts o = MOYAI_NODE_OPTS_INIT;
+    struct moyai_error why;
+    moyai_node *n;
+    o.signals = signals;
+    if (moyai_node_new(&n, &o, &why) < 0) die("cannot join", why.text);
+    return n;
+}
+
+static int serve(const char *name) {
+    moyai_node *n = join(true);
+    struct server s = {0};
+    moyai_ref *ref;
+    struct moyai_error why;
+    if (moyai_object_new(n, &server_class, &s, &ref, &why) < 0) die("object", why.text);
+    int rc = moyai_register(ref, name);
+    if (rc < 0) die("register", moyai_strerror(rc));
+    printf("serving %s\n", name);
+    fflush(stdout);
+    moyai_node_serve(n, MOYAI_FOREVER);
+    moyai_ref_unref(s.other);
+    moyai_ref_unref(ref);
+    moyai_node_free(n);
+    printf("ended %s\n", name);
+    return 0;
+}
+
+enum { KNOWN = 16 };
+struct known {
+    char name[64];
+    moyai_ref *ref;
+};
+
+/* Looked up once: the reference stays, whatever becomes of the object and its name. */
+static moyai_ref *find(moyai_node *n, struct known known[KNOWN], const char *name) {
+    for (int i = 0; i < KNOWN; i++) {
+        struct known *k = &known[i];
+        if (k->ref && strcmp(k->name, name) == 0) return k->ref;
+        if (k->ref) continue;
+        snprintf(k->name, sizeof k->name, "%s", name);
+        int rc = moyai_lookup_wait(n, name, MOYAI_FOREVER, &k->ref);
+        if (rc < 0) die(name, moyai_strerror(rc));
+        return k->ref;
+    }
+    die(name, "too many names");
+}
+
+static void report(moyai_node *n, const char *what, int rc, const char *text) {
+    struct moyai_error e;
+    moyai_last_error(n, &e);
+    if (rc < 0)
+        printf("%s: %s %s\n", what, moyai_err_name(rc), e.text);
+    else
+        printf("%s: %s\n", what, text);
+    fflush(stdout);
+}
+
+static int master(void) {
+    moyai_node *n = join(false);
+    struct known known[KNOWN] = {0};
+    char line[256];
+    while (fgets(line, sizeof line, stdin)) {
+        char verb[16] = "", a[64] = "", b[64] = "", text[400] = "";
+        if (sscanf(line, "%15s %63s %63s", verb, a, b) < 1) continue;
+        line[strcspn(line, "\n")] = 0;
+        if (strcmp(verb, "links") == 0) {
+            struct moyai_node_stats st = {.size = sizeof st};
+            moyai_node_stats(n, &st);
+            snprintf(text, sizeof text, "%llu", (unsigned long long)st.links);
+            report(n, line, 0, text);
+            continue;
+        }
+        moyai_ref *ref = find(n, known, a);
+        int rc = 0, pid = 0;
+        const char *got = "ok";
+        moyai_future *f = NULL;
+        if (strcmp(verb, "call") == 0) {
+            rc = moyai_call(ref, "pid", MOYAI_NONE, MOYAI_INTO(&pid), NULL);
+            snprintf(text, sizeof text, "%d", pid);
+            got = text;
+        } else if (strcmp(verb, "learn") == 0) {
+            rc = moyai_call(ref, "learn", MOYAI_ARGS(b), MOYAI_NONE, NULL);
+        } else if (strcmp(verb, "try") == 0) {
+            f = moyai_call_async(ref, "try", MOYAI_NONE);
+            rc = moyai_future_get(f, MOYAI_INTO(&got));
+        } else if (strcmp(verb, "block") == 0) {
+            rc = moyai_call(ref, "block", MOYAI_NONE, MOYAI_NONE, NULL);
+        }
+        report(n, line, rc, got);
+        moyai_future_free(f);
+    }
+    for (int i = 0; i < KNOWN; i++) moyai_ref_unref(known[i].ref);
+    moyai_node_free(n);
+    return 0;
+}
+
+int main(int argc, char **argv) {
+    if (argc == 3 && strcmp(argv[1], "serve") == 0) return serve(argv[2]);
+    if (argc == 2 && strcmp(argv[1], "master") == 0) return master();
+    if (argc == 2 && strcmp(argv[1], "once") == 0) {
+        moyai_node_free(join(false));
+        return 0;
+    }
+    return 98;
+}

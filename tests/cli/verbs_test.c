@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What all verbs have in common, and `moyai config`. */
+#include "tests/cli/kit.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+static void version(void **state) {
+    (void)state;
+    struct cli c;
+    assert_int_equal(cli_do(&c, "--version", NULL), 0);
+    assert_string_equal(c.text[0].p, "moyai 0.1.0\n");
+    cli_free(&c);
+    assert_int_equal(cli_do(&c, "-V", NULL), 0);
+    assert_string_equal(c.text[0].p, "moyai 0.1.0\n");
+    cli_free(&c);
+}
+
+/* On standard output, with status 0, and the same in all ways of asking. */
+static void help(void **state) {
+    (void)state;
+    struct cli a, b;
+    assert_int_equal(cli_do(&a, "--help", NULL), 0);
+    assert_int_equal(cli_do(&b, "help", NULL), 0);
+    assert_string_equal(a.text[0].p, b.text[0].p);
+    assert_string_equal(a.text[1].p, "");
+    assert_int_equal(kit_count(&a.text[0], "Usage: moyai "), 1);
+    cli_free(&a);
+    cli_free(&b);
+    assert_int_equal(cli_do(&a, "-h", NULL), 0);
+    cli_free(&a);
+
+    static const char *const verbs[] = {"run", "config"};
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(cli_do(&a, verbs[i], "--help", NULL), 0);
+        assert_int_equal(cli_do(&b, "help", verbs[i], NULL), 0);
+        assert_string_equal(a.text[0].p, b.text[0].p);
+        assert_string_equal(a.text[1].p, "");
+        assert_non_null(strstr(a.text[0].p, "Usage: moyai "));
+        assert_non_null(strstr(a.text[0].p, verbs[i]));
+        cli_free(&a);
+        cli_free(&b);
+    }
+}
+
+/* Status 2, nothing on standard output, a hint on standard error. */
+static void usage_errors(void **state) {
+    (void)state;
+    static const struct {
+        const char *words[8];
+        const char *text;
+    } wrong[] = {
+        {{NULL}, "no verb"},
+        {{"frob"}, "'frob'"},
+        {{"--frob"}, "--frob"},
+        {{"help", "frob"}, "'frob'"},
+        {{"config", "--frob"}, "--frob"},
+        {{"config", "frob"}, "'frob'"},
+        {{"run", "--frob", "true"}, "--frob"},
+        {{"run"}, "no program"},
+        {{"run", ":", "true"}, "no program"},
+        {{"run", "true", ":"}, "after ':'"},
+        {{"run", "true", ":", ":", "true"}, "after ':'"},
+        {{"run", "-n", "2"}, "no program"},
+        {{"run", "-n", "0", "true"}, "'0'"},
+        {{"run", "-n", "-1", "true"}, "'-1'"},
+        {{"run", "-n", "x", "true"}, "'x'"},
+        {{"run", "-n", "3x", "true"}, "'3x'"},
+        {{"run", "-n", "99999999999999999999", "true"}, "'9999"},
+        {{"run", "-n", "32768", "true", ":", "true"}, "32768"},
+        {{"run", "-n"}, "requires an argument"},
+        {{"run", "--grace", "soon", "true"}, "'soon'"},
+        {{"run", "--grace", "-1s", "true"}, "'-1s'"},
+        {{"run", "--timeout", "0", "true"}, "'0'"},
+        {{"run", "true", ":", "--keep", "true"}, "--keep"},
+        {{"run", "true", ":", "--grid", "/x", "true"}, "--grid"},
+        {{"run", "--grid", "/tmp", "--keep", "true"}, "--keep"},
+        {{"run", "--grid", "/tmp", "--grid-file", "/tmp/x", "true"}, "--grid-file"},
+        {{"run", ""}, "empty"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        struct cli c;
+        cli_startv(&c, NULL, wrong[i].words);
+        cli_close_in(&c);
+        assert_int_equal(cli_wait(&c), 2);
+        assert_string_equal(c.text[0].p, "");
+        if (!strstr(c.text[1].p, wrong[i].text)) fail_msg("%zu: %s", i, c.text[1].p);
+        cli_free(&c);
+    }
+}
+
+/* Options end at the program: what follows is the program's. */
+static void programs_own_options(void **state) {
+    (void)state;
+    struct cli c;
+    assert_int_equal(cli_do(&c, "run", "--no-prefix", "echo", "--help", "-n", "3", NULL), 0);
+    assert_string_equal(c.text[0].p, "--help -n 3\n");
+    cli_free(&c);
+    assert_int_equal(cli_do(&c, "run", "--no-prefix", "--", "echo", "-V", NULL), 0);
+    assert_string_equal(c.text[0].p, "-V\n");
+    cli_free(&c);
+}
+
+static void config(void **state) {
+    (void)state;
+    struct cli c, d;
+    const char *const env[] = {"MOYAI_STACK=64k", NULL};
+    cli_start(&c, &(struct cli_opts){.env = env}, "config", NULL);
+    assert_int_equal(cli_wait(&c), 0);
+    assert_int_equal(kit_count(&c.text[0], "MOYAI_GRID "), 1);
+    assert_int_equal(kit_count(&c.text[0], "environment"), 1);
+    cli_start(&d, &(struct cli_opts){.env = env}, "config", "--list", NULL);
+    assert_int_equal(cli_wait(&d), 0);
+    assert_string_equal(c.text[0].p, d.text[0].p);
+    cli_free(&c);
+    cli_free(&d);
+    cli_start(&c, &(struct cli_opts){.env = env}, "config", "--json", NULL);
+    assert_int_equal(cli_wait(&c), 0);
+    assert_int_equal(c.text[0].p[0], '{');
+    assert_non_null(strstr(c.text[0].p, "\"stack\": {\"variable\": \"MOYAI_STACK\""));
+    assert_non_null(strstr(c.text[0].p, "\"value\": 65536"));
+    cli_free(&c);
+
+    const char *const bad[] = {"MOYAI_STACK=huge", NULL};
+    cli_start(&c, &(struct cli_opts){.env = bad}, "config", NULL);
+    assert_int_equal(cli_wait(&c), 1);
+    assert_string_equal(c.text[0].p, "");
+    assert_non_null(strstr(c.text[1].p, "MOYAI_STACK"));
+    cli_free(&c);
+    cli_start(&c, &(struct cli_opts){.env = bad}, "run", "true", NULL);
+    assert_int_equal(cli_wait(&c), 2);
+    assert_non_null(strstr(c.text[1].p, "MOYAI_STACK"));
+    cli_free(&c);
+}
+
+/* What could not be written is an error. */
+static void full_disk(void **state) {
+    (void)state;
+    struct cli c;
+    const char *const words[] = {"config", NULL};
+    int full = open("/dev/full", O_WRONLY | O_CLOEXEC);
+    cli_startv(&c, &(struct cli_opts){.out = full}, words);
+    assert_int_equal(cli_wait(&c), 1);
+    assert_non_null(strstr(c.text[1].p, "cannot write"));
+    cli_free(&c);
+    close(full);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(version),      cmocka_unit_test(help),
+        cmocka_unit_test(usage_errors), cmocka_unit_test(programs_own_options),
+        cmocka_unit_test(config),       cmocka_unit_test(full_disk),
+    };
+    return cmocka_run_group_tests(tests, kit_setup, kit_teardown);
+}
