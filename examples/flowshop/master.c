@@ -147,16 +147,18 @@ static void not_asked(struct master *m, struct worker *w) {
     w->asked = false;
 }
 
-static void lose(struct master *m, struct worker *w) {
+static void lose(struct master *m, struct worker *w, bool busy) {
     if (w->gone) return;
     w->gone = true;
     m->alive--;
     if (!w->job) m->idle--;
     not_asked(m, w);
-    char label[48];
+    char label[96];
     snprintf(label, sizeof label, "w%" PRId64 " lost", w->number);
     note(m, label);
-    if (!m->over) say(m, label);
+    if (m->over) return;
+    if (busy) snprintf(label, sizeof label, "w%" PRId64 " lost, its subproblem goes to another", w->number);
+    say(m, label);
 }
 
 static int job_add(struct master *m, const void *task, size_t n) {
@@ -331,7 +333,7 @@ static int job_end(struct master *m, moyai_future *f) {
         struct moyai_error e;
         moyai_future_error(f, 0, &e);
         if (rc == MOYAI_EDEAD || rc == MOYAI_ECLOSED || rc == MOYAI_EUNREACHABLE) {
-            lose(m, w);
+            lose(m, w, true);
         } else {
             fprintf(stderr, "flowshop master: w%" PRId64 " could not do a job: %s\n", w->number, e.text);
             if (++j->failures == MOST_FAILURES) return rc;
@@ -404,7 +406,11 @@ static int solve(struct master *m) {
     int32_t start = m->upper;
     double start_seconds = seconds_since(m->begun);
     m->searched_since = moyai_now();
-    if (rc == 0) rc = job_add(m, NULL, 0);
+    if (rc == 0) {
+        snprintf(line, sizeof line, "%s: start value %d after %.2f s, searching", m->in->name, start, start_seconds);
+        say(m, line);
+        rc = job_add(m, NULL, 0);
+    }
     while (rc == 0 && (m->n_jobs > 0 || m->running > 0)) {
         assign(m);
         rc = wait_for_news(m);
@@ -413,8 +419,8 @@ static int solve(struct master *m) {
     if (rc < 0) return rc;
     double seconds = seconds_since(m->searched_since);
     progress(m, true);
-    snprintf(line, sizeof line, "%s: start %d after %.2f s; %" PRIu64 " nodes in %.2f s, %.0f nodes/s", m->in->name,
-             start, start_seconds, m->nodes, seconds, (double)m->nodes / seconds);
+    snprintf(line, sizeof line, "%s: %" PRIu64 " nodes in %.2f s, %.0f nodes/s", m->in->name, m->nodes, seconds,
+             (double)m->nodes / seconds);
     say(m, line);
     struct fail f;
     if (m->have_perm && check_solution(m->in, m->perm, (size_t)m->in->n, m->upper, &f)) {
@@ -462,7 +468,7 @@ static int stay(moyai_request *rq, void *self) {
         return 0;
     }
     /* Cancelled: its process has ended. A busy one's job tells the same to run(). */
-    if (!w->job) lose(m, w);
+    if (!w->job) lose(m, w, false);
     moyai_signal(m->self);
     return rc;
 }

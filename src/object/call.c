@@ -65,7 +65,9 @@ static int encode(moyai_node *n, moyai_future *f, const char *method, const stru
     memcpy(f->method_copy, method, len < sizeof f->method_copy ? len : sizeof f->method_copy);
     size_t size = request_head_size(&h);
     struct codec_out o;
-    codec_out_init(&o, f->inline_, sizeof f->inline_, ARRAY_BORROW, n->max_message);
+    /* Nobody can wait for the end of a one-way call: all of it is copied. */
+    size_t borrow = flags & MESSAGE_ONEWAY ? SIZE_MAX : ARRAY_BORROW;
+    codec_out_init(&o, f->inline_, sizeof f->inline_, borrow, n->max_message);
     int rc = codec_reserve(&o, size);
     if (rc == 0) {
         request_put_head(o.p, &h);
