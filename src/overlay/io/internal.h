@@ -70,6 +70,7 @@ struct peer {
     size_t waiting_calls, waiting_bytes;
     bool was_full, overrun;
     size_t waiting_others;
+    size_t gathered;          /* bytes given since the last pump */
     bool draining;            /* the session is telling effects: no step of it now */
     struct msg *drops;        /* to be dropped when it has */
     size_t open;              /* counted requests */
@@ -120,7 +121,23 @@ bool olink_coming(const struct peer *p);         /* is one on its way up? */
 void peer_declare(struct peer *p, int code, const char *text);
 void olink_close(struct olink *k);
 
+/* queue.c */
+void msg_list_push(struct msg_list *l, struct msg *m);
+void msg_list_push_front(struct msg_list *l, struct msg *m);
+void msg_list_remove(struct msg_list *l, struct msg *m);
+void peer_waiting_add(struct peer *p, const struct msg *m);
+void peer_waiting_sub(struct peer *p, const struct msg *m);
+void msg_copy(const struct msg *m, uint64_t offset, size_t n, uint8_t *out);
+size_t msg_pieces(const struct msg *m, uint64_t offset, size_t n, struct link_piece *out, size_t room);
+void msg_unborrow(struct peer *p, const struct msg *m);
+bool peer_drop(struct peer *p, struct msg *m); /* true: forgotten, `done` is not called */
+void peer_drops_remove(struct peer *p, struct msg *m);
+
 /* peer.c */
+/* Take all effects of the last step. frame, payload, k: of a RECEIVE step, else NULL. dropping: the message that a DROP
+ * step was for; *dropped says whether it was dropped, and then its `done` is not called. */
+void peer_drain(struct peer *p, const struct session_frame *frame, uint8_t *payload, struct olink *k,
+                struct msg *dropping, bool *dropped, int *rc);
 void peer_mark(struct peer *p);
 void peer_pump(struct peer *p);
 void peer_link_up(struct peer *p, struct olink *k);

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One peer: the session with it, the queues before the session, and how session frames meet links.
+ * One peer: the session with it, and how session frames meet links. queue.c has the messages before the session.
  *
- * A message given by the layer above waits in the peer's queue until the session has an entry for it. Requests keep
- * their order among themselves; replies, signals and cancels have a queue of their own, so that requests that wait
- * for room never keep a reply back. Frames are pulled from the session only while the link has room: what is
- * not pulled is still certainly unsent.
+ * Frames are pulled from the session only while the link has room: what is not pulled is still certainly unsent.
  *
  * Life of a session here: created by the first message (or the peer's OPEN), kept while calls are open, closed in
  * order when idle for cfg.idle, after which the next message opens another. What an orderly close found untaken is
@@ -18,46 +15,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FLUSH_AT      (64u * 1024) /* gathered bytes at which a sender writes at once instead of at the end of the turn */
 #define FRAME_ROOM    (64u * 1024) /* payload of a data frame of small messages */
 #define RETRY_FIRST   (1 * MOYAI_MS)
 #define RETRY_MOST    (200 * MOYAI_MS)
 #define GRANTS_A_STEP 64
-#define OTHERS_MORE   4096u /* replies and control messages waiting, beyond two for each call that may be open */
-
-static void list_push(struct msg_list *l, struct msg *m) {
-    m->next = NULL;
-    m->prev = l->last;
-    if (l->last)
-        l->last->next = m;
-    else
-        l->first = m;
-    l->last = m;
-}
-
-static void list_push_front(struct msg_list *l, struct msg *m) {
-    m->prev = NULL;
-    m->next = l->first;
-    if (l->first)
-        l->first->prev = m;
-    else
-        l->last = m;
-    l->first = m;
-}
-
-static void list_remove(struct msg_list *l, struct msg *m) {
-    if (m->prev)
-        m->prev->next = m->next;
-    else
-        l->first = m->next;
-    if (m->next)
-        m->next->prev = m->prev;
-    else
-        l->last = m->prev;
-    m->next = m->prev = NULL;
-}
-
-/* ---- queues ---------------------------------------------------------------------------------- */
 
 void peer_mark(struct peer *p) {
     if (p->dirty) return;
@@ -67,143 +28,6 @@ void peer_mark(struct peer *p) {
     exec_attention(p->o->x);
 }
 
-bool overlay_has_room(const struct peer *p) {
-    return p->waiting_calls < p->o->cfg.queue_calls && p->waiting_bytes < p->o->cfg.queue_bytes;
-}
-
-static void waiting_add(struct peer *p, const struct msg *m) {
-    if (!m->request) {
-        p->waiting_others++;
-        return;
-    }
-    p->waiting_calls++;
-    p->waiting_bytes += m->length;
-    if (!overlay_has_room(p)) p->was_full = true;
-}
-
-static void waiting_sub(struct peer *p, const struct msg *m) {
-    if (!m->request) {
-        p->waiting_others--;
-        return;
-    }
-    p->waiting_calls--;
-    p->waiting_bytes -= m->length;
-    /* Half empty before saying so: those who wait come back together, not one by one. */
-    if (p->was_full && p->waiting_calls <= p->o->cfg.queue_calls / 2 && p->waiting_bytes <= p->o->cfg.queue_bytes / 2) {
-        p->was_full = false;
-        p->o->ops->room(p->o->ctx, p);
-    }
-}
-
-int overlay_send(struct peer *p, struct msg *m) {
-    struct overlay *o = p->o;
-    if (p->dead) return p->why.code;
-    if (o->closing) return MOYAI_ECLOSED;
-    if (m->request && !overlay_has_room(p)) {
-        p->was_full = true;
-        return MOYAI_EAGAIN;
-    }
-    if (!m->request && p->waiting_others >= 2 * o->cfg.open_calls + OTHERS_MORE) {
-        /* The peer does not take what it is owed. An answer that is dropped would leave its caller waiting for ever. */
-        p->overrun = true;
-        peer_mark(p);
-        return MOYAI_EAGAIN;
-    }
-    m->peer = p;
-    m->state = MSG_WAITING;
-    list_push(m->request ? &p->requests : &p->others, m);
-    waiting_add(p, m);
-    peer_mark(p);
-    if (p->waiting_bytes >= FLUSH_AT && !p->draining && p->opened && p->path && link_room(p->path->link) > 0)
-        peer_pump(p);
-    return 0;
-}
-
-/* Links may still hold frames that refer to the message's bytes, which are about to go. */
-static void msg_unborrow(struct peer *p, const struct msg *m) {
-    for (struct olink *k = p->links; k; k = k->peer_next) {
-        (void)link_unborrow(k->link, m->head, m->head_len); /* without memory for the copy the link is reset */
-        for (uint32_t i = 0; i < m->n_pieces; i++) (void)link_unborrow(k->link, m->pieces[i].p, m->pieces[i].n);
-    }
-}
-
-static void copy_pieces(struct msg *m) {
-    /* Rare: a call that ended early while its array was on its way. */
-    uint8_t *all = malloc((size_t)m->length);
-    if (!all) return; /* the caller resets the link instead */
-    size_t at = 0, from = 0;
-    for (uint32_t i = 0; i < m->n_pieces; i++) {
-        size_t k = m->pieces[i].at - from;
-        memcpy(all + at, m->head + from, k);
-        at += k;
-        from += k;
-        memcpy(all + at, m->pieces[i].p, m->pieces[i].n);
-        at += m->pieces[i].n;
-    }
-    memcpy(all + at, m->head + from, m->head_len - from);
-    /* From here on the message is one run. */
-    if (m->owned) free(m->head);
-    m->owned = true;
-    m->head = all;
-    m->head_len = (uint32_t)m->length;
-    m->n_pieces = 0;
-}
-
-void overlay_call_closed(struct peer *p) {
-    if (p->open-- == p->o->cfg.open_calls && p->requests.first) peer_mark(p);
-}
-
-void overlay_forget_inbound(struct inbound *in) {
-    struct peer *p = in->peer;
-    if (!p || p->in[in->stream] != in) return;
-    p->in[in->stream] = NULL;
-    if (p->path) link_unplace(p->path->link, in->body, (size_t)in->total);
-}
-
-static void drain(struct peer *p, const struct session_frame *frame, uint8_t *payload, struct olink *k,
-                  struct msg *dropping, bool *dropped, int *rc);
-
-/* Have the session forget a message, or at least never read its borrowed pieces again. */
-static bool drop_now(struct peer *p, struct msg *m) {
-    msg_unborrow(p, m);
-    struct session_event ev = {.kind = SESSION_EV_DROP, .now = exec_now(p->o->x), .token = (uint64_t)(uintptr_t)m};
-    if (p->session && session_step(p->session, &ev) == 0) {
-        bool dropped = false;
-        drain(p, NULL, NULL, NULL, m, &dropped, NULL);
-        peer_mark(p);
-        if (dropped) {
-            m->state = MSG_IDLE;
-            return true;
-        }
-    }
-    if (m->n_pieces && m->state != MSG_IDLE) {
-        copy_pieces(m);
-        if (m->n_pieces) /* no memory for the copy: the session goes, and the rest is never read */
-            peer_fail(p, MOYAI_ENOMEM, "out of memory for a message given up early");
-    }
-    return false;
-}
-
-bool overlay_drop(struct msg *m) {
-    struct peer *p = m->peer;
-    if (m->state == MSG_IDLE) return true;
-    if (m->state == MSG_WAITING) {
-        list_remove(m->request ? &p->requests : &p->others, m);
-        m->state = MSG_IDLE;
-        waiting_sub(p, m);
-        return true;
-    }
-    if (p->draining) { /* the session tells its effects: it is asked when it has told them all */
-        if (!m->dropping) {
-            m->dropping = true;
-            m->next = p->drops;
-            p->drops = m;
-        }
-        return false;
-    }
-    return drop_now(p, m);
-}
-
 /* ---- the session ----------------------------------------------------------------------------- */
 
 static void session_timer_due(struct exec *x, struct exec_timer *t);
@@ -211,7 +35,7 @@ static void session_timer_due(struct exec *x, struct exec_timer *t);
 static void step(struct peer *p, struct session_event *ev) {
     ev->now = exec_now(p->o->x);
     (void)session_step(p->session, ev); /* EINVAL: the event came too late to mean anything */
-    drain(p, NULL, NULL, NULL, NULL, NULL, NULL);
+    peer_drain(p, NULL, NULL, NULL, NULL, NULL, NULL);
 }
 
 static int session_make(struct peer *p) {
@@ -331,7 +155,7 @@ void peer_fail(struct peer *p, int code, const char *text) {
     if (!p->dead) p->why = why;
     if (p->session) {
         struct session_event ev = {.kind = SESSION_EV_PEER_DEAD, .now = exec_now(p->o->x)};
-        if (session_step(p->session, &ev) == 0) drain(p, NULL, NULL, NULL, NULL, NULL, NULL);
+        if (session_step(p->session, &ev) == 0) peer_drain(p, NULL, NULL, NULL, NULL, NULL, NULL);
         if (p->session) session_end(p);
     } else {
         p->o->ops->failed(p->o->ctx, p, &why);
@@ -340,8 +164,8 @@ void peer_fail(struct peer *p, int code, const char *text) {
         struct msg_list *l = i ? &p->others : &p->requests;
         while (l->first) {
             struct msg *m = l->first;
-            list_remove(l, m);
-            waiting_sub(p, m);
+            msg_list_remove(l, m);
+            peer_waiting_sub(p, m);
             m->state = MSG_IDLE;
             m->done(m, code, MOYAI_NEVER_EXECUTED);
         }
@@ -352,15 +176,15 @@ static void return_messages(struct peer *p, bool orderly, int code) {
     /* Last first, so that the front of the queue keeps their order. */
     while (p->returned.last) {
         struct msg *m = p->returned.last;
-        list_remove(&p->returned, m);
+        msg_list_remove(&p->returned, m);
         bool never = m->state == MSG_WAITING; /* marked so by drain */
         if (orderly && never && !p->dead && !p->o->closing) {
             if (m->counted) {
                 m->counted = false;
                 p->open--;
             }
-            list_push_front(m->request ? &p->requests : &p->others, m);
-            waiting_add(p, m);
+            msg_list_push_front(m->request ? &p->requests : &p->others, m);
+            peer_waiting_add(p, m);
             continue;
         }
         m->state = MSG_IDLE;
@@ -436,19 +260,8 @@ static void deliver(struct peer *p, const struct session_effect *fx, const struc
     }
 }
 
-static void drops_remove(struct peer *p, struct msg *m) {
-    if (!m->dropping) return;
-    for (struct msg **q = &p->drops; *q; q = &(*q)->next)
-        if (*q == m) {
-            *q = m->next;
-            break;
-        }
-    m->next = NULL;
-    m->dropping = false;
-}
-
-static void drain(struct peer *p, const struct session_frame *frame, uint8_t *payload, struct olink *k,
-                  struct msg *dropping, bool *dropped, int *rc) {
+void peer_drain(struct peer *p, const struct session_frame *frame, uint8_t *payload, struct olink *k,
+                struct msg *dropping, bool *dropped, int *rc) {
     struct session_effect fx;
     uint32_t grants[GRANTS_A_STEP];
     size_t n_grants = 0;
@@ -489,7 +302,7 @@ static void drain(struct peer *p, const struct session_frame *frame, uint8_t *pa
         }
         case SESSION_FX_ACKED: {
             struct msg *m = (struct msg *)(uintptr_t)fx.token;
-            drops_remove(p, m);
+            peer_drops_remove(p, m);
             m->state = MSG_IDLE;
             m->done(m, 0, MOYAI_MAY_HAVE_EXECUTED);
             break;
@@ -500,10 +313,10 @@ static void drain(struct peer *p, const struct session_frame *frame, uint8_t *pa
                 *dropped = true;
                 break;
             }
-            drops_remove(p, m);
+            peer_drops_remove(p, m);
             msg_unborrow(p, m);
             m->state = fx.executed == MOYAI_NEVER_EXECUTED ? MSG_WAITING : MSG_IN_SESSION;
-            list_push(&p->returned, m);
+            msg_list_push(&p->returned, m);
             break;
         }
         case SESSION_FX_CLOSED:
@@ -536,7 +349,7 @@ static void drain(struct peer *p, const struct session_frame *frame, uint8_t *pa
         p->drops = m->next;
         m->next = NULL;
         m->dropping = false;
-        if (drop_now(p, m)) m->done(m, MOYAI_ECANCELED, MOYAI_NEVER_EXECUTED);
+        if (peer_drop(p, m)) m->done(m, MOYAI_ECANCELED, MOYAI_NEVER_EXECUTED);
         if (!p->session) return;
     }
     for (size_t i = 0; i < n_grants; i++) {
@@ -554,55 +367,6 @@ static void drain(struct peer *p, const struct session_frame *frame, uint8_t *pa
 }
 
 /* ---- output ---------------------------------------------------------------------------------- */
-
-/* Copy message bytes [offset, offset + n) to out. */
-static void msg_copy(const struct msg *m, uint64_t offset, size_t n, uint8_t *out) {
-    if (m->n_pieces == 0) {
-        memcpy(out, m->head + offset, n);
-        return;
-    }
-    uint64_t at = 0; /* position in the message */
-    size_t from = 0; /* position in head */
-    for (uint32_t i = 0; i <= m->n_pieces && n > 0; i++) {
-        size_t upto = i < m->n_pieces ? m->pieces[i].at : m->head_len;
-        for (int part = 0; part < 2 && n > 0; part++) {
-            const uint8_t *src = part == 0 ? m->head + from : i < m->n_pieces ? m->pieces[i].p : NULL;
-            size_t len = part == 0 ? upto - from : i < m->n_pieces ? m->pieces[i].n : 0;
-            if (offset < at + len) {
-                size_t skip = (size_t)(offset - at), k = len - skip < n ? len - skip : n;
-                memcpy(out, src + skip, k);
-                out += k;
-                offset += k;
-                n -= k;
-            }
-            at += len;
-        }
-        from = upto;
-    }
-}
-
-/* Message bytes [offset, offset + n) as pieces; returns how many (at most `room`), 0 if they do not fit. */
-static size_t msg_pieces(const struct msg *m, uint64_t offset, size_t n, struct link_piece *out, size_t room) {
-    uint64_t at = 0;
-    size_t from = 0, k = 0;
-    for (uint32_t i = 0; i <= m->n_pieces && n > 0; i++) {
-        size_t upto = i < m->n_pieces ? m->pieces[i].at : m->head_len;
-        for (int part = 0; part < 2 && n > 0; part++) {
-            const uint8_t *src = part == 0 ? m->head + from : i < m->n_pieces ? m->pieces[i].p : NULL;
-            size_t len = part == 0 ? upto - from : i < m->n_pieces ? m->pieces[i].n : 0;
-            if (offset < at + len) {
-                size_t skip = (size_t)(offset - at), take = len - skip < n ? len - skip : n;
-                if (k == room) return 0;
-                out[k++] = (struct link_piece){src + skip, take};
-                offset += take;
-                n -= take;
-            }
-            at += len;
-        }
-        from = upto;
-    }
-    return k;
-}
 
 #define PIECES_MOST 64
 
@@ -656,18 +420,19 @@ static void refill(struct peer *p) {
             if (m->limited && p->open >= p->o->cfg.open_calls) break;
             ev.now = exec_now(p->o->x);
             if (session_step(p->session, &ev) < 0) break;
-            list_remove(l, m);
+            msg_list_remove(l, m);
             if (m->limited) {
                 m->counted = true;
                 p->open++;
             }
             m->state = MSG_IN_SESSION;
-            waiting_sub(p, m);
+            peer_waiting_sub(p, m);
         }
     }
 }
 
 void peer_pump(struct peer *p) {
+    p->gathered = 0;
     if (p->dead) return;
     if (p->overrun) {
         p->overrun = false;
@@ -757,7 +522,7 @@ static int receive(struct peer *p, struct olink *k, struct session_frame *f, uin
         p->rx_next = f->seq + n;
     }
     rc = 0;
-    drain(p, f, payload, k, NULL, NULL, &rc);
+    peer_drain(p, f, payload, k, NULL, NULL, &rc);
     if (rc < 0) return err_set(why, rc, "message breaks the protocol: %s", moyai_strerror(rc));
     if (p->session) {
         p->last_active = exec_now(o->x);
