@@ -227,9 +227,14 @@ static void idle_due(struct exec *x, struct exec_timer *t) {
     exec_timer_set(x, t, end > now ? end : now + (moyai_ns)p->o->cfg.idle);
 }
 
+struct grant {
+    uint32_t stream;
+    uint64_t total;
+};
+
 /* Tell the layer above what an effect says. frame and payload are those of the RECEIVE step, else NULL. */
 static void deliver(struct peer *p, const struct session_effect *fx, const struct session_frame *frame, uint8_t *bytes,
-                    uint32_t *grants, size_t *n_grants, int *rc) {
+                    struct grant *grants, size_t *n_grants, int *rc) {
     const struct overlay_ops *ops = p->o->ops;
     void *ctx = p->o->ctx;
     (void)frame;
@@ -248,9 +253,10 @@ static void deliver(struct peer *p, const struct session_effect *fx, const struc
             in->total = fx->total;
             in->have = 0;
         }
-        if (*n_grants < GRANTS_A_STEP) grants[(*n_grants)++] = fx->stream;
+        /* Also of one that is refused: it is read and forgotten, so that its stream becomes free. */
+        if (*n_grants < GRANTS_A_STEP) grants[(*n_grants)++] = (struct grant){fx->stream, fx->total};
     }
-    if (!in) return; /* refused: read and forgotten */
+    if (!in) return;
     if (in->body + fx->offset != bytes + fx->skip) memcpy(in->body + fx->offset, bytes + fx->skip, fx->len);
     in->have = fx->offset + fx->len;
     if (fx->flags & SESSION_END) {
@@ -263,7 +269,7 @@ static void deliver(struct peer *p, const struct session_effect *fx, const struc
 void peer_drain(struct peer *p, const struct session_frame *frame, uint8_t *payload, struct olink *k,
                 struct msg *dropping, bool *dropped, int *rc) {
     struct session_effect fx;
-    uint32_t grants[GRANTS_A_STEP];
+    struct grant grants[GRANTS_A_STEP];
     size_t n_grants = 0;
     uint32_t chunk = 0;
     uint8_t *at = payload;
@@ -353,9 +359,7 @@ void peer_drain(struct peer *p, const struct session_frame *frame, uint8_t *payl
         if (!p->session) return;
     }
     for (size_t i = 0; i < n_grants; i++) {
-        const struct inbound *in = p->in[grants[i]];
-        if (!in || !in->body) continue; /* no memory for it: no credit */
-        struct session_event ev = {.kind = SESSION_EV_GRANT, .stream = grants[i], .allowed = in->total};
+        struct session_event ev = {.kind = SESSION_EV_GRANT, .stream = grants[i].stream, .allowed = grants[i].total};
         ev.now = exec_now(p->o->x);
         (void)session_step(p->session, &ev); /* complete already: nothing to allow */
     }
