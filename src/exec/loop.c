@@ -107,7 +107,7 @@ void exec_timer_set(struct exec *x, struct exec_timer *t, moyai_ns when) {
     if (x->polling || x->watching) loop_arm(x);
 }
 
-void exec_timer_clear(struct exec *x, struct exec_timer *t) {
+void exec_timer_unset(struct exec *x, struct exec_timer *t) {
     timers_clear(&x->timers, t);
 }
 

@@ -6,19 +6,6 @@
 
 #include <stdlib.h>
 
-static void put16(uint8_t *p, uint16_t x) {
-    p[0] = (uint8_t)x;
-    p[1] = (uint8_t)(x >> 8);
-}
-static void put64(uint8_t *p, uint64_t x) {
-    for (int i = 0; i < 8; i++) p[i] = (uint8_t)(x >> (8 * i));
-}
-static uint64_t get64(const uint8_t *p) {
-    uint64_t x = 0;
-    for (int i = 0; i < 8; i++) x |= (uint64_t)p[i] << (8 * i);
-    return x;
-}
-
 size_t request_head_size(const struct request_head *h) {
     size_t n = REQUEST_HEAD + (h->flags & MESSAGE_ROOT ? 24u : 0u) + h->n_ancestors * 16u + h->method_len;
     return (n + 7u) & ~(size_t)7u;
@@ -31,15 +18,15 @@ void request_put_head(uint8_t *out, const struct request_head *h) {
     out[1] = h->flags;
     out[2] = h->method_len;
     out[3] = h->n_ancestors;
-    put16(out + 4, h->depth);
-    put16(out + 6, 0);
-    put64(out + 8, h->call);
+    store_le16(out + 4, h->depth);
+    store_le16(out + 6, 0);
+    store_le64(out + 8, h->call);
     memcpy(out + 16, h->object, 16);
-    put64(out + 32, (uint64_t)h->remaining);
+    store_le64(out + 32, (uint64_t)h->remaining);
     uint8_t *p = out + REQUEST_HEAD;
     if (h->flags & MESSAGE_ROOT) {
         memcpy(p, h->root_node, 16);
-        put64(p + 16, h->root_call);
+        store_le64(p + 16, h->root_call);
         p += 24;
     }
     if (h->n_ancestors) memcpy(p, h->ancestors, h->n_ancestors * 16u);
@@ -52,12 +39,12 @@ int request_get_head(const uint8_t *p, size_t n, struct request_head *h) {
     h->flags = p[1];
     h->method_len = p[2];
     h->n_ancestors = p[3];
-    h->depth = (uint16_t)(p[4] | p[5] << 8);
+    h->depth = load_le16(p + 4);
     if (h->flags & ~(MESSAGE_ONEWAY | MESSAGE_ROOT | MESSAGE_ANY)) return MOYAI_EPROTO;
     if (h->method_len == 0 || h->n_ancestors > CALL_ANCESTORS || p[6] || p[7]) return MOYAI_EPROTO;
-    h->call = get64(p + 8);
+    h->call = load_le64(p + 8);
     memcpy(h->object, p + 16, 16);
-    uint64_t remaining = get64(p + 32);
+    uint64_t remaining = load_le64(p + 32);
     if (remaining > (uint64_t)MOYAI_FOREVER) return MOYAI_EPROTO;
     h->remaining = (moyai_dur)remaining;
     h->size = request_head_size(h);
@@ -65,7 +52,7 @@ int request_get_head(const uint8_t *p, size_t n, struct request_head *h) {
     p += REQUEST_HEAD;
     if (h->flags & MESSAGE_ROOT) {
         memcpy(h->root_node, p, 16);
-        h->root_call = get64(p + 16);
+        h->root_call = load_le64(p + 16);
         p += 24;
     }
     h->ancestors = p;

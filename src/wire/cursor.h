@@ -13,6 +13,27 @@
 #include <stdint.h>
 #include <string.h>
 
+/* Little-endian integers in memory of any alignment: one load or store where the machine is little-endian. */
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+#define CURSOR_LITTLE(bits, x) __builtin_bswap##bits(x)
+#else
+#define CURSOR_LITTLE(bits, x) (x)
+#endif
+#define CURSOR_X(bits)                                                                                                 \
+    static inline uint##bits##_t load_le##bits(const uint8_t *p) {                                                     \
+        uint##bits##_t x;                                                                                              \
+        memcpy(&x, p, sizeof x);                                                                                       \
+        return CURSOR_LITTLE(bits, x);                                                                                 \
+    }                                                                                                                  \
+    static inline void store_le##bits(uint8_t *p, uint##bits##_t x) {                                                  \
+        x = CURSOR_LITTLE(bits, x);                                                                                    \
+        memcpy(p, &x, sizeof x);                                                                                       \
+    }
+CURSOR_X(16)
+CURSOR_X(32)
+CURSOR_X(64)
+#undef CURSOR_X
+
 struct cursor_in {
     const uint8_t *p, *end;
     bool bad;
@@ -47,19 +68,15 @@ static inline uint8_t cursor_get_u8(struct cursor_in *c) {
 }
 static inline uint16_t cursor_get_u16(struct cursor_in *c) {
     const uint8_t *p = cursor_get_bytes(c, 2);
-    if (!p) return 0;
-    return (uint16_t)(p[0] | p[1] << 8);
+    return p ? load_le16(p) : 0;
 }
 static inline uint32_t cursor_get_u32(struct cursor_in *c) {
     const uint8_t *p = cursor_get_bytes(c, 4);
-    return p ? (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24 : 0;
+    return p ? load_le32(p) : 0;
 }
 static inline uint64_t cursor_get_u64(struct cursor_in *c) {
     const uint8_t *p = cursor_get_bytes(c, 8);
-    if (!p) return 0;
-    uint64_t x = 0;
-    for (int i = 7; i >= 0; i--) x = x << 8 | p[i];
-    return x;
+    return p ? load_le64(p) : 0;
 }
 
 struct cursor_out {
@@ -96,15 +113,15 @@ static inline void cursor_put_u8(struct cursor_out *c, uint8_t x) {
 }
 static inline void cursor_put_u16(struct cursor_out *c, uint16_t x) {
     uint8_t *p = cursor_room(c, 2);
-    for (int i = 0; p && i < 2; i++) p[i] = (uint8_t)(x >> (8 * i));
+    if (p) store_le16(p, x);
 }
 static inline void cursor_put_u32(struct cursor_out *c, uint32_t x) {
     uint8_t *p = cursor_room(c, 4);
-    for (int i = 0; p && i < 4; i++) p[i] = (uint8_t)(x >> (8 * i));
+    if (p) store_le32(p, x);
 }
 static inline void cursor_put_u64(struct cursor_out *c, uint64_t x) {
     uint8_t *p = cursor_room(c, 8);
-    for (int i = 0; p && i < 8; i++) p[i] = (uint8_t)(x >> (8 * i));
+    if (p) store_le64(p, x);
 }
 
 #endif
