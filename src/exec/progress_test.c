@@ -320,11 +320,19 @@ static void wait_until_quiet(void) {
     }
 }
 
+/* On a crowded machine a thread that still ticks may have got no processor while wait_until_quiet looked, so the first
+ * two seconds need not be the quiet ones; one that goes on ticking never has two quiet seconds. */
+static long idle_wakeups(void) {
+    long n = switches_in(2000);
+    for (int i = 0; i < 4 && n > 0; i++) n = switches_in(2000);
+    return n;
+}
+
 static void test_idle_node_sleeps(void **state) {
     (void)state;
     struct exec *x = test_exec(&(struct exec_cfg){.own_thread = true});
     wait_until_quiet();
-    long idle = switches_in(2000);
+    long idle = idle_wakeups();
     printf("# node in its poll: %ld wake-ups in 2 s\n", idle);
     assert_int_equal(idle, 0);
     exec_free(x);
@@ -339,7 +347,7 @@ static void test_idle_program_sleeps(void **state) {
     bell_open(&b, x);
     exec_unlock(x);
     wait_until_quiet();
-    long idle = switches_in(2000);
+    long idle = idle_wakeups();
     printf("# node in sleep(): %ld wake-ups in 2 s\n", idle);
     assert_int_equal(idle, 0);
     ring(&b);
