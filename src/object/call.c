@@ -54,6 +54,8 @@ static int encode(moyai_node *n, moyai_future *f, const char *method, const stru
     memcpy(h.object, f->object, 16);
     if (fill_head(n, &h, ancestors) < 0)
         return err_set(why, MOYAI_EDEPTH, "calls nested more than %u deep", CALL_DEPTH);
+    f->msg.nested = h.flags & MESSAGE_ANY;
+    for (uint8_t i = 0; i < h.n_ancestors; i++) f->msg.nested |= id_equal(ancestors + i * 16u, f->home);
     const moyai_request *rq = context_get(n)->rq;
     if (rq && rq->deadline != UINT64_MAX) { /* a nested call has no longer than the call it is made for */
         moyai_ns now = moyai_now();
@@ -103,7 +105,7 @@ static void start(moyai_node *n, moyai_future *f, moyai_ref *ref, bool oneway) {
         return;
     }
     f->peer = p;
-    f->msg.limited = !oneway;
+    f->msg.limited = f->msg.request && !oneway;
     int rc = overlay_send(p, &f->msg);
     if (rc == 0) {
         if (!oneway) future_open(f);
@@ -239,6 +241,7 @@ int control_send(moyai_node *n, struct peer *p, const uint8_t *bytes, size_t len
     struct control *c = calloc(1, sizeof *c);
     if (!c) return MOYAI_ENOMEM;
     memcpy(c->bytes, bytes, len);
+    c->msg.spare = bytes[0] == MESSAGE_SIGNAL;
     c->msg.head = c->bytes;
     c->msg.head_len = (uint32_t)len;
     c->msg.length = len;
@@ -309,7 +312,6 @@ moyai_future *moyai_signal_async(moyai_ref *ref) {
             f->msg.head_len = 32;
             f->msg.length = 32;
             start(n, f, ref, false);
-            /* start() counts calls only: a signal is not one, and may overtake requests that wait */
         }
     }
     exec_unlock(n->x);

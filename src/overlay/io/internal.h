@@ -66,7 +66,8 @@ struct peer {
     struct exec_timer session_timer, idle_timer, retry_timer;
     unsigned retries;
 
-    struct msg_list requests, others; /* not yet given to the session */
+    struct msg_list requests, nested, others; /* not yet given to the session */
+    uint64_t order;                           /* of the last request */
     size_t waiting_calls, waiting_bytes;
     bool was_full, overrun;
     size_t waiting_others;
@@ -125,6 +126,11 @@ void olink_close(struct olink *k);
 void msg_list_push(struct msg_list *l, struct msg *m);
 void msg_list_push_front(struct msg_list *l, struct msg *m);
 void msg_list_remove(struct msg_list *l, struct msg *m);
+struct msg_list *peer_list(struct peer *p, const struct msg *m); /* where it waits */
+struct msg *peer_next_request(const struct peer *p);             /* NULL: none, or held back */
+static inline bool peer_waiting(const struct peer *p) {
+    return p->waiting_calls + p->waiting_others > 0;
+}
 void peer_waiting_add(struct peer *p, const struct msg *m);
 void peer_waiting_sub(struct peer *p, const struct msg *m);
 void msg_copy(const struct msg *m, uint64_t offset, size_t n, uint8_t *out);

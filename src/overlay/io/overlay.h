@@ -23,6 +23,7 @@ struct peer; /* another node, as long as something connects us to it */
 /* A message on its way. Embedded in whatever it belongs to; its bytes stay there until `done`. */
 struct msg {
     struct msg *next, *prev; /* queue of the peer, while waiting */
+    uint64_t order;          /* among the peer's requests */
     struct peer *peer;
     uint8_t *head; /* first bytes, head_len of them; then pieces spliced in as codec.h says */
     uint32_t head_len;
@@ -34,6 +35,8 @@ struct msg {
     bool dropping;   /* the overlay's own */
     bool counted;    /* ... from when it is given to the session until overlay_call_closed */
     bool request;    /* waits in order with other requests; others may overtake */
+    bool nested;     /* a request on behalf of one of the peer's: not held back when too many are open */
+    bool spare;      /* no request, but nobody waits for it either: with no room EAGAIN is all that happens */
     uint8_t state;   /* enum msg_state */
     /* Told once: 0: the peer has taken all of it. Else the code, and whether it may have been taken.
      * Never from within overlay_send. */
@@ -100,7 +103,7 @@ bool peer_dead(const struct peer *p, struct moyai_error *why);
 
 /* Room in the queue? Requests only; others are always taken. */
 bool overlay_has_room(const struct peer *p);
-/* Give a message. 0; EAGAIN (a request, no room), EDEAD, ECLOSED (closing): nothing has happened. */
+/* Give a message. 0; EAGAIN (a request or spare, no room), EDEAD, ECLOSED (closing): nothing has happened. */
 int overlay_send(struct peer *p, struct msg *m);
 /* Take a message back. True: it was not begun and is forgotten (done is not called). False: it is under way; it
  * will be aborted if unfinished, and done is still to come. Its borrowed pieces are no longer read after this:
@@ -126,8 +129,8 @@ int overlay_ping(struct overlay *o, const uint8_t node[16], void (*fn)(void *arg
 
 /* Evidence of death, from a witness: tell all linked nodes and end everything with that node. */
 void overlay_declare_dead(struct overlay *o, const uint8_t node[16], const char *cause);
-/* As a witness: that process has ended, of this cause. If a node in it had not said farewell, declare it dead as soon as
- * what it sent last has been read. Returns true if it had. */
+/* As a witness: that process has ended, of this cause. If a node in it had not said farewell, declare it dead as soon
+ * as what it sent last has been read. Returns true if it had. */
 bool overlay_process_ended(struct overlay *o, pid_t pid, const char *cause);
 /* Be a witness: every linked process that ends without farewell is declared dead to all. */
 void overlay_set_witness(struct overlay *o, bool on);

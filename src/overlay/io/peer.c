@@ -160,11 +160,11 @@ void peer_fail(struct peer *p, int code, const char *text) {
     } else {
         p->o->ops->failed(p->o->ctx, p, &why);
     }
-    for (int i = 0; i < 2; i++) {
-        struct msg_list *l = i ? &p->others : &p->requests;
-        while (l->first) {
-            struct msg *m = l->first;
-            msg_list_remove(l, m);
+    struct msg_list *const lists[] = {&p->requests, &p->nested, &p->others};
+    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
+        while (lists[i]->first) {
+            struct msg *m = lists[i]->first;
+            msg_list_remove(lists[i], m);
             peer_waiting_sub(p, m);
             m->state = MSG_IDLE;
             m->done(m, code, MOYAI_NEVER_EXECUTED);
@@ -183,7 +183,7 @@ static void return_messages(struct peer *p, bool orderly, int code) {
                 m->counted = false;
                 p->open--;
             }
-            msg_list_push_front(m->request ? &p->requests : &p->others, m);
+            msg_list_push_front(peer_list(p, m), m);
             peer_waiting_add(p, m);
             continue;
         }
@@ -216,8 +216,7 @@ static void idle_due(struct exec *x, struct exec_timer *t) {
     struct peer *p = (struct peer *)((char *)t - offsetof(struct peer, idle_timer));
     if (!p->session || p->closing) return;
     moyai_ns now = exec_now(x), end = p->last_active + (moyai_ns)p->o->cfg.idle;
-    if (now >= end && session_idle(p->session) && !p->requests.first && !p->others.first &&
-        !p->o->ops->busy(p->o->ctx, p)) {
+    if (now >= end && session_idle(p->session) && !peer_waiting(p) && !p->o->ops->busy(p->o->ctx, p)) {
         p->closing = true;
         struct session_event ev = {.kind = SESSION_EV_CLOSE};
         step(p, &ev);
@@ -347,7 +346,7 @@ void peer_drain(struct peer *p, const struct session_frame *frame, uint8_t *payl
         session_end(p);
         return_messages(p, ended == 1, e.code ? e.code : MOYAI_ECLOSED);
         if (ended == 2) p->o->ops->failed(p->o->ctx, p, &e);
-        if (p->requests.first || p->others.first) peer_mark(p);
+        if (peer_waiting(p)) peer_mark(p);
         return;
     }
     while (p->drops) {
@@ -413,25 +412,29 @@ static int send_frame(struct peer *p, const struct session_frame *f) {
     return 0;
 }
 
+static bool give(struct peer *p, struct msg *m) {
+    struct session_event ev = {.kind = SESSION_EV_SEND,
+                               .now = exec_now(p->o->x),
+                               .token = (uint64_t)(uintptr_t)m,
+                               .length = m->length,
+                               .request = m->request};
+    if (session_step(p->session, &ev) < 0) return false;
+    msg_list_remove(peer_list(p, m), m);
+    if (m->limited) {
+        m->counted = true;
+        p->open++;
+    }
+    m->state = MSG_IN_SESSION;
+    peer_waiting_sub(p, m);
+    return true;
+}
+
 /* Give waiting messages to the session. */
 static void refill(struct peer *p) {
-    for (int i = 0; i < 2; i++) {
-        struct msg_list *l = i ? &p->requests : &p->others;
-        while (l->first) {
-            struct msg *m = l->first;
-            struct session_event ev = {
-                .kind = SESSION_EV_SEND, .token = (uint64_t)(uintptr_t)m, .length = m->length, .request = m->request};
-            if (m->limited && p->open >= p->o->cfg.open_calls) break;
-            ev.now = exec_now(p->o->x);
-            if (session_step(p->session, &ev) < 0) break;
-            msg_list_remove(l, m);
-            if (m->limited) {
-                m->counted = true;
-                p->open++;
-            }
-            m->state = MSG_IN_SESSION;
-            peer_waiting_sub(p, m);
-        }
+    struct msg *m;
+    while ((m = p->others.first) && give(p, m)) {
+    }
+    while ((m = peer_next_request(p)) && give(p, m)) {
     }
 }
 
@@ -444,7 +447,7 @@ void peer_pump(struct peer *p) {
         return;
     }
     if (!p->session) {
-        if (!p->requests.first && !p->others.first) return;
+        if (!peer_waiting(p)) return;
         int rc = session_make(p);
         if (rc < 0) {
             peer_fail(p, rc, "out of memory for a session");
@@ -467,7 +470,7 @@ void peer_pump(struct peer *p) {
         if (room == 0) break; /* the link calls for more when it has drained */
         struct session_frame f = {.chunks = o->tx_chunks};
         if (!session_pull(p->session, now, FRAME_ROOM, &f)) {
-            if (p->opened && !p->closing && (p->requests.first || p->others.first)) {
+            if (p->opened && !p->closing && peer_waiting(p)) {
                 refill(p);
                 if (session_pending(p->session)) continue;
             }
@@ -531,7 +534,7 @@ static int receive(struct peer *p, struct olink *k, struct session_frame *f, uin
     if (p->session) {
         p->last_active = exec_now(o->x);
         /* An acknowledgement may have made room for what waits. */
-        if (p->requests.first || p->others.first || session_pending(p->session)) peer_mark(p);
+        if (peer_waiting(p) || session_pending(p->session)) peer_mark(p);
         schedule(p);
     }
     return 0;

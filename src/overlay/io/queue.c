@@ -6,6 +6,10 @@
  * their order among themselves; replies, signals and cancels have a queue of their own, so that requests that wait
  * for room never keep a reply back. Both are bounded.
  *
+ * When as many calls are open at the peer as it may have in progress, further ones wait here instead of being refused
+ * there. Nested ones do not: the peer takes them beyond its limit, and what is open may be waiting for them. They then
+ * overtake those that are held back, and only then.
+ *
  * A message can be taken back at any time. What waits is unlinked; what the session has is withdrawn there, and if
  * some of it may still have to be sent (again), borrowed pieces are copied first, so that the layer above may free
  * them at once. While the session tells its effects it cannot be asked: then this is done when it has told them all,
@@ -81,6 +85,16 @@ void peer_waiting_sub(struct peer *p, const struct msg *m) {
     }
 }
 
+struct msg_list *peer_list(struct peer *p, const struct msg *m) {
+    return !m->request ? &p->others : m->nested ? &p->nested : &p->requests;
+}
+
+struct msg *peer_next_request(const struct peer *p) {
+    struct msg *m = p->requests.first, *nested = p->nested.first;
+    if (m && m->limited && p->open >= p->o->cfg.open_calls) m = NULL;
+    return m && (!nested || m->order < nested->order) ? m : nested;
+}
+
 int overlay_send(struct peer *p, struct msg *m) {
     struct overlay *o = p->o;
     if (p->dead) return p->why.code;
@@ -89,6 +103,7 @@ int overlay_send(struct peer *p, struct msg *m) {
         p->was_full = true;
         return MOYAI_EAGAIN;
     }
+    if (m->spare && p->waiting_others >= o->cfg.queue_calls) return MOYAI_EAGAIN;
     if (!m->request && p->waiting_others >= 2 * o->cfg.open_calls + OTHERS_MORE) {
         /* The peer does not take what it is owed. An answer that is dropped would leave its caller waiting for ever. */
         p->overrun = true;
@@ -97,7 +112,8 @@ int overlay_send(struct peer *p, struct msg *m) {
     }
     m->peer = p;
     m->state = MSG_WAITING;
-    msg_list_push(m->request ? &p->requests : &p->others, m);
+    if (m->request) m->order = ++p->order;
+    msg_list_push(peer_list(p, m), m);
     peer_waiting_add(p, m);
     peer_mark(p);
     p->gathered += m->length;
@@ -228,7 +244,7 @@ bool overlay_drop(struct msg *m) {
     struct peer *p = m->peer;
     if (m->state == MSG_IDLE) return true;
     if (m->state == MSG_WAITING) {
-        msg_list_remove(m->request ? &p->requests : &p->others, m);
+        msg_list_remove(peer_list(p, m), m);
         m->state = MSG_IDLE;
         peer_waiting_sub(p, m);
         return true;
