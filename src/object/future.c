@@ -262,17 +262,13 @@ static void run_then(struct exec_task *t) {
         future_release(f);
         return;
     }
-    struct context c = {0};
-    *exec_local(n->x) = &c;
+    n->active++;
+    struct context c;
+    fiber_begin(n, &c);
     exec_user_enter(n->x);
     fn(f, arg);
     user_leave(n);
-    if (c.held) {
-        exec_unlock(n->x);
-        context_done(n, &c);
-        exec_lock(n->x);
-    }
-    *exec_local(n->x) = NULL;
+    fiber_end(n, &c);
 }
 
 void future_complete(moyai_future *f, int code, struct failure *failure) {

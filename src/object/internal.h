@@ -60,7 +60,8 @@ struct object {
     moyai_node *node;
     const struct klass *klass;
     void *self;
-    size_t users; /* requests queued or in scope */
+    size_t users;          /* requests queued or in scope */
+    struct exec_task task; /* frees it */
     bool ended;
     bool pending;                                 /* a signal nobody has consumed yet */
     struct blocked *blocked_first, *blocked_last; /* unmasked, longest first */
@@ -77,7 +78,7 @@ struct moyai_ref {
 };
 moyai_ref *ref_new(moyai_node *n, const uint8_t object[16], const uint8_t home[16]);
 struct object *object_find(moyai_node *n, const uint8_t id[16]);
-void object_leave(struct object *ob); /* a user less; frees an ended object. May run user code: fiber or main */
+void object_leave(struct object *ob); /* a user less; an ended object without any is freed soon, on a fiber */
 void objects_end_all(moyai_node *n);
 extern const struct codec_refs object_refs_template;
 
@@ -88,11 +89,11 @@ struct context {
     moyai_request *rq;    /* the call being executed; NULL: none */
     struct object *scope; /* NULL: in no object's scope */
     moyai_future *held;   /* of the last synchronous call: its text and arrays are borrowed from it */
+    bool counted;         /* a fiber: one of node->active */
     struct moyai_error last;
     struct context *next; /* node's list; of main and foreign contexts */
 };
 struct context *context_get(moyai_node *n); /* never NULL: a static fallback if memory is out */
-void context_done(moyai_node *n, struct context *c);
 
 /* Somebody blocked. On the blocked side's stack. */
 struct blocked {
@@ -104,6 +105,7 @@ struct blocked {
     const moyai_future *on;
     const moyai_set *on_set;
     const char *what; /* for reports: "sleeps" ... */
+    bool counted;     /* one of node->n_blocked */
 };
 /*
  * Block until blocked_wake or the deadline. Returns what the waker gave, or ETIMEDOUT, SIGNALLED (unless masked),
@@ -244,6 +246,11 @@ void serve_aborted(moyai_node *n, struct inbound *in);
 void serve_peer_failed(moyai_node *n, struct peer *p);
 /* A local call: f's request. Fails f itself if it cannot be. */
 void serve_local(moyai_node *n, moyai_future *f, bool oneway);
+/* A fiber has ended or blocks: may a local call that waits begin? */
+void serve_waiting(moyai_node *n);
+/* Around a fiber that is no method's: moyai_go, moyai_future_then. c is its context. */
+void fiber_begin(moyai_node *n, struct context *c);
+void fiber_end(moyai_node *n, struct context *c);
 void request_cancel(moyai_request *rq);
 void request_deadline(moyai_request *rq, moyai_dur remaining);
 void requests_free_all(moyai_node *n);
@@ -277,8 +284,12 @@ struct moyai_node {
     uint32_t n_slots, free_slot; /* free_slot: index + 1; 0: none */
     moyai_future *local_open;    /* calls to objects of this node */
     size_t max_message, max_calls, queue_calls, queue_bytes;
-    size_t active, active_nested; /* requests taken and not finished */
-    moyai_request *local_wait_first, *local_wait_last;
+    size_t active;    /* fibers, and requests that will have one: taken and not finished */
+    size_t n_blocked; /* of these: in block(), and not woken as far as is known */
+    /* Calls within this node that wait for a place; [1]: made by fibers, which hold one. serve.c */
+    struct {
+        moyai_request *first, *last;
+    } local_wait[2];
     size_t local_waiting;
     moyai_request *all_local; /* requests of local calls (peer_prev/next) */
     struct context *contexts;

@@ -37,12 +37,6 @@ struct context *context_get(moyai_node *n) {
     return *slot;
 }
 
-void context_done(moyai_node *n, struct context *c) {
-    (void)n;
-    moyai_future_free(c->held);
-    c->held = NULL;
-}
-
 void blocked_init(moyai_node *n, struct blocked *b, const char *what) {
     memset(b, 0, sizeof *b);
     exec_waiter_init(n->x, &b->w);
@@ -63,8 +57,14 @@ static void scope_remove(struct blocked *b) {
     b->scope = NULL;
 }
 
+static void uncount(moyai_node *n, struct blocked *b) {
+    if (b->counted) n->n_blocked--;
+    b->counted = false;
+}
+
 bool blocked_wake(moyai_node *n, struct blocked *b, int result) {
     scope_remove(b);
+    uncount(n, b);
     return exec_wake(n->x, &b->w, result);
 }
 
@@ -91,7 +91,13 @@ int block(moyai_node *n, struct blocked *b, moyai_ns deadline, bool masked) {
         ob->blocked_last = b;
     }
     if (rq) rq->blocked = b;
+    if (c->counted) {
+        b->counted = true;
+        n->n_blocked++;
+        serve_waiting(n);
+    }
     int rc = exec_wait(n->x, &b->w, deadline);
+    uncount(n, b);
     scope_remove(b);
     if (rq) rq->blocked = NULL;
     return rc;
@@ -192,39 +198,52 @@ struct posted {
     void *arg;
 };
 
+void fiber_begin(moyai_node *n, struct context *c) {
+    *c = (struct context){.counted = true};
+    *exec_local(n->x) = c;
+}
+
+void fiber_end(moyai_node *n, struct context *c) {
+    if (c->held) future_free_locked(c->held);
+    *exec_local(n->x) = NULL;
+    n->active--;
+    serve_waiting(n);
+}
+
 static void run_posted(struct exec_task *t) {
     struct posted p = *(struct posted *)t;
     free(t);
-    struct context c = {0};
-    *exec_local(p.node->x) = &c;
+    struct context c;
+    fiber_begin(p.node, &c);
     exec_user_enter(p.node->x);
     p.fn(p.arg);
     user_leave(p.node);
-    if (c.held) {
-        exec_unlock(p.node->x);
-        context_done(p.node, &c);
-        exec_lock(p.node->x);
-    }
-    *exec_local(p.node->x) = NULL;
+    fiber_end(p.node, &c);
 }
 
 static int post(moyai_node *n, void (*fn)(void *arg), void *arg) {
     if (exec_forked(n->x)) return MOYAI_EFORK;
+    if (!fn) return MOYAI_EINVAL;
     struct posted *p = malloc(sizeof *p);
     if (!p) return MOYAI_ENOMEM;
     *p = (struct posted){.task = {.run = run_posted}, .node = n, .fn = fn, .arg = arg};
     exec_lock(n->x);
-    exec_submit(n->x, &p->task);
+    int rc = 0;
+    if (n->active < n->max_calls) {
+        n->active++;
+        exec_submit(n->x, &p->task);
+    } else {
+        free(p);
+        rc = api_fail(n, MOYAI_EBUSY, "%zu calls and fibers are in progress, the limit (max_fibers)", n->active);
+    }
     exec_unlock(n->x);
-    return 0;
+    return rc;
 }
 
 int moyai_go(moyai_node *n, void (*fn)(void *arg), void *arg) {
-    if (!fn) return MOYAI_EINVAL;
     return post(n, fn, arg);
 }
 
 int moyai_post(moyai_node *n, void (*fn)(void *arg), void *arg) {
-    if (!fn) return MOYAI_EINVAL;
     return post(n, fn, arg);
 }

@@ -7,9 +7,12 @@
  * in order; a large one takes its place when it begins, and later calls to the same object follow behind it
  * (`follow`) until it is complete.
  *
- * Limits: at most max_calls requests are taken at once; a nested one (this node is among its ancestors) may use a
- * quarter more, so that the calls everybody waits for get through. What is over the limit is refused, never executed.
- * Local calls over the limit wait here instead, since their caller is in the same process.
+ * Limits: at most max_calls fibers are in progress at once, methods and others; a nested request (this node is among
+ * its ancestors) may use a quarter more, so that the calls everybody waits for get through. What is over the limit is
+ * refused, never executed. Local calls over the limit wait here instead, since their caller is in the same process.
+ * Those made by fibers, which hold a place each, wait in a queue of their own that goes first; when all fibers are
+ * blocked, perhaps on just these, they are nested calls: they use the quarter, and beyond it are refused. So no set of
+ * calls waits for ever for places that it holds itself.
  *
  * A request is answered exactly once, unless it is one-way: by its method, by a refusal, or by its deadline.
  */
@@ -20,7 +23,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#define BUSY_TEXT "%zu calls and fibers are in progress in the object's node, its limit (max_fibers)"
+
 static void run_request(struct exec_task *t);
+static void launch(moyai_node *n, moyai_request *rq);
+static void finish(moyai_request *rq);
 static void reply_done(struct msg *m, int code, enum moyai_executed executed);
 static void deadline_due(struct exec *x, struct exec_timer *t);
 
@@ -173,19 +180,52 @@ static void reply_values(moyai_request *rq) {
 
 /* ---- running --------------------------------------------------------------------------------- */
 
-static void local_next(moyai_node *n) {
-    while (n->local_wait_first && n->active < n->max_calls) {
-        moyai_request *rq = n->local_wait_first;
-        n->local_wait_first = rq->wait_next;
-        if (!n->local_wait_first) n->local_wait_last = NULL;
-        n->local_waiting--;
-        rq->counted = true;
-        n->active++;
-        exec_submit(n->x, &rq->task);
+static size_t nested_limit(const moyai_node *n) {
+    return n->max_calls + (n->max_calls + 3) / 4;
+}
+
+static moyai_request *local_pop(moyai_node *n, int queue) {
+    moyai_request *rq = n->local_wait[queue].first;
+    n->local_wait[queue].first = rq->wait_next;
+    rq->wait_next = NULL;
+    n->local_waiting--;
+    return rq;
+}
+
+static void local_push(moyai_node *n, int queue, moyai_request *rq) {
+    if (n->local_wait[queue].first)
+        n->local_wait[queue].last->wait_next = rq;
+    else
+        n->local_wait[queue].first = rq;
+    n->local_wait[queue].last = rq;
+    n->local_waiting++;
+}
+
+void serve_waiting(moyai_node *n) {
+    while (n->local_waiting > 0) {
+        int queue = n->local_wait[1].first ? 1 : 0;
+        if (n->active < n->max_calls) {
+            launch(n, local_pop(n, queue));
+        } else if (queue == 0 || n->n_blocked < n->active) {
+            return;
+        } else if (n->active < nested_limit(n)) {
+            launch(n, local_pop(n, queue));
+        } else {
+            moyai_request *rq = local_pop(n, queue);
+            char text[MOYAI_ERROR_TEXT];
+            snprintf(text, sizeof text, BUSY_TEXT, n->active);
+            reply_error(rq, MOYAI_EBUSY, MOYAI_AT_PEER, MOYAI_NEVER_EXECUTED, text);
+            finish(rq);
+        }
     }
 }
 
-/* The request is over: out of all counts; its record goes now, or with its reply. */
+static void count(moyai_request *rq) {
+    if (!rq->counted) rq->node->active++;
+    rq->counted = true;
+}
+
+/* The request is over: out of all counts; its record goes now, or with its reply. serve_waiting is to follow. */
 static void finish(moyai_request *rq) {
     moyai_node *n = rq->node;
     exec_timer_clear(n->x, &rq->timer);
@@ -202,8 +242,7 @@ static void finish(moyai_request *rq) {
         rq->caller = NULL;
     }
     if (rq->msg.state == MSG_IDLE) request_free(rq);
-    if (ob) object_leave(ob); /* may run user code: last */
-    if (n->local_wait_first) local_next(n);
+    if (ob) object_leave(ob);
 }
 
 /* What is no error is one if a method says so. "Forced open" is none: the caller would wait for ever. */
@@ -219,7 +258,7 @@ static void run_request(struct exec_task *t) {
     } else if (rq->cancelled) {
         reply_error(rq, MOYAI_ECANCELED, MOYAI_AT_PEER, MOYAI_NEVER_EXECUTED, "cancelled before it began");
     } else {
-        struct context c = {.rq = rq, .scope = rq->object};
+        struct context c = {.rq = rq, .scope = rq->object, .counted = true};
         void **slot = exec_local(n->x);
         *slot = &c;
         n->calls_served++;
@@ -242,6 +281,7 @@ static void run_request(struct exec_task *t) {
         }
     }
     finish(rq);
+    serve_waiting(n);
 }
 
 /* ---- taking requests ------------------------------------------------------------------------- */
@@ -286,10 +326,8 @@ static moyai_request *take(moyai_node *n, struct peer *p, const uint8_t *bytes, 
     }
     bool nested = h.flags & MESSAGE_ANY;
     for (uint8_t i = 0; i < h.n_ancestors && !nested; i++) nested = id_equal(h.ancestors + i * 16u, n->id.b);
-    size_t limit = nested ? n->max_calls + n->max_calls / 4 : n->max_calls;
-    if (p && n->active >= limit) {
-        failure_set(no, MOYAI_EBUSY, REFUSED, "%zu calls are in progress in the object's node, its limit (max_fibers)",
-                    n->active);
+    if (p && n->active >= (nested ? nested_limit(n) : n->max_calls)) {
+        failure_set(no, MOYAI_EBUSY, REFUSED, BUSY_TEXT, n->active);
         return NULL;
     }
     moyai_request *rq = request_new(n, p);
@@ -332,14 +370,14 @@ static moyai_request *take(moyai_node *n, struct peer *p, const uint8_t *bytes, 
     rq->object = ob;
     rq->method = m;
     ob->users++;
+    if (p) count(rq); /* now and not when all of it is here: the limit holds for what arrives, too */
     if (h.remaining != MOYAI_FOREVER) request_deadline(rq, h.remaining);
     return rq;
 }
 
 /* All of its bytes are here: to the run queue, unless an earlier call to the object is still arriving. */
 static void launch(moyai_node *n, moyai_request *rq) {
-    rq->counted = true;
-    n->active++;
+    count(rq);
     exec_submit(n->x, &rq->task);
 }
 
@@ -425,17 +463,10 @@ void serve_local(moyai_node *n, moyai_future *f, bool oneway) {
         rq->caller = f;
         f->local = rq;
     }
-    if (full) {
-        rq->wait_next = NULL;
-        if (n->local_wait_last)
-            n->local_wait_last->wait_next = rq;
-        else
-            n->local_wait_first = rq;
-        n->local_wait_last = rq;
-        n->local_waiting++;
-    } else {
+    if (full)
+        local_push(n, context_get(n)->counted, rq);
+    else
         launch(n, rq);
-    }
 }
 
 struct inbound *serve_begin(moyai_node *n, struct peer *p, const uint8_t *bytes, size_t len, uint64_t total) {
@@ -530,6 +561,7 @@ void serve_aborted(moyai_node *n, struct inbound *in) {
     rq->answered = true;
     release_followers(n, rq);
     finish(rq);
+    serve_waiting(n);
 }
 
 /* ---- messages -------------------------------------------------------------------------------- */
