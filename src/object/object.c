@@ -154,15 +154,35 @@ static void object_free(struct object *ob) {
         exec_user_enter(n->x);
         destroy(self);
         user_leave(n);
-    } else {
+    } else { /* of a node that has ended */
         exec_unlock(n->x);
         destroy(self);
         exec_lock(n->x);
     }
 }
 
+static void run_free(struct exec_task *t) {
+    struct object *ob = (struct object *)((char *)t - offsetof(struct object, task));
+    moyai_node *n = ob->node;
+    struct context c;
+    n->active++;
+    fiber_begin(n, &c);
+    object_free(ob);
+    fiber_end(n, &c);
+}
+
+/* destroy is the user's code: it runs on a fiber. Who comes here may be the driver, or another thread. */
+static void free_soon(struct object *ob) {
+    if (!ob->klass->cls->destroy) {
+        object_free(ob);
+        return;
+    }
+    ob->task.run = run_free;
+    exec_submit(ob->node->x, &ob->task);
+}
+
 void object_leave(struct object *ob) {
-    if (--ob->users == 0 && ob->ended) object_free(ob);
+    if (--ob->users == 0 && ob->ended) free_soon(ob);
 }
 
 int moyai_object_end(moyai_ref *ref) {
@@ -176,7 +196,7 @@ int moyai_object_end(moyai_ref *ref) {
     } else {
         ob->ended = true;
         names_remove(ob);
-        if (ob->users == 0) object_free(ob);
+        if (ob->users == 0) free_soon(ob);
     }
     api_leave(n);
     return rc;
