@@ -268,6 +268,8 @@ static int exit_status(int status) {
 /* How it ends after it was asked to is its own affair, unless it breaks. */
 static bool worth_saying(const struct run *r, int status) {
     if (status == 0 || r->state == RUN_KILLING) return false;
+    /* `moyai run ... | head` has ended, as a shell would not mention either. */
+    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGPIPE && output_unread(r->out)) return false;
     if (r->state == RUN_ON) return true;
     return status != EXEC_STATUS_UNKNOWN && WIFSIGNALED(status) && WTERMSIG(status) != SIGTERM;
 }

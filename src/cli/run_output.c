@@ -279,6 +279,10 @@ bool output_done(const struct output *o) {
     return o->open == 0 && lines_size(&o->sinks[0].lines) == 0 && lines_size(&o->sinks[1].lines) == 0;
 }
 
+bool output_unread(const struct output *o) {
+    return o->of[0]->gone;
+}
+
 bool output_failed(const struct output *o) {
     return o->failed;
 }

@@ -45,6 +45,8 @@ void output_say(struct output *o, const char *fmt, ...) MOYAI_PRINTF(2, 3);
 bool output_done(const struct output *o);
 /* Whoever could write has ended: what is in the pipes is all. */
 void output_finish(struct output *o);
+/* Has the reader of our standard output gone? */
+bool output_unread(const struct output *o);
 /* Was something lost: could not be written (a full disk), or no memory? It has been said. */
 bool output_failed(const struct output *o);
 

@@ -39,7 +39,7 @@ static int lines(int count) {
     size_t n = 0;
     for (int i = 0; i < count; i++) {
         n += (size_t)sprintf(text + n, "%s %d ", rank, i);
-        int len = (i * 37 + (int)seed * 11) % 200;
+        int len = (i * 37 + (atoi(rank) + 1) * 11) % 200;
         for (int j = 0; j < len; j++) text[n++] = (char)('a' + (i + j) % 26);
         text[n++] = '\n';
         if (n > sizeof text / 2 || i == count - 1) {

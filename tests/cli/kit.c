@@ -10,7 +10,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -76,11 +78,17 @@ static const char *resolve(const char *word) {
 
 static _Noreturn void become(const struct cli_opts *o, int in, int out, int err, int alive, char **argv) {
     if (o->group) setpgid(0, 0);
+    if (o->terminal) {
+        setsid();
+        ioctl(in, TIOCSCTTY, 0);
+    }
+    if (o->files) setrlimit(RLIMIT_NOFILE, &(struct rlimit){(rlim_t)o->files, (rlim_t)o->files});
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that dies leaves nothing: that is what the command promises */
     dup2(in, 0);
     dup2(out, 1);
     dup2(err, 2);
-    fcntl(alive, F_SETFD, 0);
+    for (int fd = 3; fd < 1024; fd++) (void)fcntl(fd, F_SETFD, FD_CLOEXEC); /* what we have inherited ourselves */
+    (void)fcntl(alive, F_SETFD, 0);
     signal(SIGPIPE, SIG_DFL);
     for (const char *const *e = o->env; e && *e; e++) putenv((char *)(uintptr_t)*e);
     execv(argv[0], argv);

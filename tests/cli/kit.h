@@ -48,6 +48,8 @@ struct cli_opts {
     const char *const *env; /* NAME=VALUE, added; NULL: none */
     int in, out;            /* descriptors to give as standard input and output; 0: pipes of the kit's */
     bool group;             /* in a process group of its own */
+    bool terminal;          /* in a session of its own, whose terminal is `in` */
+    int files;              /* limit of open files; 0: as it is */
 };
 /* The words after argv[0], which is the command; NULL ends them. "@h", "@n": helper and node. */
 void cli_start(struct cli *c, const struct cli_opts *o, ...) __attribute__((sentinel));

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/run_grid.h"
+
+#include "overlay/io/rendezvous.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static char base[64];
+
+static int setup(void **state) {
+    (void)state;
+    alarm(120);
+    strcpy(base, "/tmp/moyai-grid-test-XXXXXX");
+    assert_non_null(mkdtemp(base));
+    setenv("XDG_RUNTIME_DIR", base, 1);
+    unsetenv("MOYAI_RUN_DIR");
+    return 0;
+}
+
+static int teardown(void **state) {
+    (void)state;
+    return rmdir(base); /* fails if something has been left */
+}
+
+static bool there(const char *path) {
+    struct stat st;
+    return lstat(path, &st) == 0;
+}
+
+static void make(struct run_grid *g, bool keep) {
+    struct moyai_error e;
+    if (run_grid_make(g, keep, &e) < 0) fail_msg("%s", e.text);
+}
+
+static void end(struct run_grid *g) {
+    struct moyai_error e;
+    if (run_grid_end(g, &e) < 0) fail_msg("%s", e.text);
+}
+
+static void private_directory(void **state) {
+    (void)state;
+    struct run_grid g;
+    make(&g, false);
+    struct stat st;
+    assert_int_equal(stat(g.path, &st), 0);
+    assert_int_equal(st.st_mode & 07777, 0700);
+    assert_int_equal(strncmp(g.path, base, strlen(base)), 0);
+    assert_string_equal(g.address + 5, g.path);
+    assert_int_equal(strncmp(g.address, "file:", 5), 0);
+    /* Whatever is put in goes, links without what they lead to. */
+    char path[PATH_MAX + 32], outside[128];
+    snprintf(outside, sizeof outside, "%s/outside", base);
+    assert_int_equal(mkdir(outside, 0700), 0);
+    snprintf(path, sizeof path, "%s/a", outside);
+    close(open(path, O_CREAT | O_WRONLY, 0600));
+    snprintf(path, sizeof path, "%s/link", g.path);
+    assert_int_equal(symlink(outside, path), 0);
+    snprintf(path, sizeof path, "%s/d", g.path);
+    assert_int_equal(mkdir(path, 0700), 0);
+    snprintf(path, sizeof path, "%s/d/e", g.path);
+    assert_int_equal(mkdir(path, 0700), 0);
+    snprintf(path, sizeof path, "%s/d/e/fifo", g.path);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    end(&g);
+    assert_false(there(g.path));
+    snprintf(path, sizeof path, "%s/a", outside);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(rmdir(outside), 0);
+}
+
+static void bases(void **state) {
+    (void)state;
+    struct run_grid g;
+    char other[256];
+    static const char *const unfit[] = {"", "relative", "/nowhere/at/all", "/proc/1/fdinfo", NULL};
+    for (int i = 0; unfit[i]; i++) {
+        setenv("XDG_RUNTIME_DIR", unfit[i], 1);
+        make(&g, false);
+        assert_int_equal(strncmp(g.path, "/tmp/moyai-run-", 15), 0);
+        end(&g);
+    }
+    unsetenv("XDG_RUNTIME_DIR");
+    make(&g, false);
+    assert_int_equal(strncmp(g.path, "/tmp/moyai-run-", 15), 0);
+    end(&g);
+    /* One that is too long for the sockets in it. */
+    snprintf(other, sizeof other, "%s/%080d", base, 1);
+    assert_int_equal(mkdir(other, 0700), 0);
+    setenv("XDG_RUNTIME_DIR", other, 1);
+    make(&g, false);
+    assert_int_equal(strncmp(g.path, "/tmp/moyai-run-", 15), 0);
+    end(&g);
+    assert_int_equal(rmdir(other), 0);
+    setenv("XDG_RUNTIME_DIR", base, 1);
+}
+
+/* Only what nobody uses and nobody wants to keep is swept. */
+static void sweeping(void **state) {
+    (void)state;
+    struct run_grid live, kept, joined;
+    struct moyai_error e;
+    char stale[256], file[256], target[256];
+    make(&live, false);
+    make(&kept, true);
+    end(&kept);
+    assert_true(there(kept.path));
+
+    snprintf(stale, sizeof stale, "%s/moyai-run-stale1", base);
+    assert_int_equal(mkdir(stale, 0700), 0);
+    snprintf(file, sizeof file, "%s/moyai-run-file", base);
+    close(open(file, O_CREAT | O_WRONLY, 0600));
+    snprintf(target, sizeof target, "%s/moyai-run-link", base);
+    assert_int_equal(symlink(live.path, target), 0);
+    assert_int_equal(run_grid_sweep(base), 1);
+    assert_false(there(stale));
+    assert_true(there(live.path) && there(kept.path) && there(file) && there(target));
+    assert_int_equal(unlink(file), 0);
+    assert_int_equal(unlink(target), 0);
+
+    /* A grid whose maker is gone stays while somebody who has joined it is there. */
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        struct run_grid g;
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (run_grid_make(&g, false, &e) < 0) _exit(1);
+        if (write(1, "", 0) < 0) _exit(1);
+        snprintf(file, sizeof file, "%s/path", base);
+        FILE *f = fopen(file, "w");
+        if (!f) _exit(1);
+        fprintf(f, "%s", g.path);
+        fclose(f);
+        _exit(0); /* as if killed: the directory is left */
+    }
+    int status;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    snprintf(file, sizeof file, "%s/path", base);
+    char path[256] = "";
+    FILE *f = fopen(file, "r");
+    assert_non_null(f);
+    assert_non_null(fgets(path, sizeof path, f));
+    fclose(f);
+    unlink(file);
+    assert_true(there(path));
+    if (run_grid_join(&joined, path, &e) < 0) fail_msg("%s", e.text);
+    assert_int_equal(run_grid_sweep(base), 0);
+    end(&joined);
+    assert_true(there(path)); /* not ours to remove */
+    assert_int_equal(run_grid_sweep(base), 1);
+    assert_false(there(path));
+
+    end(&live);
+    snprintf(file, sizeof file, "%.240s/keep", kept.path);
+    assert_int_equal(unlink(file), 0);
+    assert_int_equal(run_grid_sweep(base), 1);
+}
+
+/* Runs that begin while others sweep: nobody loses his directory. */
+static void beginning_at_once(void **state) {
+    (void)state;
+    enum { N = 6, ROUNDS = 60 };
+    pid_t pid[N];
+    for (int i = 0; i < N; i++) {
+        pid[i] = fork();
+        assert_true(pid[i] >= 0);
+        if (pid[i] > 0) continue;
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        for (int r = 0; r < ROUNDS; r++) {
+            struct run_grid g;
+            struct moyai_error e;
+            if (run_grid_make(&g, false, &e) < 0 || !there(g.path)) _exit(1);
+            (void)run_grid_sweep(base);
+            if (!there(g.path)) _exit(2);
+            if (run_grid_end(&g, &e) < 0) _exit(3);
+        }
+        _exit(0);
+    }
+    for (int i = 0; i < N; i++) {
+        int status;
+        assert_int_equal(waitpid(pid[i], &status, 0), pid[i]);
+        assert_int_equal(status, 0);
+    }
+}
+
+static void joining(void **state) {
+    (void)state;
+    struct run_grid g, j;
+    struct moyai_error e;
+    make(&g, false);
+    /* The run directory comes from an entry of a node. */
+    struct rdv *r;
+    assert_int_equal(mkdir(g.run_dir, 0700), 0);
+    assert_int_equal(rdv_open(&r, g.address, &e), 0);
+    struct rdv_node n = {.pid = 1};
+    n.id.b[0] = 1;
+    n.host[0] = 1;
+    assert_true(strlen(g.run_dir) < sizeof n.run_dir);
+    memcpy(n.run_dir, g.run_dir, strlen(g.run_dir));
+    snprintf(n.title, sizeof n.title, "test");
+    assert_int_equal(rdv_put_node(r, &n, &e), 0);
+    assert_int_equal(run_grid_join(&j, g.address, &e), 0);
+    assert_string_equal(j.path, g.path);
+    assert_string_equal(j.address, g.address);
+    assert_string_equal(j.run_dir, g.run_dir);
+    assert_int_equal(run_grid_end(&j, &e), 0);
+    setenv("MOYAI_RUN_DIR", "/elsewhere", 1);
+    assert_int_equal(run_grid_join(&j, g.path, &e), 0);
+    assert_string_equal(j.run_dir, "/elsewhere");
+    assert_int_equal(run_grid_end(&j, &e), 0);
+    unsetenv("MOYAI_RUN_DIR");
+    rdv_close(r);
+    assert_int_equal(run_grid_join(&j, g.path, &e), 0);
+    assert_string_equal(j.run_dir, ""); /* nobody there: the default */
+    assert_int_equal(run_grid_end(&j, &e), 0);
+    end(&g);
+
+    assert_int_equal(run_grid_join(&j, g.path, &e), MOYAI_ENOENT);
+    assert_false(there(g.path));
+    assert_int_equal(run_grid_join(&j, "/dev/null", &e), MOYAI_EPERM);
+    assert_true(run_grid_join(&j, "/", &e) < 0);
+}
+
+static void telling(void **state) {
+    (void)state;
+    struct run_grid g;
+    struct moyai_error e;
+    char file[128], line[PATH_MAX];
+    snprintf(file, sizeof file, "%s/address", base);
+    make(&g, false);
+    assert_int_equal(run_grid_tell(&g, file, &e), 0);
+    FILE *f = fopen(file, "r");
+    assert_non_null(f);
+    assert_non_null(fgets(line, sizeof line, f));
+    assert_int_equal(strncmp(line, g.address, strlen(g.address)), 0);
+    assert_string_equal(line + strlen(g.address), "\n");
+    fclose(f);
+    end(&g);
+    assert_false(there(file));
+    /* Somebody else's by now: it stays. */
+    make(&g, false);
+    assert_int_equal(run_grid_tell(&g, file, &e), 0);
+    f = fopen(file, "w");
+    fprintf(f, "file:/other\n");
+    fclose(f);
+    end(&g);
+    assert_true(there(file));
+    assert_int_equal(unlink(file), 0);
+    make(&g, false);
+    assert_true(run_grid_tell(&g, "/nowhere/at/all", &e) < 0);
+    assert_non_null(strstr(e.text, "/nowhere/at/all"));
+    end(&g);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(private_directory), cmocka_unit_test(bases),   cmocka_unit_test(sweeping),
+        cmocka_unit_test(beginning_at_once), cmocka_unit_test(joining), cmocka_unit_test(telling),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Nothing of a run outlives it. cli_await_gone() returns when no process that descends from the run is left; if one
+ * were, the hang guard would end the test.
+ */
+#include "tests/cli/kit.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static pid_t runner_of(const struct cli *c) {
+    return kit_child_of(c->pid);
+}
+
+/* Start what is hard to end, and wait until all of it is there. */
+static void start_stubborn(struct cli *c, const struct cli_opts *o) {
+    cli_start(c, o, "run", "--grace", "1h", "-n", "2", "@h", "stubborn", ":", "@h", "family", "sgpd", ":", "sh", "-c",
+              "trap '' TERM; \"$0\" family spd & cat /dev/zero > /dev/null", kit_program("HELPER"), NULL);
+    for (int i = 0; i < 4; i++) (void)cli_line(c, 1, "ready");
+}
+
+static void expect_killed(struct cli *c) {
+    int status;
+    assert_int_equal(waitpid(c->pid, &status, 0), c->pid);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    cli_await_gone(c);
+    cli_free(c);
+}
+
+static void front_killed(void **state) {
+    (void)state;
+    struct cli c;
+    start_stubborn(&c, NULL);
+    assert_int_equal(kill(c.pid, SIGKILL), 0);
+    expect_killed(&c);
+    assert_int_equal(kit_left(), 0); /* the runner has removed the directory before it ended */
+}
+
+/* As shells, timeout -s KILL and test harnesses do it: the whole group. */
+static void group_killed(void **state) {
+    (void)state;
+    struct cli c;
+    start_stubborn(&c, &(struct cli_opts){.group = true});
+    assert_int_equal(kill(-c.pid, SIGKILL), 0);
+    expect_killed(&c);
+    assert_int_equal(kit_left(), 0);
+}
+
+/* The front cleans up, and says so. */
+static void runner_killed(void **state) {
+    (void)state;
+    struct cli c;
+    start_stubborn(&c, NULL);
+    assert_int_equal(kill(runner_of(&c), SIGKILL), 0);
+    assert_int_equal(cli_wait(&c), 137);
+    assert_int_equal(kit_count(&c.text[1], "moyai run: its runner"), 1);
+    cli_free(&c);
+    assert_int_equal(kit_left(), 0);
+}
+
+static void runner_asked_to_end(void **state) {
+    (void)state;
+    struct cli c;
+    cli_start(&c, NULL, "run", "@h", "until-asked", "0", NULL);
+    (void)cli_line(&c, 1, "ready");
+    assert_int_equal(kill(runner_of(&c), SIGTERM), 0);
+    assert_int_equal(cli_wait(&c), 143);
+    assert_int_equal(kit_count(&c.text[0], "asked to end"), 1);
+    cli_free(&c);
+}
+
+/* A runner that hangs (here: is stopped) is ended by force after a second signal. */
+static void runner_hangs(void **state) {
+    (void)state;
+    struct cli c;
+    start_stubborn(&c, NULL);
+    assert_int_equal(kill(runner_of(&c), SIGSTOP), 0);
+    int status;
+    while (waitpid(c.pid, &status, WNOHANG) == 0) { /* a second one counts from 100 ms after the first */
+        kill(c.pid, SIGINT);
+        usleep(10000);
+    }
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 137);
+    cli_await_gone(&c);
+    cli_free(&c);
+    assert_int_equal(kit_left(), 0);
+}
+
+/* At any moment, also while processes are being started. */
+static void killed_at_any_moment(void **state) {
+    (void)state;
+    unsigned seed = (unsigned)getpid();
+    print_message("seed %u\n", seed);
+    for (int i = 0; i < 25; i++) {
+        struct cli c;
+        cli_start(&c, NULL, "run", "-n", "12", "@h", "family", "p", NULL);
+        for (int n = rand_r(&seed) % 13; n > 0; n--) (void)cli_line(&c, 1, "ready");
+        if (rand_r(&seed) % 2) usleep((unsigned)rand_r(&seed) % 5000);
+        assert_int_equal(kill(c.pid, SIGKILL), 0);
+        expect_killed(&c);
+    }
+    /* A front that is killed before it has a runner leaves its directory to the next run. */
+    struct cli c;
+    assert_int_equal(cli_do(&c, "run", "true", NULL), 0);
+    cli_free(&c);
+    assert_int_equal(kit_left(), 0);
+}
+
+/* Both are killed: what can be done then is to tidy up at the next start. */
+static void stale_directory(void **state) {
+    (void)state;
+    struct cli c;
+    cli_start(&c, NULL, "run", "sh", "-c", "echo pid $$; exec \"$0\" pause", kit_program("HELPER"), NULL);
+    pid_t pid = atoi(strstr(cli_line(&c, 1, "pid "), "pid ") + 4);
+    (void)cli_line(&c, 1, "ready");
+    pid_t runner = runner_of(&c);
+    assert_int_equal(kill(runner, SIGSTOP), 0); /* so that it cannot react to the other's end */
+    assert_int_equal(kill(c.pid, SIGKILL), 0);
+    int status;
+    assert_int_equal(waitpid(c.pid, &status, 0), c.pid);
+    assert_int_equal(kill(runner, SIGKILL), 0);
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    cli_await_gone(&c);
+    cli_free(&c);
+    assert_int_equal(kit_left(), 1);
+    assert_int_equal(cli_do(&c, "run", "true", NULL), 0);
+    cli_free(&c);
+    assert_int_equal(kit_left(), 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(front_killed),        cmocka_unit_test(group_killed), cmocka_unit_test(runner_killed),
+        cmocka_unit_test(runner_asked_to_end), cmocka_unit_test(runner_hangs), cmocka_unit_test(killed_at_any_moment),
+        cmocka_unit_test(stale_directory),
+    };
+    return cmocka_run_group_tests(tests, kit_setup, kit_teardown);
+}
