@@ -255,6 +255,7 @@ void link_reset(struct link *l, int code, const char *text) {
     outq_clear(&l->out);
     outq_clear(&l->ready);
     (void)shutdown(l->fd, SHUT_RDWR); /* best effort: the timer ends it in any case */
+    exec_fd_events(l->efd, 0);
     exec_timer_set(l->x, &l->reset_timer, 1);
 }
 
