@@ -271,9 +271,14 @@ static void release(const struct moyai_into_arg *to, const struct slot *s, void 
         const void *p;
         moyai_ref *ref;
         moyai_value *value;
-    } x = {s->p};
-    if (to->tag == MOYAI_T_REF && drop) drop(x.ref);
-    if (to->tag == MOYAI_T_VALUE) moyai_value_free(x.value);
+    } x;
+    if (to->tag != MOYAI_T_REF && to->tag != MOYAI_T_VALUE) return; /* borrowed, or a number */
+    x.p = s->p;
+    if (to->tag == MOYAI_T_VALUE) {
+        moyai_value_free(x.value);
+    } else if (drop) {
+        drop(x.ref);
+    }
 }
 
 static int get_all(struct reader *r, const struct moyai_into *into, struct slot *slots, void (*drop)(moyai_ref *ref),

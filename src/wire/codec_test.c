@@ -192,7 +192,13 @@ static void conversions_through_the_wire(void **state) {
     assert_int_equal(trip_put(&t, MOYAI_ARGS(2), SIZE_MAX), 0);
     assert_int_equal(trip_get(&t, MOYAI_INTO(&b)), MOYAI_ERANGE);
     trip_done(&t);
-    /* bytes and arrays of uint8 are the same to a reader; null only to who asks for it */
+    const struct moyai_into_arg null = {.tag = MOYAI_T_NULL};
+    assert_int_equal(trip_put(&t, MOYAI_ARGS(moyai_null(), 0), SIZE_MAX), 0);
+    assert_int_equal(trip_get(&t, MOYAI_INTO(null, &i)), 0);
+    assert_int_equal(trip_get(&t, MOYAI_INTO(&i, &i)), MOYAI_ETYPE);
+    assert_int_equal(trip_get(&t, MOYAI_INTO(null, null)), MOYAI_ETYPE);
+    trip_done(&t);
+    /* bytes and arrays of uint8 are the same to a reader */
     const uint8_t *u8;
     const void *bytes;
     size_t n1, n2;

@@ -123,25 +123,23 @@ static int decode_data(struct decoder *d, const struct item *it, enum moyai_kind
 }
 
 static int decode_number(struct decoder *d, struct number x, moyai_value **ret) {
-    struct moyai_arg a = moyai_null();
     switch (x.kind) {
     case NUMBER_BOOL:
-        a = moyai_arg_bool_(x.u != 0);
+        *ret = moyai_value_new(moyai_arg_bool_(x.u != 0));
         break;
     case NUMBER_UINT:
-        a = moyai_arg_ullong_(x.u);
+        *ret = moyai_value_new(moyai_arg_ullong_(x.u));
         break;
     case NUMBER_NEG:
         if (x.u > INT64_MAX) return fail(d, MOYAI_ERANGE, "an integer below -2^63");
-        a = moyai_arg_llong_(-1 - (long long)x.u);
+        *ret = moyai_value_new(moyai_arg_llong_(-1 - (long long)x.u));
         break;
     case NUMBER_FLOAT:
-        a = moyai_arg_double_(x.d);
+        *ret = moyai_value_new(moyai_arg_double_(x.d));
         break;
     case NUMBER_NONE:
         return fail(d, MOYAI_EINTERNAL, NULL);
     }
-    *ret = moyai_value_new(a);
     return *ret ? 0 : out_of_memory(d);
 }
 
