@@ -480,6 +480,30 @@ static void foreign_forms_are_understood(void **state) {
     trip_done(&t);
 }
 
+static void errors_say_which_value(void **state) {
+    (void)state;
+    struct trip t;
+    int i;
+    const double *d;
+    size_t n;
+    assert_int_equal(trip_hex(&t, "01 1c", MOYAI_INTO(&i, &i)), MOYAI_EDATA);
+    assert_string_equal(t.e.text, "value 2: a malformed head");
+    trip_done(&t);
+    assert_int_equal(trip_hex(&t, "61 78 01 81", MOYAI_INTO(&i, &i)), MOYAI_EDATA); /* malformed comes first */
+    assert_string_equal(t.e.text, "value 3: malformed data");
+    trip_done(&t);
+    assert_int_equal(trip_hex(&t, "01 61 78", MOYAI_INTO(&i, moyai_into_doubles(&d, &n))), MOYAI_ETYPE);
+    assert_string_equal(t.e.text, "value 2: text, where array of double is expected");
+    trip_done(&t);
+    moyai_value *v;
+    assert_int_equal(trip_hex(&t, "01 a2 6161 01 6161 02", MOYAI_INTO(&i, &v)), MOYAI_EDATA);
+    assert_string_equal(t.e.text, "value 2: a map with a key twice");
+    trip_done(&t);
+    assert_int_equal(trip_hex(&t, "01 1c", MOYAI_NONE), MOYAI_EDATA);
+    assert_string_equal(t.e.text, "at byte 1: malformed data");
+    trip_done(&t);
+}
+
 static void malformed_messages_are_refused(void **state) {
     (void)state;
     static const struct {
@@ -633,6 +657,7 @@ int main(void) {
         cmocka_unit_test(arrays_of_the_other_byte_order),
         cmocka_unit_test(a_structured_value_and_an_array_see_the_same),
         cmocka_unit_test(foreign_forms_are_understood),
+        cmocka_unit_test(errors_say_which_value),
         cmocka_unit_test(malformed_messages_are_refused),
         cmocka_unit_test(reading_again_gives_the_same),
         cmocka_unit_test(many_values),
