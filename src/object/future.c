@@ -6,8 +6,8 @@
  *  - A future completes exactly once: by its reply, a deadline, cancel, a refusal, or the end of the peer. What comes
  *    later is dropped.
  *  - Completion wakes who waits, moves it to the ready list of its set, and submits its `then`.
- *  - A record goes back to the pool when the user has freed it *and* the overlay has said `done` of its request. In
- *    between it is `detached`, in no list, and its id is free.
+ *  - A record goes back to the pool when the user has freed it *and* the overlay has said `done` of its request *and*
+ *    its `then` is not in the run queue. In between it is `detached`, in no list, and its id is free.
  *  - Borrowed arrays of the request are not read after completion: the overlay is told to drop the message.
  *  - The result takes the place of the request's bytes when those are no longer needed; else it is allocated.
  */
@@ -167,10 +167,14 @@ static void future_release(moyai_future *f) {
     pool_put(&f->node->futures, f);
 }
 
+static void release_if_free(moyai_future *f) {
+    if (f->detached && f->msg.state == MSG_IDLE && !f->then_queued) future_release(f);
+}
+
 static void message_done(struct msg *m, int code, enum moyai_executed executed) {
     moyai_future *f = (moyai_future *)((char *)m - offsetof(struct moyai_future, msg));
     if (f->detached) {
-        future_release(f);
+        release_if_free(f);
         return;
     }
     if (code == 0) {
@@ -257,9 +261,9 @@ static void run_then(struct exec_task *t) {
     moyai_node *n = f->node;
     void (*fn)(moyai_future *, void *) = f->then;
     void *arg = f->then_arg;
-    f->then_done = true;
+    f->then_queued = false;
     if (f->detached) { /* freed between completion and now */
-        future_release(f);
+        release_if_free(f);
         return;
     }
     n->active++;
@@ -269,6 +273,12 @@ static void run_then(struct exec_task *t) {
     fn(f, arg);
     user_leave(n);
     fiber_end(n, &c);
+}
+
+static void then_submit(moyai_future *f) {
+    f->then_queued = true;
+    f->task.run = run_then;
+    exec_submit(f->node->x, &f->task);
 }
 
 void future_complete(moyai_future *f, int code, struct failure *failure) {
@@ -302,10 +312,7 @@ void future_complete(moyai_future *f, int code, struct failure *failure) {
     if (f->msg.state != MSG_IDLE && overlay_drop(&f->msg)) request_bytes_free(f);
     waiters_wake(f, 0);
     if (s && s->waiter && set_satisfied(s, s->wait_all)) set_wake(s, 0);
-    if (f->then) {
-        f->task.run = run_then;
-        exec_submit(n->x, &f->task);
-    }
+    if (f->then) then_submit(f);
 }
 
 /* Completed with this error; the text is carried when memory for it is there. */
@@ -592,10 +599,9 @@ void future_free_locked(moyai_future *f) {
         overlay_forget_inbound(&f->in);
         f->in.body = NULL;
     }
-    bool then_queued = f->then && f->state == FUTURE_DONE && !f->then_done;
-    bool idle = f->msg.state == MSG_IDLE || overlay_drop(&f->msg);
+    (void)overlay_drop(&f->msg); /* it may be told done within */
     f->detached = true;
-    if (idle && !then_queued) future_release(f);
+    release_if_free(f);
 }
 
 void moyai_future_free(moyai_future *f) {
@@ -623,10 +629,7 @@ int moyai_future_then(moyai_future *f, void (*fn)(moyai_future *f, void *arg), v
     if (rc == 0) {
         f->then = fn;
         f->then_arg = arg;
-        if (f->state == FUTURE_DONE) {
-            f->task.run = run_then;
-            exec_submit(n->x, &f->task);
-        }
+        if (f->state == FUTURE_DONE) then_submit(f);
     }
     exec_unlock(n->x);
     return rc;

@@ -138,8 +138,8 @@ struct moyai_future {
     uint8_t object[16], home[16];
     uint8_t state;
     bool constant; /* a failed future of the node itself: nothing of it may change */
-    bool detached; /* the user has freed it; it goes when its message is done */
-    bool in_open, then_done;
+    bool detached; /* the user has freed it; it goes when its message is done and `then` has left the run queue */
+    bool in_open, then_queued;
     bool never;      /* its message came back untaken */
     uint8_t storage; /* enum result_storage */
     int code;
