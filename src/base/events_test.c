@@ -156,10 +156,12 @@ static void what_is_gathered_is_written_in_time(void **state) {
     struct fixture *f = *state;
     struct events *e;
     struct stat st;
+    moyai_ns start = moyai_now();
     assert_int_equal(events_open(&e, f->path, &f->log, NULL), 0);
     EVENT(e, NULL, "k", event_int("i", 0));
+    bool young = moyai_now() - start < (moyai_ns)EVENTS_FLUSH_TIME; /* a busy machine may have taken longer */
     assert_int_equal(stat(f->path, &st), 0);
-    assert_int_equal(st.st_size, 0); /* gathered */
+    if (young) assert_int_equal(st.st_size, 0); /* gathered */
     events_flush(e);
     char *text = content(f->path);
     assert_int_equal(lines(text), 2);
