@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -270,6 +271,9 @@ static void the_limit_is_exact(void **state) {
         codec_out_done(&o);
         codec_out_init(&o, NULL, 0, 50, total - 1);
         assert_int_equal(codec_put_args(&o, &all, &testing_refs, &e), MOYAI_ETOOBIG);
+        char want[100];
+        snprintf(want, sizeof want, "value %zu: with it the message exceeds %zu bytes", k, total - 1);
+        assert_string_equal(e.text, want);
         assert_true(o.n == 0 && o.spliced == 0 && o.n_pieces == 0);
         codec_out_done(&o);
     }
