@@ -224,8 +224,8 @@ struct moyai_request {
     struct blocked *blocked;
     moyai_ns deadline;
     struct exec_timer timer;
-    moyai_request *follow_first, *follow_last, *follow_next; /* later calls to the same object, while arriving */
-    moyai_request *wait_next;                                /* local calls waiting for a place */
+    moyai_request *held_next; /* in peer_calls.held */
+    moyai_request *wait_next; /* in peer_calls.arriving, or local_wait */
     _Alignas(16) uint8_t inline_[INLINE_BYTES + 16];
     _Alignas(16) uint8_t reply[INLINE_BYTES];
 };
@@ -235,7 +235,9 @@ struct peer_calls {
     moyai_future *open;      /* calls to it */
     moyai_request *served;   /* calls from it */
     moyai_request *arriving; /* large ones of them, not complete; linked by wait_next */
-    struct blocked *room;    /* waiting in moyai_room */
+    /* These, and complete ones that follow one of them to the same object, in the order in which they were made. */
+    moyai_request *held, *held_last;
+    struct blocked *room; /* waiting in moyai_room */
 };
 struct peer_calls *peer_calls(struct peer *p, bool make);
 

@@ -4,8 +4,8 @@
  *
  * A request becomes a record and a task of the run queue; the task runs the method on a fiber of its own and sends the
  * reply. Order: calls from one node to one object start in the order they were made. Small messages arrive whole and
- * in order; a large one takes its place when it begins, and later calls to the same object follow behind it
- * (`follow`) until it is complete.
+ * in order; a large one takes its place when it begins, and later calls to the same object are held behind it until it
+ * is complete or given up.
  *
  * Limits: at most max_calls fibers are in progress at once, methods and others; a nested request (this node is among
  * its ancestors) may use a quarter more, so that the calls everybody waits for get through. What is over the limit is
@@ -381,40 +381,39 @@ static void launch(moyai_node *n, moyai_request *rq) {
     exec_submit(n->x, &rq->task);
 }
 
-static moyai_request *arriving_before(struct peer *p, const struct object *ob) {
-    /* The latest arriving large request to this object; wait_next links the latest first. */
-    for (moyai_request *rq = peer_calls(p, false)->arriving; rq; rq = rq->wait_next)
-        if (rq->object == ob) return rq;
-    return NULL;
+static bool is_arriving(const struct peer_calls *pc, const struct object *ob) {
+    for (const moyai_request *rq = pc->arriving; rq; rq = rq->wait_next)
+        if (rq->object == ob) return true;
+    return false;
 }
 
-static void follow(moyai_request *before, moyai_request *rq) {
-    rq->follow_next = NULL;
-    if (before->follow_last)
-        before->follow_last->follow_next = rq;
+static void hold(struct peer_calls *pc, moyai_request *rq) {
+    rq->held_next = NULL;
+    if (pc->held)
+        pc->held_last->held_next = rq;
     else
-        before->follow_first = rq;
-    before->follow_last = rq;
+        pc->held = rq;
+    pc->held_last = rq;
 }
 
-/* Start what waited behind a request that has arrived or never will. */
-static void release_followers(moyai_node *n, moyai_request *rq) {
-    moyai_request *f = rq->follow_first;
-    rq->follow_first = rq->follow_last = NULL;
-    while (f) {
-        moyai_request *next = f->follow_next;
-        f->follow_next = NULL;
-        if (f->arriving) { /* a large one itself: its own followers stay behind it */
-            while (next) {
-                moyai_request *g = next;
-                next = g->follow_next;
-                follow(f, g);
-            }
-            return;
+/* Of what is held for an object, launch what no arriving request is ahead of any more. `gone` leaves the list. */
+static void release(moyai_node *n, struct peer_calls *pc, const struct object *ob, const moyai_request *gone) {
+    moyai_request **q = &pc->held, *last = NULL;
+    bool ahead = false;
+    while (*q) {
+        moyai_request *rq = *q;
+        bool mine = rq->object == ob && rq != gone;
+        if (mine) ahead |= rq->arriving;
+        if (rq == gone || (mine && !ahead)) {
+            *q = rq->held_next;
+            rq->held_next = NULL;
+            if (rq != gone) launch(n, rq);
+        } else {
+            last = rq;
+            q = &rq->held_next;
         }
-        launch(n, f);
-        f = next;
     }
+    pc->held_last = last;
 }
 
 static int take_small(moyai_node *n, struct peer *p, uint8_t *bytes, size_t len) {
@@ -426,9 +425,9 @@ static int take_small(moyai_node *n, struct peer *p, uint8_t *bytes, size_t len)
         return 0;
     }
     memcpy(rq->bytes, bytes, len);
-    moyai_request *before = p && peer_calls(p, false)->arriving ? arriving_before(p, rq->object) : NULL;
-    if (before)
-        follow(before, rq);
+    struct peer_calls *pc = peer_calls(p, false);
+    if (is_arriving(pc, rq->object))
+        hold(pc, rq);
     else
         launch(n, rq);
     return 0;
@@ -480,8 +479,7 @@ struct inbound *serve_begin(moyai_node *n, struct peer *p, const uint8_t *bytes,
         return NULL;
     }
     struct peer_calls *pc = peer_calls(p, false);
-    moyai_request *before = arriving_before(p, rq->object);
-    if (before) follow(before, rq);
+    hold(pc, rq);
     rq->arriving = true;
     rq->wait_next = pc->arriving;
     pc->arriving = rq;
@@ -500,34 +498,12 @@ static void arriving_remove(moyai_request *rq) {
     rq->arriving = false;
 }
 
-/* Is rq behind another large one that is still arriving? Then it starts with that one's release. */
-static bool is_following(struct peer *p, const moyai_request *rq) {
-    for (const moyai_request *a = peer_calls(p, false)->arriving; a; a = a->wait_next)
-        for (const moyai_request *f = a->follow_first; f; f = f->follow_next)
-            if (f == rq) return true;
-    return false;
-}
-
 int serve_complete(moyai_node *n, struct inbound *in) {
     if (in->body[0] == MESSAGE_REPLY) return future_reply_complete(n, in);
     moyai_request *rq = (moyai_request *)((char *)in - offsetof(struct moyai_request, in));
     in->body = NULL;
     arriving_remove(rq);
-    if (is_following(rq->peer, rq)) {
-        /* What follows rq keeps its place behind it: it goes to the one before, right after rq. */
-        for (moyai_request *a = peer_calls(rq->peer, false)->arriving; a; a = a->wait_next)
-            for (moyai_request *f = a->follow_first; f; f = f->follow_next)
-                if (f == rq && rq->follow_first) {
-                    rq->follow_last->follow_next = rq->follow_next;
-                    if (a->follow_last == rq) a->follow_last = rq->follow_last;
-                    rq->follow_next = rq->follow_first;
-                    rq->follow_first = rq->follow_last = NULL;
-                    return 0;
-                }
-        return 0;
-    }
-    launch(n, rq);
-    release_followers(n, rq);
+    release(n, peer_calls(rq->peer, false), rq->object, NULL);
     return 0;
 }
 
@@ -546,20 +522,8 @@ void serve_aborted(moyai_node *n, struct inbound *in) {
     moyai_request *rq = (moyai_request *)((char *)in - offsetof(struct moyai_request, in));
     in->body = NULL;
     arriving_remove(rq);
-    for (moyai_request *a = peer_calls(rq->peer, false)->arriving; a; a = a->wait_next) {
-        moyai_request *prev = NULL;
-        for (moyai_request *f = a->follow_first; f; prev = f, f = f->follow_next)
-            if (f == rq) {
-                if (prev)
-                    prev->follow_next = rq->follow_next;
-                else
-                    a->follow_first = rq->follow_next;
-                if (a->follow_last == rq) a->follow_last = prev;
-                break;
-            }
-    }
     rq->answered = true;
-    release_followers(n, rq);
+    release(n, peer_calls(rq->peer, false), rq->object, rq);
     finish(rq);
     serve_waiting(n);
 }
