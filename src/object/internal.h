@@ -11,6 +11,7 @@
 #include "base/id.h"
 #include "base/rng.h"
 #include "exec/exec.h"
+#include "object/pool.h"
 #include "overlay/io/overlay.h"
 #include <moyai.h>
 #include <stdatomic.h>
@@ -260,15 +261,6 @@ void request_describe(const moyai_request *rq, char *out, size_t cap); /* what i
 bool call_names(const moyai_future *f, char *out, size_t cap);         /* "'method' of moyai:..." */
 
 /* ---- the node -------------------------------------------------------------------------------- */
-
-struct pool {
-    void *free;
-    size_t n_free, size;
-    void *slabs; /* chain */
-};
-void *pool_get(struct pool *p);
-void pool_put(struct pool *p, void *x);
-void pool_done(struct pool *p);
 
 struct moyai_node {
     struct exec *x;
