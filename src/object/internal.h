@@ -11,6 +11,7 @@
 #include "base/id.h"
 #include "base/rng.h"
 #include "exec/exec.h"
+#include "object/failure.h"
 #include "object/pool.h"
 #include "overlay/io/overlay.h"
 #include <moyai.h>
@@ -31,20 +32,6 @@
 #define CALL_CAUSES    16u          /* levels of an error */
 #define ARRAY_BORROW   (64u * 1024) /* arrays and bytes from this size on are not copied */
 #define INLINE_BYTES   320u         /* a small message lives in its record */
-
-/* ---- errors with causes ---------------------------------------------------------------------- */
-
-/* An error and its causes, level 0 first. Immutable, shared. */
-struct failure {
-    unsigned refs, n;
-    struct moyai_error level[];
-};
-struct failure *failure_new(const struct moyai_error *e, const struct failure *cause); /* NULL: out of memory */
-/* err_set for calls: it knows nothing of where a call failed and how far it had come. Returns code. */
-int failure_set(struct moyai_error *e, int code, enum moyai_where where, enum moyai_executed executed, const char *fmt,
-                ...) MOYAI_PRINTF(5, 6);
-struct failure *failure_ref(struct failure *f);
-void failure_unref(struct failure *f);
 
 /* ---- objects --------------------------------------------------------------------------------- */
 
