@@ -107,8 +107,8 @@ static void tell_left(pid_t pid, void *arg) {
         const struct proc *p = &r->procs[i];
         if (p->pid == group && group > 0 && (p->child || r->told_rest)) return; /* has been told with its group */
     }
-    kill(pid, SIGTERM);
     kill(pid, SIGCONT);
+    kill(pid, SIGTERM);
 }
 
 static void kill_left(pid_t pid, void *arg) {
@@ -138,8 +138,10 @@ static void end_run(struct run *r, int status, bool hurry) {
     r->state = RUN_ENDING;
     r->status = status;
     exec_timer_clear(r->x, &r->timeout);
+    /* One that is stopped would never know. This order, since a process that ends may be stopping itself on purpose:
+     * leak checkers do, and a SIGCONT in that moment leaves them waiting for ever. */
+    signal_all(r, SIGCONT);
     signal_all(r, SIGTERM);
-    signal_all(r, SIGCONT); /* one that is stopped would never know */
     guard_children(tell_left, r);
     moyai_ns now = moyai_now();
     exec_timer_set(r->x, &r->grace,
