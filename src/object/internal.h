@@ -47,6 +47,7 @@ struct object {
     uint8_t id[16];
     moyai_node *node;
     const struct klass *klass;
+    moyai_ref *ref; /* to itself: what moyai_self lends */
     void *self;
     size_t users;          /* requests queued or in scope */
     struct exec_task task; /* frees it */
@@ -60,6 +61,7 @@ const struct moyai_method *klass_find(const struct klass *k, const char *name, s
 const char *klass_name(const struct klass *k);
 
 struct moyai_ref {
+    struct codec_ref head; /* first: structured values hold references by it */
     atomic_uint refs;
     moyai_node *node;
     uint8_t object[16], home[16];
@@ -192,7 +194,6 @@ struct moyai_request {
     uint8_t caller_node[16];
     struct object *object;
     const struct moyai_method *method;
-    moyai_ref *self; /* made when asked for */
     bool oneway, cancelled, cancel_told, answered, arriving, counted, from_local;
     bool running;    /* user code is in it: what it may write to, `reply` and `out`, is its own */
     bool over;       /* finished: the record goes with its reply */

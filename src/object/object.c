@@ -115,6 +115,7 @@ int moyai_object_new(moyai_node *n, const struct moyai_class *cls, void *self, m
         } else {
             ob->node = n;
             ob->klass = k;
+            ob->ref = moyai_ref_ref(ref);
             ob->self = self;
             n->n_objects++;
             *ret = ref;
@@ -148,6 +149,7 @@ static void object_free(struct object *ob) {
     n->n_objects--;
     void (*destroy)(void *) = ob->klass->cls->destroy;
     void *self = ob->self;
+    moyai_ref_unref(ob->ref);
     free(ob);
     if (!destroy) return;
     if (exec_on_node_thread(n->x)) {
@@ -219,9 +221,17 @@ void objects_end_all(moyai_node *n) {
 
 /* ---- references ------------------------------------------------------------------------------ */
 
+static void refs_get(const moyai_ref *ref, uint8_t out[32]) {
+    memcpy(out, ref->object, 16);
+    memcpy(out + 16, ref->home, 16);
+}
+
+static const struct codec_ref_ops ref_ops = {refs_get, moyai_ref_ref, moyai_ref_unref};
+
 moyai_ref *ref_new(moyai_node *n, const uint8_t object[16], const uint8_t home[16]) {
     moyai_ref *r = malloc(sizeof *r);
     if (!r) return NULL;
+    r->head.ops = &ref_ops;
     atomic_init(&r->refs, 1);
     r->node = n;
     memcpy(r->object, object, 16);
@@ -287,11 +297,6 @@ struct moyai_node_id moyai_ref_home(const moyai_ref *r) {
 
 bool moyai_ref_is_local(const moyai_ref *r) {
     return id_equal(r->home, r->node->id.b);
-}
-
-static void refs_get(const moyai_ref *ref, uint8_t out[32]) {
-    memcpy(out, ref->object, 16);
-    memcpy(out + 16, ref->home, 16);
 }
 
 static moyai_ref *refs_make(void *ctx, const uint8_t in[32]) {

@@ -85,7 +85,6 @@ static void request_free(moyai_request *rq) {
     if (rq->msg.owned) free(rq->msg.head);
     free(rq->msg.pieces);
     failure_unref(rq->raised);
-    moyai_ref_unref(rq->self);
     if (rq->caller) rq->caller->local = NULL;
     pool_put(&n->requests, rq);
 }
@@ -661,9 +660,10 @@ void requests_free_all(moyai_node *n) {
 int moyai_args(moyai_request *rq, const struct moyai_into *into) {
     moyai_node *n = rq->node;
     if (exec_forked(n->x)) return MOYAI_EFORK;
+    static const struct moyai_into none = {NULL, 0}; /* here it is a number of values, not a lack of interest */
     struct moyai_error e = {0};
-    int rc = codec_get_into(rq->bytes + rq->args_at, rq->n_bytes - rq->args_at, into, &n->refs, moyai_ref_unref,
-                            &rq->arena, &e);
+    int rc = codec_get_into(rq->bytes + rq->args_at, rq->n_bytes - rq->args_at, into ? into : &none, &n->refs,
+                            moyai_ref_unref, &rq->arena, &e);
     if (rc < 0) {
         exec_lock(n->x);
         (void)api_error(n, &e);
@@ -741,10 +741,8 @@ moyai_node *moyai_request_node(const moyai_request *rq) {
     return rq->node;
 }
 
-moyai_ref *moyai_self(const moyai_request *rq_) {
-    moyai_request *rq = (moyai_request *)(uintptr_t)rq_; /* made on first use */
-    if (!rq->self) rq->self = ref_new(rq->node, rq->object->id, rq->node->id.b);
-    return rq->self;
+moyai_ref *moyai_self(const moyai_request *rq) {
+    return rq->object->ref;
 }
 
 struct moyai_node_id moyai_caller(const moyai_request *rq) {
