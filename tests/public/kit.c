@@ -23,7 +23,7 @@ extern char **environ;
 static struct {
     char exe[PATH_MAX], dir[64], grid[80], parent[32];
     uint64_t seed;
-    bool seeded;
+    bool seeded, seed_said, longer;
 } kit;
 
 /* ---- the grid's directory -------------------------------------------------------------------- */
@@ -92,8 +92,10 @@ int kit_main(int argc, char **argv, const struct kit_role *roles, int (*tests)(v
     if (argc == 3 && strcmp(argv[1], "--seed") == 0) {
         kit.seed = strtoull(argv[2], NULL, 0);
         kit.seeded = true;
+    } else if (argc == 2 && strcmp(argv[1], "--long") == 0) {
+        kit.longer = true;
     } else if (argc != 1) {
-        fprintf(stderr, "usage: %s [--seed N]\n", argv[0]);
+        fprintf(stderr, "usage: %s [--seed N | --long]\n", argv[0]);
         return 2;
     }
     alarm(HANG_SECONDS);
@@ -118,14 +120,19 @@ int kit_main(int argc, char **argv, const struct kit_role *roles, int (*tests)(v
 }
 
 uint64_t kit_seed(void) {
+    if (kit.seed_said) return kit.seed;
+    kit.seed_said = true;
     if (!kit.seeded) {
-        kit.seeded = true;
         if (getrandom(&kit.seed, sizeof kit.seed, 0) != sizeof kit.seed) FIBER_FAIL("getrandom");
         kit.seed >>= 32;
     }
     printf("seed %" PRIu64 "\n", kit.seed);
     fflush(stdout);
     return kit.seed;
+}
+
+bool kit_long(void) {
+    return kit.longer;
 }
 
 const char *kit_dir(void) {

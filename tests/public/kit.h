@@ -38,6 +38,8 @@ int kit_main(int argc, char **argv, const struct kit_role *roles, int (*tests)(v
 /* A number that is not the same in every run, printed, and given back with --seed N. */
 uint64_t kit_seed(void);
 
+bool kit_long(void); /* --long: what takes longer, instead of the ordinary tests */
+
 const char *kit_dir(void);  /* the grid's directory */
 const char *kit_grid(void); /* "file:" and the directory */
 
