@@ -106,6 +106,46 @@ static void integers_have_one_kind_each(void **state) {
     for (size_t k = 0; k < COUNT(all); k++) moyai_value_free(all[k]);
 }
 
+static void bytes_and_arrays_go_to_what_holds_them(void **state) {
+    (void)state;
+    const double d[] = {1.5, 2.5, 3.5};
+    moyai_value *bytes = moyai_value_new(moyai_bytes("ab", 2)),
+                *u8 = moyai_value_new(moyai_u8s((const uint8_t *)"cde", 3));
+    moyai_value *i8 = moyai_value_new(moyai_i8s((const int8_t *)"f", 1)), *ds = moyai_value_new(moyai_doubles(d, 3));
+    const void *p;
+    const uint8_t *q;
+    const int8_t *r;
+    const double *x;
+    const float *f;
+    size_t n;
+    assert_int_equal(moyai_value_get(bytes, moyai_into_bytes(&p, &n)), 0);
+    assert_true(n == 2 && memcmp(p, "ab", 2) == 0);
+    assert_int_equal(moyai_value_get(bytes, moyai_into_u8s(&q, &n)), 0);
+    assert_true(n == 2 && q[1] == 'b');
+    assert_int_equal(moyai_value_get(u8, moyai_into_bytes(&p, &n)), 0);
+    assert_true(n == 3 && memcmp(p, "cde", 3) == 0);
+    assert_int_equal(moyai_value_get(u8, moyai_into_u8s(&q, &n)), 0);
+    assert_int_equal(moyai_value_get(i8, moyai_into_i8s(&r, &n)), 0);
+    assert_true(n == 1 && r[0] == 'f');
+    assert_int_equal(moyai_value_get(ds, moyai_into_doubles(&x, &n)), 0);
+    assert_true(n == 3 && memcmp(x, d, sizeof d) == 0 && (uintptr_t)x % 16 == 0);
+    n = 99;
+    assert_int_equal(moyai_value_get(i8, moyai_into_bytes(&p, &n)), MOYAI_ETYPE);
+    assert_int_equal(moyai_value_get(i8, moyai_into_u8s(&q, &n)), MOYAI_ETYPE);
+    assert_int_equal(moyai_value_get(u8, moyai_into_i8s(&r, &n)), MOYAI_ETYPE);
+    assert_int_equal(moyai_value_get(bytes, moyai_into_i8s(&r, &n)), MOYAI_ETYPE);
+    assert_int_equal(moyai_value_get(ds, moyai_into_floats(&f, &n)), MOYAI_ETYPE);
+    assert_int_equal(moyai_value_get(ds, moyai_into_bytes(&p, &n)), MOYAI_ETYPE);
+    assert_int_equal(n, 99);
+    moyai_value *all[] = {bytes, u8, i8, ds};
+    for (size_t k = 0; k < COUNT(all); k++) moyai_value_free(all[k]);
+    assert_int_equal(decode_hex("3b 7fffffffffffffff", &bytes, NULL), 0); /* the least integer */
+    int64_t i;
+    assert_int_equal(moyai_value_get(bytes, MOYAI_DEST(&i)), 0);
+    assert_true(i == INT64_MIN);
+    moyai_value_free(bytes);
+}
+
 static void wrong_construction_gives_null_and_loses_nothing(void **state) {
     (void)state;
     assert_null(moyai_value_new(MOYAI_ARG("\xc0\x80")));
@@ -208,6 +248,10 @@ static void maps_compare_without_order(void **state) {
     assert_false(moyai_value_equal(a, e));
     assert_false(moyai_value_equal(e, f));
     assert_true(moyai_value_equal(nan, nan2));
+    moyai_value *one = V(1.0);
+    assert_false(moyai_value_equal(nan, one));
+    assert_false(moyai_value_equal(one, nan));
+    moyai_value_free(one);
     assert_false(moyai_value_equal(t, u));
     assert_false(moyai_value_equal(t, NULL));
     assert_true(moyai_value_equal(NULL, NULL));
@@ -443,6 +487,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(kinds_and_access),
         cmocka_unit_test(integers_have_one_kind_each),
+        cmocka_unit_test(bytes_and_arrays_go_to_what_holds_them),
         cmocka_unit_test(wrong_construction_gives_null_and_loses_nothing),
         cmocka_unit_test(values_nest_32_deep),
         cmocka_unit_test(maps_compare_without_order),
