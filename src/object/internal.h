@@ -46,7 +46,7 @@ struct object {
     UT_hash_handle hh;
     uint8_t id[16];
     moyai_node *node;
-    const struct klass *klass;
+    struct klass *klass;
     moyai_ref *ref; /* to itself: what moyai_self lends */
     void *self;
     size_t users;          /* requests queued or in scope */

@@ -7,10 +7,12 @@
 
 /* ---- classes --------------------------------------------------------------------------------- */
 
-/* The constant table of a class, hashed once a node: calls name their method. */
+/* The constant table of a class, hashed: calls name their method. Lives as long as the node has objects of the class,
+ * for so long only is the class itself there. */
 struct klass {
     UT_hash_handle hh;
     const struct moyai_class *cls;
+    size_t users;
     uint32_t mask;
     struct {
         const struct moyai_method *m;
@@ -37,10 +39,14 @@ const char *klass_name(const struct klass *k) {
     return k->cls->name;
 }
 
+/* One more user of it, to be taken back with klass_leave. */
 static struct klass *klass_get(moyai_node *n, const struct moyai_class *cls, struct moyai_error *reterr) {
     struct klass *k;
     HASH_FIND_PTR(n->klasses, &cls, k);
-    if (k) return k;
+    if (k) {
+        k->users++;
+        return k;
+    }
     if (cls->size != sizeof *cls || !cls->name || !cls->methods) {
         err_set(reterr, MOYAI_EINVAL,
                 "a class is made with MOYAI_CLASS(name, methods, destroy), none of them but destroy NULL");
@@ -61,6 +67,7 @@ static struct klass *klass_get(moyai_node *n, const struct moyai_class *cls, str
     k = calloc(1, sizeof *k + size * sizeof k->slot[0]);
     if (!k) goto nomem;
     k->cls = cls;
+    k->users = 1;
     k->mask = size - 1;
     for (const struct moyai_method *m = cls->methods; m->name; m++) {
         size_t len = strlen(m->name);
@@ -83,6 +90,12 @@ nomem:
     return NULL;
 }
 
+static void klass_leave(moyai_node *n, struct klass *k) {
+    if (--k->users > 0) return;
+    HASH_DEL(n->klasses, k);
+    free(k);
+}
+
 /* ---- objects --------------------------------------------------------------------------------- */
 
 struct object *object_find(moyai_node *n, const uint8_t id[16]) {
@@ -95,33 +108,31 @@ int moyai_object_new(moyai_node *n, const struct moyai_class *cls, void *self, m
                      struct moyai_error *reterr) {
     if (!n || !cls || !ret) return err_set(reterr, MOYAI_EINVAL, "node, class and ret must not be NULL");
     if (exec_forked(n->x)) return err_set(reterr, MOYAI_EFORK, "the node belongs to the parent process");
+    struct moyai_error e;
     exec_lock(n->x);
-    int rc = n->ending ? err_set(reterr, MOYAI_ESTATE, "the node is ending") : 0;
-    struct klass *k = rc == 0 ? klass_get(n, cls, reterr) : NULL;
+    int rc = n->ending ? err_set(&e, MOYAI_ESTATE, "the node is ending") : 0;
+    struct klass *k = rc == 0 ? klass_get(n, cls, &e) : NULL;
+    if (rc == 0 && !k) rc = e.code;
     struct object *ob = k ? calloc(1, sizeof *ob) : NULL;
-    moyai_ref *ref = NULL;
-    if (rc == 0 && !k) {
-        rc = reterr ? reterr->code : MOYAI_EINVAL;
-    } else if (rc == 0) {
-        if (ob) {
-            rng_bytes(&n->rng, ob->id, sizeof ob->id);
-            ref = ref_new(n, ob->id, n->id.b);
-        }
-        if (ref) HASH_ADD(hh, n->objects, id, 16, ob);
-        if (!ref || !ob->hh.tbl) {
-            if (ref) moyai_ref_unref(ref);
-            free(ob);
-            rc = err_set(reterr, MOYAI_ENOMEM, "out of memory for an object");
-        } else {
-            ob->node = n;
-            ob->klass = k;
-            ob->ref = moyai_ref_ref(ref);
-            ob->self = self;
-            n->n_objects++;
-            *ret = ref;
-        }
+    if (ob) {
+        rng_bytes(&n->rng, ob->id, sizeof ob->id);
+        ob->ref = ref_new(n, ob->id, n->id.b);
+        if (ob->ref) HASH_ADD(hh, n->objects, id, 16, ob);
+    }
+    if (ob && ob->hh.tbl) {
+        ob->node = n;
+        ob->klass = k;
+        ob->self = self;
+        n->n_objects++;
+        *ret = moyai_ref_ref(ob->ref);
+    } else if (k) {
+        rc = err_set(&e, MOYAI_ENOMEM, "out of memory for an object");
+        if (ob) moyai_ref_unref(ob->ref);
+        free(ob);
+        klass_leave(n, k);
     }
     exec_unlock(n->x);
+    if (rc < 0 && reterr) *reterr = e;
     return rc;
 }
 
@@ -149,6 +160,7 @@ static void object_free(struct object *ob) {
     n->n_objects--;
     void (*destroy)(void *) = ob->klass->cls->destroy;
     void *self = ob->self;
+    klass_leave(n, ob->klass);
     moyai_ref_unref(ob->ref);
     free(ob);
     if (!destroy) return;
@@ -211,11 +223,6 @@ void objects_end_all(moyai_node *n) {
         names_remove(ob);
         ob->users = 0; /* their fibers are abandoned */
         object_free(ob);
-    }
-    struct klass *k, *ktmp;
-    HASH_ITER (hh, n->klasses, k, ktmp) {
-        HASH_DEL(n->klasses, k);
-        free(k);
     }
 }
 
