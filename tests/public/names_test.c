@@ -1,0 +1,572 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Names (S0/3.3) and the life of objects: names that are taken, not yet there, or whose owner is gone; with a grid and
+ * without; and when the state of an object is destroyed.
+ */
+#include "tests/public/kit.h"
+
+#include <pthread.h>
+#include <unistd.h>
+
+static int m_number(moyai_request *rq, void *self) {
+    return moyai_return(rq, MOYAI_ARGS(*(int *)self));
+}
+
+/* take(name): registers itself. */
+static int m_take(moyai_request *rq, void *self) {
+    (void)self;
+    const char *name;
+    KIT_OK(moyai_args(rq, MOYAI_INTO(&name)));
+    return moyai_register(moyai_self(rq), name);
+}
+
+static int m_drop(moyai_request *rq, void *self) {
+    (void)self;
+    const char *name;
+    KIT_OK(moyai_args(rq, MOYAI_INTO(&name)));
+    return moyai_unregister(moyai_self(rq), name);
+}
+
+/* find(name, timeout): by a lookup that waits; how long is the caller's business. */
+static int m_find(moyai_request *rq, void *self) {
+    (void)self;
+    const char *name;
+    moyai_dur timeout;
+    moyai_ref *ref = NULL;
+    KIT_OK(moyai_args(rq, MOYAI_INTO(&name, &timeout)));
+    moyai_node *n = moyai_request_node(rq);
+    int rc = timeout < 0 ? moyai_lookup(n, name, &ref) : moyai_lookup_wait(n, name, timeout, &ref);
+    if (rc < 0) return rc;
+    rc = moyai_return(rq, MOYAI_ARGS(ref));
+    moyai_ref_unref(ref);
+    return rc;
+}
+
+static int m_end(moyai_request *rq, void *self) {
+    (void)self;
+    return moyai_object_end(moyai_self(rq));
+}
+
+static int m_bytes(moyai_request *rq, void *self) {
+    (void)rq, (void)self;
+    return 0;
+}
+
+static int m_wait(moyai_request *rq, void *self) {
+    (void)self;
+    return moyai_sleep(moyai_request_node(rq), MOYAI_FOREVER);
+}
+
+static const struct moyai_method methods[] = {{"number", m_number}, {"take", m_take}, {"drop", m_drop},
+                                              {"find", m_find},     {"end", m_end},   {"bytes", m_bytes},
+                                              {"wait", m_wait},     {NULL, NULL}};
+static const struct moyai_class cls = MOYAI_CLASS("Named", methods, NULL);
+
+static int role_named(int argc, char **argv) {
+    (void)argc;
+    int number = atoi(argv[1]);
+    return kit_serve(NULL, &cls, &number, argv[0]);
+}
+
+/* Tries to have a name and says by its exit status whether it got it. It keeps it until its input ends. */
+static int role_racer(int argc, char **argv) {
+    (void)argc;
+    _Atomic uint32_t *won = kit_shared(argv[0], 2);
+    moyai_node *n = kit_node(NULL);
+    int number = 0;
+    moyai_ref *ref = kit_object(n, &cls, &number);
+    int rc = moyai_register(ref, argv[0]);
+    if (rc < 0) KIT_RC(rc, MOYAI_EEXIST);
+    won[rc == 0]++;
+    KIT_UNTIL(n, won[0] + won[1] == (uint32_t)atoi(argv[1])); /* so long it stays taken */
+    moyai_ref_unref(ref);
+    moyai_node_free(n);
+    return 0;
+}
+
+/* Sends a large argument, slowly. */
+static int role_sender(int argc, char **argv) {
+    (void)argc;
+    static char bytes[8 << 20];
+    moyai_node *n = kit_node(NULL);
+    moyai_ref *ref = kit_lookup(n, argv[0]);
+    (void)moyai_call(ref, "bytes", MOYAI_ARGS(moyai_bytes(bytes, sizeof bytes)), MOYAI_NONE, NULL);
+    return 1;
+}
+
+/* ---- the world ------------------------------------------------------------------------------- */
+
+static moyai_node *node;
+static moyai_ref *a, *b; /* of this process */
+static int numbers[2] = {1, 2};
+
+static int open_world(void **state) {
+    (void)state;
+    node = kit_node(NULL);
+    a = kit_object(node, &cls, &numbers[0]);
+    b = kit_object(node, &cls, &numbers[1]);
+    return 0;
+}
+
+static int close_world(void **state) {
+    (void)state;
+    moyai_ref_unref(a);
+    moyai_ref_unref(b);
+    moyai_node_free(node);
+    return 0;
+}
+
+static int number_of(const char *name) {
+    int x = 0;
+    moyai_ref *ref = NULL;
+    int rc = moyai_lookup(node, name, &ref);
+    if (rc < 0) {
+        FIBER_ASSERT(!ref);
+        KIT_RC(rc, MOYAI_ENOENT);
+        return 0;
+    }
+    KIT_OK(moyai_call(ref, "number", MOYAI_NONE, MOYAI_INTO(&x), NULL));
+    moyai_ref_unref(ref);
+    return x;
+}
+
+/* ---- within one process and between two ------------------------------------------------------ */
+
+static void a_name_is_found(void **state) {
+    (void)state;
+    FIBER_ASSERT_INT(number_of("fruit"), 0);
+    KIT_OK(moyai_register(a, "fruit"));
+    KIT_OK(moyai_register(a, "fruit")); /* once more for the same object */
+    KIT_OK(moyai_register(a, "another name of it"));
+    FIBER_ASSERT_INT(number_of("fruit"), 1);
+    FIBER_ASSERT_INT(number_of("another name of it"), 1);
+    pid_t pid = kit_child("named", "child", "7", NULL);
+    moyai_ref *child = kit_lookup(node, "child"), *found = NULL;
+    FIBER_ASSERT_INT(number_of("child"), 7);
+    KIT_OK(moyai_call(child, "find", MOYAI_ARGS("fruit", -1), MOYAI_INTO(&found), NULL));
+    FIBER_ASSERT(moyai_ref_equal(found, a) && moyai_ref_is_local(found));
+    moyai_ref_unref(found);
+    KIT_RC(moyai_call(child, "find", MOYAI_ARGS("nothing", -1), MOYAI_NONE, NULL), MOYAI_ENOENT);
+    moyai_ref_unref(child);
+    kit_end(pid);
+    FIBER_ASSERT_INT(number_of("child"), 0); /* it left in order */
+}
+
+static void a_name_is_taken(void **state) {
+    (void)state;
+    pid_t pid = kit_child("named", "owner", "7", NULL);
+    moyai_ref *owner = kit_lookup(node, "owner");
+    struct moyai_error e;
+    KIT_RC(moyai_register(a, "owner"), MOYAI_EEXIST);
+    moyai_last_error(node, &e);
+    KIT_TEXT(e.text, "owner");
+    KIT_OK(moyai_register(a, "mine"));
+    KIT_RC(moyai_register(b, "mine"), MOYAI_EEXIST);
+    KIT_RC(moyai_call(owner, "take", MOYAI_ARGS("mine"), MOYAI_NONE, NULL), MOYAI_EEXIST);
+    kit_stop(pid); /* silence is no evidence of death */
+    KIT_RC(moyai_register(a, "owner"), MOYAI_EEXIST);
+    moyai_ref *found = NULL;
+    KIT_OK(moyai_lookup(node, "owner", &found));
+    FIBER_ASSERT(moyai_ref_equal(found, owner));
+    moyai_ref_unref(found);
+    kit_cont(pid);
+    KIT_RC(moyai_unregister(b, "mine"), MOYAI_ENOENT); /* it is not b's */
+    KIT_RC(moyai_unregister(owner, "owner"), MOYAI_ENOENT);
+    KIT_RC(moyai_unregister(a, NULL), MOYAI_ENOENT);
+    FIBER_ASSERT_INT(number_of("mine"), 1);
+    KIT_OK(moyai_unregister(a, "mine"));
+    KIT_RC(moyai_unregister(a, "mine"), MOYAI_ENOENT);
+    FIBER_ASSERT_INT(number_of("mine"), 0);
+    KIT_OK(moyai_call(owner, "take", MOYAI_ARGS("mine"), MOYAI_NONE, NULL));
+    FIBER_ASSERT_INT(number_of("mine"), 7);
+    KIT_OK(moyai_call(owner, "drop", MOYAI_ARGS("mine"), MOYAI_NONE, NULL));
+    KIT_OK(moyai_register(b, "mine"));
+    FIBER_ASSERT_INT(number_of("mine"), 2);
+    moyai_ref_unref(owner);
+    kit_end(pid);
+}
+
+static void the_owner_is_killed(void **state) {
+    (void)state;
+    for (int connected = 0; connected < 2; connected++) {
+        pid_t pid = kit_child("named", "mortal", "7", NULL);
+        moyai_ref *ref = kit_lookup(node, "mortal");
+        if (connected) FIBER_ASSERT_INT(number_of("mortal"), 7);
+        kit_kill(pid);
+        if (connected) FIBER_ASSERT_INT(number_of("mortal"), 0); /* its name is nobody's */
+        KIT_OK(moyai_register(a, "mortal"));                     /* and anybody's */
+        FIBER_ASSERT_INT(number_of("mortal"), 1);
+        moyai_ref_unref(ref);
+        KIT_OK(moyai_unregister(a, "mortal"));
+    }
+    /* By another process, which has never heard of the dead one. */
+    pid_t first = kit_child("named", "heritage", "7", NULL);
+    moyai_ref_unref(kit_lookup(node, "heritage"));
+    kit_kill(first);
+    pid_t second = kit_child("named", "heritage", "8", NULL);
+    KIT_UNTIL(node, number_of("heritage") == 8);
+    kit_end(second);
+}
+
+static void one_of_several_gets_it(void **state) {
+    (void)state;
+    enum { RACERS = 6 };
+    for (int round = 0; round < 3; round++) {
+        char name[16];
+        snprintf(name, sizeof name, "race%d", round);
+        if (round == 2) { /* a dead one had it before */
+            pid_t pid = kit_child("named", name, "7", NULL);
+            moyai_ref_unref(kit_lookup(node, name));
+            kit_kill(pid);
+        }
+        pid_t pid[RACERS];
+        for (int i = 0; i < RACERS; i++) pid[i] = kit_child("racer", name, "6", NULL);
+        for (int i = 0; i < RACERS; i++) FIBER_ASSERT_INT(kit_reap(pid[i]), 0);
+        _Atomic uint32_t *won = kit_shared(name, 2);
+        FIBER_ASSERT_INT(won[1], 1);
+        FIBER_ASSERT_INT(won[0], RACERS - 1);
+    }
+}
+
+/* ---- waiting --------------------------------------------------------------------------------- */
+
+struct finder {
+    const char *name;
+    int code;
+    bool found_a;
+};
+
+static void find(void *arg) {
+    struct finder *f = arg;
+    moyai_ref *ref = NULL;
+    f->code = moyai_lookup_wait(node, f->name, 100 * MOYAI_SEC, &ref);
+    f->found_a = f->code == 0 && moyai_ref_equal(ref, a);
+    moyai_ref_unref(ref);
+}
+
+static void *find_on_a_thread(void *arg) {
+    find(arg);
+    return NULL;
+}
+
+static void a_name_is_waited_for(void **state) {
+    (void)state;
+    moyai_ref *ref = NULL;
+    KIT_RC(moyai_lookup_wait(node, "late", 0, &ref), MOYAI_ETIMEDOUT);
+    KIT_RC(moyai_lookup_wait(node, "late", 20 * MOYAI_MS, &ref), MOYAI_ETIMEDOUT);
+    FIBER_ASSERT(!ref);
+    /* By fibers, another thread and another process; for this name and for one that does not come. */
+    struct finder f[4] = {{.name = "late", .code = 1},
+                          {.name = "late", .code = 1},
+                          {.name = "never", .code = 1},
+                          {.name = "late", .code = 1}};
+    for (int i = 0; i < 3; i++) KIT_OK(moyai_go(node, find, &f[i]));
+    pthread_t thread;
+    FIBER_ASSERT_INT(pthread_create(&thread, NULL, find_on_a_thread, &f[3]), 0);
+    pid_t pid = kit_child("named", "waiter", "7", NULL);
+    moyai_ref *waiter = kit_lookup(node, "waiter");
+    moyai_future *there = moyai_call_async(waiter, "find", MOYAI_ARGS("late", 100 * MOYAI_SEC));
+    moyai_future *never = moyai_call_async(waiter, "find", MOYAI_ARGS("never", 100 * MOYAI_SEC));
+    for (int i = 0; i < 20; i++) KIT_OK(moyai_call(waiter, "number", MOYAI_NONE, MOYAI_NONE, NULL));
+    FIBER_ASSERT(!moyai_future_ready(there) && f[0].code == 1 && f[1].code == 1);
+    KIT_OK(moyai_register(b, "unrelated"));
+    KIT_OK(moyai_register(a, "late"));
+    KIT_OK(moyai_future_get(there, MOYAI_INTO(&ref)));
+    FIBER_ASSERT(moyai_ref_equal(ref, a));
+    moyai_ref_unref(ref);
+    KIT_UNTIL(node, f[0].code <= 0 && f[1].code <= 0);
+    pthread_join(thread, NULL);
+    FIBER_ASSERT(f[0].found_a && f[1].found_a && f[3].found_a);
+    FIBER_ASSERT(f[2].code == 1 && !moyai_future_ready(never));
+    /* The other way: registered there, waited for here. */
+    f[0] = (struct finder){.name = "theirs", .code = 1};
+    KIT_OK(moyai_go(node, find, &f[0]));
+    kit_settle(node);
+    KIT_OK(moyai_call(waiter, "take", MOYAI_ARGS("theirs"), MOYAI_NONE, NULL));
+    KIT_UNTIL(node, f[0].code <= 0);
+    KIT_OK(f[0].code);
+    KIT_OK(moyai_register(a, "never"));
+    KIT_OK(moyai_future_get(never, MOYAI_INTO(&ref)));
+    FIBER_ASSERT(moyai_ref_equal(ref, a));
+    KIT_UNTIL(node, f[2].code <= 0);
+    FIBER_ASSERT(f[2].found_a);
+    moyai_ref_unref(ref);
+    moyai_future_free(there);
+    moyai_future_free(never);
+    moyai_ref_unref(waiter);
+    kit_end(pid);
+}
+
+/* ---- what a name may be ---------------------------------------------------------------------- */
+
+static void names_are_text(void **state) {
+    (void)state;
+    char most[202];
+    memset(most, 'n', 201);
+    most[201] = 0;
+    static const char *const good[] = {"x",          ".",    "..",           "a/b",       "../../etc/passwd",
+                                       "with blank", "%41",  "\xe8\x88\xab", "CON",       "-rf",
+                                       "~",          "a\\b", "*?[",          "name.lock", "#"};
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+        KIT_OK(moyai_register(a, good[i]));
+        FIBER_ASSERT_INT(number_of(good[i]), 1);
+        KIT_RC(moyai_register(b, good[i]), MOYAI_EEXIST);
+    }
+    KIT_OK(moyai_register(a, most + 1)); /* 200 bytes */
+    FIBER_ASSERT_INT(number_of(most + 1), 1);
+    const char *const bad[] = {"", most, "\xff", "a\xc3", NULL};
+    moyai_ref *ref = NULL;
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        KIT_RC(moyai_register(a, bad[i]), MOYAI_EINVAL);
+        KIT_RC(moyai_lookup(node, bad[i], &ref), MOYAI_EINVAL);
+        KIT_RC(moyai_lookup_wait(node, bad[i], MOYAI_FOREVER, &ref), MOYAI_EINVAL);
+    }
+    FIBER_ASSERT(!ref);
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) KIT_OK(moyai_unregister(a, good[i]));
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) FIBER_ASSERT_INT(number_of(good[i]), 0);
+    /* Only a living object of this process has names. */
+    char text[MOYAI_REF_TEXT];
+    moyai_ref_format(a, text);
+    text[40] = text[40] == '0' ? '1' : '0';
+    KIT_OK(moyai_ref_parse(node, text, &ref));
+    KIT_RC(moyai_register(ref, "far"), MOYAI_ENOOBJECT);
+    moyai_ref_unref(ref);
+}
+
+static void an_object_has_many_names(void **state) {
+    (void)state;
+    enum { N = 200 };
+    char name[N][16];
+    for (int i = 0; i < N; i++) {
+        snprintf(name[i], sizeof name[i], "many%d", i);
+        KIT_OK(moyai_register(i % 2 ? a : b, name[i]));
+    }
+    for (int i = 0; i < N; i++) FIBER_ASSERT_INT(number_of(name[i]), i % 2 ? 1 : 2);
+    KIT_OK(moyai_object_end(b)); /* its names end with it */
+    for (int i = 0; i < N; i++) FIBER_ASSERT_INT(number_of(name[i]), i % 2 ? 1 : 0);
+    KIT_RC(moyai_register(b, "again"), MOYAI_ENOOBJECT);
+    for (int i = 0; i < N; i += 2) KIT_OK(moyai_register(a, name[i])); /* free for others */
+}
+
+static void names_end_with_their_node(void **state) {
+    (void)state;
+    moyai_node *n = kit_node(NULL);
+    int number = 9;
+    moyai_ref *ref = kit_object(n, &cls, &number);
+    KIT_OK(moyai_register(ref, "short-lived"));
+    moyai_ref *found = NULL;
+    KIT_OK(moyai_lookup(node, "short-lived", &found));
+    moyai_ref_unref(found);
+    moyai_ref_unref(ref);
+    moyai_node_free(n);
+    FIBER_ASSERT_INT(number_of("short-lived"), 0);
+    KIT_OK(moyai_register(a, "short-lived"));
+}
+
+/* ---- without a grid -------------------------------------------------------------------------- */
+
+static void without_a_grid_names_are_the_process_s_own(void **state) {
+    (void)state;
+    moyai_node *in_grid = node;
+    moyai_ref *a_in_grid = a;
+    KIT_OK(moyai_register(a, "in the grid"));
+    unsetenv("MOYAI_GRID");
+    node = kit_node(NULL);
+    a = kit_object(node, &cls, &numbers[0]);
+    moyai_ref *c = kit_object(node, &cls, &numbers[1]);
+    setenv("MOYAI_GRID", kit_grid(), 1);
+    FIBER_ASSERT_INT(number_of("in the grid"), 0);
+    KIT_OK(moyai_register(c, "in the grid"));
+    FIBER_ASSERT_INT(number_of("in the grid"), 2);
+    KIT_RC(moyai_register(a, "in the grid"), MOYAI_EEXIST);
+    moyai_ref *ref = NULL;
+    KIT_RC(moyai_lookup_wait(node, "late", 10 * MOYAI_MS, &ref), MOYAI_ETIMEDOUT);
+    struct finder f = {.name = "late", .code = 1};
+    KIT_OK(moyai_go(node, find, &f));
+    kit_settle(node);
+    KIT_OK(moyai_register(a, "late"));
+    KIT_UNTIL(node, f.code <= 0);
+    FIBER_ASSERT(f.found_a);
+    KIT_OK(moyai_object_end(a));
+    FIBER_ASSERT_INT(number_of("late"), 0);
+    KIT_OK(moyai_unregister(c, "in the grid"));
+    moyai_ref_unref(a);
+    moyai_ref_unref(c);
+    moyai_node_free(node);
+    node = in_grid;
+    a = a_in_grid;
+    FIBER_ASSERT_INT(number_of("in the grid"), 1);
+}
+
+/* ---- the life of objects --------------------------------------------------------------------- */
+
+struct state {
+    int destroyed;
+    pthread_t thread;
+};
+
+/* User code like any other: on the node thread, where it may block. */
+static void destroy(void *self) {
+    struct state *s = self;
+    FIBER_ASSERT(pthread_equal(pthread_self(), s->thread));
+    int x = 0;
+    KIT_OK(moyai_call(a, "number", MOYAI_NONE, MOYAI_INTO(&x), NULL));
+    FIBER_ASSERT_INT(x, 1);
+    s->destroyed++;
+}
+static const struct moyai_class mortal = MOYAI_CLASS("Mortal", methods, destroy);
+
+static void count_destroyed(void *self) {
+    ((struct state *)self)->destroyed++;
+}
+static const struct moyai_class simple = MOYAI_CLASS("Simple", methods, count_destroyed);
+
+static void *end_on_a_thread(void *ref) {
+    KIT_OK(moyai_object_end(ref));
+    return NULL;
+}
+
+static void an_object_ends_when_the_last_has_left(void **state) {
+    (void)state;
+    struct state s = {.thread = pthread_self()};
+    struct moyai_node_stats before = {.size = sizeof before}, after = before;
+    moyai_node_stats(node, &before);
+    moyai_ref *ref = kit_object(node, &mortal, &s);
+    moyai_node_stats(node, &after);
+    FIBER_ASSERT_INT(after.objects, before.objects + 1);
+    KIT_OK(moyai_object_end(ref)); /* nobody is in */
+    KIT_UNTIL(node, s.destroyed == 1);
+    moyai_ref_unref(ref);
+    ref = kit_object(node, &mortal, &s);
+    moyai_future *f = moyai_call_async(ref, "wait", MOYAI_NONE);
+    kit_settle(node);
+    KIT_OK(moyai_object_end(ref));
+    kit_settle(node);
+    FIBER_ASSERT_INT(s.destroyed, 1); /* one is */
+    moyai_future_cancel(f);
+    KIT_UNTIL(node, s.destroyed == 2);
+    moyai_future_free(f);
+    moyai_ref_unref(ref);
+    ref = kit_object(node, &mortal, &s);
+    KIT_OK(moyai_call(ref, "end", MOYAI_NONE, MOYAI_NONE, NULL)); /* by its own method */
+    KIT_UNTIL(node, s.destroyed == 3);
+    moyai_ref_unref(ref);
+    ref = kit_object(node, &mortal, &s);
+    pthread_t thread;
+    FIBER_ASSERT_INT(pthread_create(&thread, NULL, end_on_a_thread, ref), 0);
+    KIT_UNTIL(node, s.destroyed == 4);
+    pthread_join(thread, NULL);
+    moyai_ref_unref(ref);
+    kit_settle(node);
+    FIBER_ASSERT_INT(s.destroyed, 4);
+    moyai_node_stats(node, &after);
+    FIBER_ASSERT_INT(after.objects, before.objects);
+}
+
+/* The last request ends in the thread that reads: its caller is killed while its argument still arrives. */
+static void an_object_ends_with_a_dead_caller(void **state) {
+    (void)state;
+    struct state s = {.thread = pthread_self()};
+    moyai_ref *ref = kit_object(node, &mortal, &s);
+    KIT_OK(moyai_register(ref, "slow"));
+    pid_t pid = kit_child("sender", "MOYAI_LINK_RATE=4MB", "slow", NULL); /* it would take two seconds */
+    struct moyai_node_stats st = {.size = sizeof st};
+    KIT_UNTIL(node, (moyai_node_stats(node, &st), st.fibers) == 1);
+    KIT_OK(moyai_object_end(ref));
+    kit_settle(node);
+    FIBER_ASSERT_INT(s.destroyed, 0);
+    kit_kill(pid);
+    kit_compute(20 * MOYAI_MS); /* the progress thread learns it first */
+    FIBER_ASSERT_INT(s.destroyed, 0);
+    KIT_UNTIL(node, s.destroyed == 1);
+    moyai_ref_unref(ref);
+}
+
+static void objects_end_with_their_node(void **state) {
+    (void)state;
+    struct state s[3] = {{0}};
+    moyai_node *n = kit_node(NULL);
+    for (int i = 0; i < 3; i++) {
+        moyai_ref *ref = kit_object(n, &simple, &s[i]);
+        if (i == 1) KIT_OK(moyai_call_oneway(ref, "wait", MOYAI_NONE));
+        if (i == 2) KIT_OK(moyai_object_end(ref)); /* and before it could be destroyed, the node ends */
+        moyai_ref_unref(ref);
+    }
+    kit_settle(n);
+    moyai_node_free(n);
+    for (int i = 0; i < 3; i++) FIBER_ASSERT_INT(s[i].destroyed, 1);
+}
+
+static void a_class_is_checked(void **state) {
+    (void)state;
+    static const struct moyai_method empty[] = {{NULL, NULL}}, nameless[] = {{"", m_end}, {NULL, NULL}},
+                                     none[] = {{"x", NULL}, {NULL, NULL}},
+                                     twice[] = {{"x", m_end}, {"x", m_number}, {NULL, NULL}};
+    static const struct moyai_class good = MOYAI_CLASS("Empty", empty, NULL);
+    static const struct moyai_class bad[] = {MOYAI_CLASS("Nameless", nameless, NULL), MOYAI_CLASS("None", none, NULL),
+                                             MOYAI_CLASS("Twice", twice, NULL),       MOYAI_CLASS(NULL, empty, NULL),
+                                             MOYAI_CLASS("Null", NULL, NULL),         {1, "Size", empty, NULL}};
+    moyai_ref *ref = kit_object(node, &good, NULL);
+    KIT_RC(moyai_call(ref, "x", MOYAI_NONE, MOYAI_NONE, NULL), MOYAI_ENOMETHOD);
+    moyai_ref_unref(ref);
+    ref = NULL;
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        struct moyai_error e = {0};
+        KIT_RC(moyai_object_new(node, &bad[i], NULL, &ref, &e), MOYAI_EINVAL);
+        FIBER_ASSERT(!ref && e.code == MOYAI_EINVAL && e.text[0]);
+        KIT_RC(moyai_object_new(node, &bad[i], NULL, &ref, NULL), MOYAI_EINVAL);
+    }
+    KIT_RC(moyai_object_new(node, NULL, NULL, &ref, NULL), MOYAI_EINVAL);
+    KIT_RC(moyai_object_new(node, &good, NULL, NULL, NULL), MOYAI_EINVAL);
+}
+
+/* A class need not outlive its objects: another may be where it was. */
+static void a_class_ends_with_its_objects(void **state) {
+    (void)state;
+    struct moyai_method *m = calloc(2, sizeof *m);
+    struct moyai_class *c = calloc(1, sizeof *c);
+    FIBER_ASSERT(m && c);
+    *c = (struct moyai_class)MOYAI_CLASS("First", m, NULL);
+    for (int i = 0; i < 4; i++) {
+        m[0] = (struct moyai_method){i % 2 ? "number" : "count", m_number};
+        c->name = i % 2 ? "First" : "Second";
+        int number = i, x = -1;
+        moyai_ref *ref = kit_object(node, c, &number), *other = kit_object(node, c, &number);
+        KIT_OK(moyai_object_end(other));
+        KIT_OK(moyai_call(ref, i % 2 ? "number" : "count", MOYAI_NONE, MOYAI_INTO(&x), NULL));
+        FIBER_ASSERT_INT(x, i);
+        KIT_RC(moyai_call(ref, i % 2 ? "count" : "number", MOYAI_NONE, MOYAI_INTO(&x), NULL), MOYAI_ENOMETHOD);
+        KIT_OK(moyai_object_end(ref));
+        moyai_ref_unref(ref);
+        moyai_ref_unref(other);
+    }
+    free(m);
+    free(c);
+}
+
+static int tests(void) {
+#define WORLD(test) cmocka_unit_test_setup_teardown(test, open_world, close_world)
+    const struct CMUnitTest all[] = {
+        WORLD(a_name_is_found),
+        WORLD(a_name_is_taken),
+        WORLD(the_owner_is_killed),
+        WORLD(one_of_several_gets_it),
+        WORLD(a_name_is_waited_for),
+        WORLD(names_are_text),
+        WORLD(an_object_has_many_names),
+        WORLD(names_end_with_their_node),
+        WORLD(without_a_grid_names_are_the_process_s_own),
+        WORLD(an_object_ends_when_the_last_has_left),
+        WORLD(an_object_ends_with_a_dead_caller),
+        WORLD(objects_end_with_their_node),
+        WORLD(a_class_is_checked),
+        WORLD(a_class_ends_with_its_objects),
+    };
+    return cmocka_run_group_tests(all, NULL, NULL);
+}
+
+int main(int argc, char **argv) {
+    static const struct kit_role roles[] = {
+        {"named", role_named}, {"racer", role_racer}, {"sender", role_sender}, {NULL, NULL}};
+    return kit_main(argc, argv, roles, tests);
+}
