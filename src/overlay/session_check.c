@@ -95,6 +95,7 @@ static const char *tx_check(const struct session *s) {
     if (sum != s->tx_next - s->tx_acked) return "segments do not add up to what is under way";
     if (sum > s->window) return "more under way than the window allows";
     if (entries + begun != s->used || s->used > s->entries) return "entries are miscounted";
+    if (s->turn >= s->streams || (slots == 0 && s->turn)) return "the turn is nobody's";
     if (slots != s->streams_used || ready != s->ready_n || aborts != s->abort_n || reports != s->report_n)
         return "sets of streams are miscounted";
     if (conts != s->conts || conts > s->conts_max) return "continuations are miscounted";

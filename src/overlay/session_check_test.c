@@ -189,6 +189,9 @@ static void test_counts(void **state) {
     BREAKS("sets of streams are miscounted", s->abort_n++);
     BREAKS("sets of streams are miscounted", flip(s, SET_REPORT, 0));
     HOLDS((s->draining = 1, flip(s, SET_REPORT, 1), s->report_n++));
+    BREAKS("the turn is nobody's", s->turn = 4);
+    HOLDS(s->turn = 3);
+    BREAKS("the turn is nobody's", (step(e, EV(PEER_DEAD)), s->turn = 1));
     BREAKS("continuations are miscounted", s->conts++);
     BREAKS("continuations are miscounted", seg[2].token = 0);
     BREAKS("continuations are miscounted", s->conts_max = 0);

@@ -174,7 +174,7 @@ void session_tx_grant(struct session *s, uint32_t stream, uint64_t allowed);
 bool session_tx_ready(const struct session *s);
 bool session_tx_pull(struct session *s, uint64_t room, struct session_frame *out);
 bool session_tx_next_acked(struct session *s, struct session_effect *fx);
-bool session_tx_next_dropped(struct session *s, struct session_effect *fx);
+bool session_tx_next_dropped(struct session *s, struct session_effect *fx); /* if drop_n or report_n */
 bool session_tx_next_closing(struct session *s, struct session_effect *fx); /* what a close drops at once */
 bool session_tx_next_end(struct session *s, struct session_effect *fx);     /* what is left at the end */
 

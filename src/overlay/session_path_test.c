@@ -350,6 +350,18 @@ static void test_drop_rows(void **state) {
     carry(a, b, "DATA1 #0 0:be1 0:be3 0:be5 0:be7 0:be8 0:be9");
 }
 
+/* While a drop is being told the ring begins with what was dropped. */
+static void test_drop_most(void **state) {
+    ENDS;
+    open_pair(a, b);
+    for (uint64_t i = 1; i <= 3; i++) give(a, i, i);
+    for (uint64_t i = 1; i <= 2; i++) assert_int_equal(session_step(a->s, &EV(DROP, .token = i)), 0);
+    assert_false(session_pending(a->s));
+    step(a, EV(CREDIT, .credit = 1));
+    expect(a, "never:1 never:2");
+    carry(a, b, "DATA1 #0 0:be3");
+}
+
 static void test_abort(void **state) {
     ENDS;
     open_pair(a, b);
@@ -423,15 +435,39 @@ static void test_close(void **state) {
     assert_int_equal(give(a, 9, 1), MOYAI_EINVAL);
     assert_int_equal(step(a, EV(CLOSE)), MOYAI_EINVAL);
     assert_int_equal(step(a, EV(DROP, .token = 4)), 0);
+    assert_int_equal(step(a, EV(GRANT, .stream = 1, .allowed = 30)), MOYAI_EINVAL);
     assert_int_equal(pass(b, a), 0);
     expect(a, "acked:4"); /* its bytes are not taken */
     carry(a, b, "CLOSE1 ack14");
     expect(b, "never:7 never:8 never:3 closed");
     carry(b, a, "CLOSED1 ack8");
     expect(a, "aborted:1 closed");
+    assert_int_equal(step(a, EV(DROP, .token = 4)), MOYAI_EINVAL);
     pull(a, "");
     pull(b, "");
     assert_false(session_idle(a->s));
+}
+
+/* Of large messages under way those not sent whole are reported at once. */
+static void test_close_large(void **state) {
+    ENDS;
+    open_pair(a, b);
+    for (uint64_t i = 1; i <= 4; i++) give(a, i, 11 * i);
+    carry(a, b, "DATA1 #0 1:b10/11 2:b10/22 3:b10/33 4:b10/44");
+    step(b, EV(GRANT, .stream = 1, .allowed = 11));
+    step(b, EV(GRANT, .stream = 3, .allowed = 33));
+    carry(b, a, "GRANT1 ack40 1:11");
+    carry(b, a, "GRANT1 ack40 3:33");
+    carry(a, b, "DATA1 #40 1:e1 3:20 3:e3");
+    step(a, EV(DROP, .token = 2));
+    expect(a, "never:2");
+    step(a, EV(CLOSE));
+    expect(a, "never:4");
+    b->told[0] = 0;
+    carry(a, b, "CLOSE1");
+    expect(b, "aborted:2 aborted:4 closed");
+    carry(b, a, "CLOSED1 ack64");
+    expect(a, "acked:1 acked:3 closed");
 }
 
 static void test_close_untaken(void **state) {
@@ -627,9 +663,11 @@ int main(void) {
         TEST(test_foreign_open),
         TEST(test_drop),
         TEST(test_drop_rows),
+        TEST(test_drop_most),
         TEST(test_abort),
         TEST(test_abort_resumed),
         TEST(test_close),
+        TEST(test_close_large),
         TEST(test_close_untaken),
         TEST(test_close_again),
         TEST(test_close_resuming),

@@ -118,7 +118,11 @@ static void test_data(void **state) {
         {24, {{1, E, 4, 0, 0, 0}}, MOYAI_EPROTO, ""},
         {25, {{3, X, 2, 0, 0, 0}}, MOYAI_EPROTO, ""},
         {20, {{3, 0, 6, 0, 0, 0}, {0, B | E, 2, 0, 0, 0}}, 0, "0:be0+2/2"},
-        {24, {{1, 0, 9, 0, 0, 0}}, 0, "1:10+5/30(4)"},
+        {24, {{1, 0, 9, 0, 0, 0}, {0, E, 1, 0, 0, 0}}, MOYAI_EPROTO, ""},
+        {20, {{3, 0, 6, 0, 0, 0}, {1, 0, 9, 0, 0, 0}, {0, E, 1, 0, 0, 0}}, MOYAI_EPROTO, ""},
+        {20, {{UINT32_MAX, X, 8, 0, 0, 0}, {0, E, 1, 0, 0, 0}}, MOYAI_EPROTO, ""}, /* old ones may say anything */
+        {23, {{3, 0, 1, 0, 0, 0}, {1, 0, 7, 0, 0, 0}}, 0, "1:10+3/30(4)"},
+        {31, {{1, 0, 2, 0, 0, 0}}, 0, "1:13+2/30"},
         /* (33 taken) what is right is right */
         {33,
          {{1, 0, 10, 0, 0, 0}, {0, B | E, 10, 0, 0, 0}, {2, B, 10, 11, 0, 0}},
@@ -127,7 +131,9 @@ static void test_data(void **state) {
         {63, {{2, 0, 1, 0, 0, 0}}, MOYAI_EPROTO, ""},
         {62, {{2, X, 1, 0, 0, 0}, {2, X, 1, 0, 0, 0}, {1, X, 1, 0, 0, 0}}, 0, "aborted:2 aborted:1"},
         {65, {{1, X, 1, 0, 0, 0}}, MOYAI_EPROTO, ""},
-        {65, {{1, B, 10, 11, 0, 0}}, 0, "1:b0+10/11"},
+        {65, {{1, B, 5, 20, 0, 0}}, 0, "1:b0+5/20"},
+        {65, {{1, B, 7, 21, 0, 0}}, MOYAI_EPROTO, ""},
+        {65, {{1, B, 7, 20, 0, 0}}, 0, "1:5+2/20(5)"},
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         int rc = data(b, &all[i]);
@@ -153,6 +159,39 @@ static void test_too_many_chunks(void **state) {
     assert_int_equal(n, SESSION_CHUNKS);
 }
 
+/* Chunks that a frame cannot carry, for who does not read frames with session_wire. */
+static void test_lengths(void **state) {
+    ENDS;
+    (void)a;
+    struct session_chunk c[2] = {{.flags = B | E, .len = 0}, {.flags = B | E, .len = 1}};
+    struct session_frame f = {.kind = SESSION_DATA, .id = 0xa, .path = 1, .seq = 26, .n_chunks = 2, .chunks = c};
+    assert_int_equal(step(b, EV(RECEIVE, .frame = &f)), MOYAI_EPROTO);
+    c[0] = (struct session_chunk){.stream = 1};
+    assert_int_equal(step(b, EV(RECEIVE, .frame = &f)), MOYAI_EPROTO);
+    c[0] = (struct session_chunk){.stream = 2, .flags = B, .len = 1, .total = UINT64_C(1) << 26};
+    f.n_chunks = 1;
+    assert_int_equal(step(b, EV(RECEIVE, .frame = &f)), 0);
+    assert_int_equal(step(b, EV(GRANT, .stream = 2, .allowed = UINT64_MAX)), 0);
+    c[0] = (struct session_chunk){.stream = 2, .len = SESSION_CHUNK_MAX + 1};
+    f.seq = 27;
+    assert_int_equal(step(b, EV(RECEIVE, .frame = &f)), MOYAI_EPROTO);
+    c[0].len--;
+    assert_int_equal(step(b, EV(RECEIVE, .frame = &f)), 0);
+}
+
+/* Numbers end long before they could wrap. */
+static void test_numbers_end(void **state) {
+    ENDS;
+    (void)a;
+    struct session_chunk c = {.flags = B | E, .len = 2};
+    struct session_frame f = {
+        .kind = SESSION_DATA, .id = 0xa, .path = 1, .seq = SESSION_NUMBER_MAX - 2, .n_chunks = 1, .chunks = &c};
+    b->s->rx_next = b->s->rx_said = SESSION_NUMBER_MAX - 2;
+    assert_int_equal(step(b, EV(RECEIVE, .frame = &f)), MOYAI_EPROTO);
+    c.len = 1;
+    assert_int_equal(step(b, EV(RECEIVE, .frame = &f)), 0);
+}
+
 /* A repeated frame is acknowledged at once: its sender does not know. */
 static void test_repeated(void **state) {
     ENDS;
@@ -162,6 +201,10 @@ static void test_repeated(void **state) {
     assert_int_equal(data(b, &again), 0);
     expect(b, "");
     pull(b, "ACK1 ack26");
+    const struct data all = {.c = {{1, B, 10, 30, 0, 0}, {0, B | E, 6, 0, 0, 0}, {3, B, 10, 11, 0, 0}}};
+    assert_int_equal(data(b, &all), 0);
+    pull(b, "ACK1 ack26");
+    assert_int_equal(session_deadline(b->s), UINT64_MAX);
 }
 
 static int frame(struct end *e, enum session_frame_kind kind, uint32_t path, uint64_t ack) {
@@ -355,6 +398,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(test_data),
         TEST(test_too_many_chunks),
+        TEST(test_lengths),
+        TEST(test_numbers_end),
         TEST(test_repeated),
         TEST(test_acks),
         TEST(test_grants),

@@ -35,7 +35,7 @@ static bool enter(struct session *s, const struct session_chunk *c, uint32_t ski
     }
     if ((c->flags & SESSION_BEGIN) && c->total != r->total) return false;
     uint32_t n = c->len - skip;
-    if (!r->total || r->aborted || n > r->total - r->got || n > r->allowed - r->got) return false;
+    if (!r->total || r->aborted || n > r->allowed - r->got) return false; /* allowed is at most total */
     if ((r->got + n == r->total) != !!(c->flags & SESSION_END)) return false;
     r->got += n;
     return true;
@@ -63,7 +63,7 @@ static inline uint32_t skipped(const struct session_chunk *c, uint64_t end, uint
 }
 
 static void leave_all(struct session *s, const struct session_chunk *c, uint32_t n, uint64_t end, uint64_t dup) {
-    for (; n > 0 && end > dup; end -= c[--n].len)
+    for (; end > dup; end -= c[--n].len)
         if (c[n - 1].stream) leave(s, &c[n - 1], skipped(&c[n - 1], end, dup));
 }
 
@@ -199,7 +199,7 @@ int session_rx_grant(struct session *s, uint32_t stream, uint64_t allowed) {
     struct session_rx *r = &session_rxs(s)[stream - 1];
     if (!r->total) return MOYAI_EINVAL;
     if (allowed > r->total) allowed = r->total;
-    if (allowed <= r->allowed || r->aborted || r->got == r->total) return 0;
+    if (allowed <= r->allowed) return 0;
     r->allowed = allowed;
     if (s->state == SESSION_UP) session_bit_put(s, SET_GRANT, stream - 1, true, &s->grant_n);
     return 0;

@@ -45,11 +45,85 @@ static void test_configuration(void **state) {
     assert_true(session_size(&c) > 0);
     c.window = 99;
     assert_int_equal(session_size(&c), 0);
-    c = (struct session_cfg){.id = 1, .chunk = 1u << 24};
+    c = (struct session_cfg){.id = 1, .chunk = SESSION_CHUNK_MAX};
+    assert_true(session_size(&c) > 0);
+    c.chunk++;
     assert_int_equal(session_size(&c), 0);
+    c = (struct session_cfg){.id = 1, .entries = 1u << 20, .streams = 4096, .window = SESSION_NUMBER_MAX - 1};
+    assert_true(session_size(&c) > 0);
+    c.entries++;
+    assert_int_equal(session_size(&c), 0);
+    c.entries--;
+    c.streams++;
+    assert_int_equal(session_size(&c), 0);
+    c.streams--;
+    c.window++;
+    assert_int_equal(session_size(&c), 0);
+    c = (struct session_cfg){.id = 1, .small = 4096, .window = 4096};
+    assert_true(session_size(&c) > 0);
+    c = (struct session_cfg){.id = 1, .chunk = 1u << 24};
     struct session *s = aligned_alloc(16, 1024);
     assert_int_equal(session_init(s, &c), MOYAI_EINVAL);
     free(s);
+}
+
+/* The block is as long as its size says, and everything in it has its own place. */
+static void test_layout(void **state) {
+    (void)state;
+    static const struct session_cfg all[] = {{.id = 1, .entries = 1, .streams = 1},
+                                             {.id = 1, .entries = 7, .streams = 64},
+                                             {.id = 1, .entries = 5, .streams = 65}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        struct end *e = end_new(&all[i]);
+        const struct session *s = e->s;
+        struct {
+            size_t from, n;
+        } parts[] = {{0, sizeof *s},
+                     {s->off_tx, s->streams * sizeof(struct session_tx)},
+                     {s->off_rx, s->streams * sizeof(struct session_rx)},
+                     {s->off_bits, SETS * ((s->streams + 63) / 64) * sizeof(uint64_t)},
+                     {s->off_wait, s->entries * sizeof(struct session_wait)},
+                     {s->off_sent, (s->entries + 5 * s->streams) * sizeof(struct session_seg)}};
+        size_t at = 0;
+        for (size_t k = 0; k < sizeof parts / sizeof *parts; k++) {
+            assert_in_range(parts[k].from, at, at + 15);
+            assert_int_equal(parts[k].from % 8, 0);
+            at = parts[k].from + parts[k].n;
+        }
+        assert_in_range(session_size(&all[i]), at, at + 15);
+        assert_int_equal(session_size(&all[i]) % 16, 0);
+        end_free(e);
+    }
+}
+
+/* Zero is the default, less is as little as there is, and what would pass the end of time is never. */
+static void test_durations(void **state) {
+    (void)state;
+    struct session_cfg c = low;
+    c.reattach = -5;
+    c.ack_delay = MOYAI_FOREVER;
+    struct end *a = end_new(&c);
+    assert_int_equal(a->s->reattach, 1);
+    assert_int_equal(a->s->ack_delay, (uint64_t)MOYAI_FOREVER);
+    end_free(a);
+    c.reattach = MOYAI_FOREVER;
+    a = end_new(&c);
+    a->now = UINT64_MAX - 5;
+    step(a, EV(OPEN));
+    assert_int_equal(session_deadline(a->s), UINT64_MAX);
+    step(a, EV(PATH_UP));
+    struct session_frame f = {.kind = SESSION_ACCEPT, .id = 0xa, .path = 1};
+    a->out.chunks = a->chunks;
+    assert_true(session_pull(a->s, 0, 0, &a->out));
+    assert_int_equal(step(a, EV(RECEIVE, .frame = &f)), 0);
+    struct session_chunk d = {.flags = SESSION_BEGIN | SESSION_END, .len = 1};
+    f = (struct session_frame){.kind = SESSION_DATA, .id = 0xa, .path = 1, .n_chunks = 1, .chunks = &d};
+    assert_int_equal(step(a, EV(RECEIVE, .frame = &f)), 0);
+    assert_int_equal(session_deadline(a->s), UINT64_MAX);
+    step(a, EV(PATH_DOWN));
+    a->now = UINT64_MAX;
+    step(a, EV(TIMEOUT));
+    end_free(a);
 }
 
 static void test_open(void **state) {
@@ -190,6 +264,10 @@ static void test_small(void **state) {
     give(a, 100, 10);
     give(a, 101, 1);
     assert_int_equal(give(a, 102, 0), MOYAI_EINVAL);
+    assert_int_equal(give(a, 102, SESSION_NUMBER_MAX), MOYAI_EINVAL);
+    assert_int_equal(give(a, 103, SESSION_NUMBER_MAX - 1), 0);
+    step(a, EV(DROP, .token = 103));
+    expect(a, "never:103");
     open_pair(a, b);
     give(a, 102, 5);
     pull_room(a, 9, "");
@@ -227,6 +305,92 @@ static void test_ack_delay(void **state) {
     expect(a, "acked:2 0:be0+1/1");
     pull(b, "");
     assert_int_equal(session_deadline(b->s), UINT64_MAX);
+}
+
+static void pass_any(struct end *from, struct end *to, uint64_t room) {
+    from->out.chunks = from->chunks;
+    assert_true(session_pull(from->s, from->now, room, &from->out));
+    assert_int_equal(pass(from, to), 0);
+}
+
+/* n large messages under way and granted, so that what is left of each can be sent. */
+static void begin_all(struct end *a, struct end *b, uint64_t n, uint64_t length) {
+    for (uint64_t k = 1; k <= n; k++) give(a, k, length);
+    pass_any(a, b, 1000);
+    for (uint32_t k = 1; k <= n; k++) {
+        step(b, EV(GRANT, .stream = k, .allowed = length));
+        pass_any(b, a, 0);
+    }
+}
+
+/* The delay runs from the first byte that waits, and is over when much waits. */
+static void test_ack_at_once(void **state) {
+    (void)state;
+    const struct {
+        struct session_cfg c;
+        uint64_t each, frames; /* with the frames-th message of each bytes it is due */
+    } all[] = {
+        {{.entries = 1000, .streams = 64, .small = 10, .chunk = 20, .window = 101}, 2, 13}, /* 26 bytes */
+        {{.entries = 1000, .streams = 64, .small = 10, .chunk = 20, .window = 105}, 1, 27}, /* 27 bytes */
+        {{.entries = 9, .streams = 64, .small = 10, .chunk = 20, .window = 1000}, 1, 3},    /* entries */
+        {{.entries = 8, .streams = 64, .small = 10, .chunk = 20, .window = 1000}, 1, 2},
+        {{.entries = 1000, .streams = 5, .small = 10, .chunk = 20, .window = 1000}, 11, 2}, /* streams */
+        {{.entries = 1000, .streams = 9, .small = 10, .chunk = 20, .window = 1000}, 11, 3},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        struct session_cfg c = all[i].c;
+        c.id = 0xa;
+        c.lower = true;
+        struct end *a = end_new(&c), *b = end_new(&high);
+        end_free(b);
+        c.id = 0xb;
+        c.lower = false;
+        b = end_new(&c);
+        open_pair(a, b);
+        bool large = all[i].each > c.small;
+        if (large) begin_all(a, b, all[i].frames, all[i].each);
+        uint64_t start = b->now;
+        for (uint64_t k = 1; k <= all[i].frames; k++, b->now++) {
+            assert_int_equal(session_deadline(b->s), k == 1 ? UINT64_MAX : start + 20 * (uint64_t)MOYAI_MS);
+            if (!large) give(a, k, all[i].each);
+            pass_any(a, b, large ? 1 : 100);
+            bool due = session_pending(b->s);
+            if (due != (k == all[i].frames)) fail_msg("case %zu: due %d after %d", i, due, (int)k);
+        }
+        assert_int_equal(session_deadline(b->s), UINT64_MAX);
+        give(a, 99, 1); /* while one is due already */
+        pass_any(a, b, 100);
+        assert_int_equal(session_deadline(b->s), UINT64_MAX);
+        end_free(a);
+        end_free(b);
+    }
+}
+
+/* Pieces of large messages fill the sender's ring: they count for themselves. */
+static void test_ack_pieces(void **state) {
+    (void)state;
+    struct session_cfg c = {
+        .id = 0xa, .lower = true, .entries = 1000, .streams = 5, .small = 10, .chunk = 20, .window = 1000};
+    struct end *a = end_new(&c);
+    c.id = 0xb;
+    c.lower = false;
+    struct end *b = end_new(&c);
+    open_pair(a, b);
+    begin_all(a, b, 2, 100);
+    for (int k = 1; k <= 5; k++) {
+        assert_false(session_pending(b->s));
+        pass_any(a, b, 1);
+    }
+    carry(b, a, "ACK1 ack25");
+    for (int k = 1; k <= 3; k++) pass_any(a, b, 1);
+    pull(b, "");
+    /* a repeated chunk is not one more */
+    struct session_chunk two[2] = {{.stream = 2, .len = 1}, {.stream = 1, .len = 1}};
+    struct session_frame f = {.kind = SESSION_DATA, .id = 0xa, .path = 1, .seq = 27, .n_chunks = 2, .chunks = two};
+    assert_int_equal(step(b, EV(RECEIVE, .frame = &f)), 0);
+    pull(b, "");
+    end_free(a);
+    end_free(b);
 }
 
 static void test_large(void **state) {
@@ -342,12 +506,137 @@ static void test_credit(void **state) {
     pull(a, "");
     step(a, EV(CREDIT, .credit = 4));
     carry(a, b, "DATA1 #10 0:be10");
+    step(a, EV(CREDIT, .credit = 1)); /* a large one begins with what there is */
+    carry(a, b, "DATA1 #20 1:b4/30");
+    give(a, 4, 7);
+    step(a, EV(CREDIT, .credit = 7));
+    carry(a, b, "DATA1 #24 0:be7");
+    step(a, EV(CREDIT, .credit = UINT64_MAX - 1));
+    step(a, EV(CREDIT, .credit = 2)); /* without limit from now on */
+    give(a, 5, 8);
+    pull(a, "DATA1 #31 0:be8 1:6");
+    assert_true(a->s->credit == UINT64_MAX);
+}
+
+/* A large message waits to begin: the end of another does not slip in before it. */
+static void test_no_passing(void **state) {
+    ENDS;
+    open_pair(a, b);
+    give(a, 1, 12);
+    carry(a, b, "DATA1 #0 1:b10/12");
+    step(b, EV(GRANT, .stream = 1, .allowed = 12));
+    carry(b, a, "GRANT1 ack10 1:12");
+    give(a, 2, 3);
+    give(a, 3, 30);
+    pull_room(a, 8, "DATA1 #10 0:be3");
+    pass(a, b);
+    carry(a, b, "DATA1 #13 2:b10/30 1:e2");
+}
+
+/* Pieces sent one after the other are one to the sender; pieces of several messages in turn are as many as it can hold.
+ */
+static void test_pieces(void **state) {
+    (void)state;
+    struct session_cfg c = {
+        .id = 0xa, .lower = true, .entries = 1000, .streams = 2, .small = 1, .chunk = 1, .window = 4000};
+    struct end *a = end_new(&c);
+    c.id = 0xb;
+    c.lower = false;
+    struct end *b = end_new(&c);
+    open_pair(a, b);
+    begin_all(a, b, 1, 2000);
+    for (int i = 0; i < 20; i++) {
+        a->out.chunks = a->chunks;
+        assert_true(session_pull(a->s, 0, 1, &a->out));
+        check(a);
+    }
+    assert_int_equal(a->s->sent_n, 1);
+    assert_true(session_pull(a->s, 0, 1000, &a->out));
+    assert_int_equal(a->out.n_chunks, SESSION_CHUNKS);
+    struct session_frame g = {.kind = SESSION_GRANT, .id = 0xa, .path = 1, .stream = 2, .allowed = 2000, .ack = 1};
+    give(a, 2, 2000);
+    assert_true(session_pull(a->s, 0, 1, &a->out)); /* begins */
+    assert_int_equal(step(a, EV(RECEIVE, .frame = &g)), 0);
+    for (int i = 0; i < 8; i++) {
+        assert_true(session_pull(a->s, 0, 1, &a->out));
+        assert_int_equal(a->out.chunks[0].stream, 2 - i % 2);
+    }
+    assert_int_equal(a->s->conts, 8);
+    pull(a, "");
+    g.ack = 600;
+    assert_int_equal(step(a, EV(RECEIVE, .frame = &g)), MOYAI_EPROTO);
+    g.ack = 541;
+    assert_int_equal(step(a, EV(RECEIVE, .frame = &g)), 0);
+    pull_room(a, 1, "DATA1 #542 2:1");
+    end_free(a);
+    end_free(b);
+}
+
+/* A row of pieces longer than 32 bits can count. */
+static void test_huge(void **state) {
+    (void)state;
+    struct session_cfg c = {
+        .id = 0xa, .lower = true, .streams = 1, .small = 127, .chunk = SESSION_CHUNK_MAX, .window = UINT64_C(1) << 40};
+    struct end *a = end_new(&c);
+    c.id = 0xb;
+    c.lower = false;
+    struct end *b = end_new(&c);
+    open_pair(a, b);
+    begin_all(a, b, 1, UINT64_C(1) << 36);
+    a->s->tx_acked = a->s->ack_to = 0; /* as if the beginning had not been acknowledged */
+    session_segs(a->s)[0] = (struct session_seg){.length = 127, .stream = 1};
+    a->s->sent_n = 1;
+    session_txs(a->s)[0].acked = 0;
+    check(a);
+    a->out.chunks = a->chunks;
+    assert_true(session_pull(a->s, 0, UINT64_MAX, &a->out));
+    check(a);
+    assert_int_equal(a->out.n_chunks, SESSION_CHUNKS);
+    assert_int_equal(session_segs(a->s)[0].length, (UINT32_MAX >> 1) + SESSION_CHUNK_MAX); /* 127 + 129 pieces */
+    assert_int_equal(session_segs(a->s)[1].length, 129 * UINT64_C(0xffffff));
+    end_free(a);
+    end_free(b);
+}
+
+/* More aborts than a frame has chunks. */
+static void test_many_aborts(void **state) {
+    (void)state;
+    struct session_cfg c = {.id = 0xa, .lower = true, .streams = 600, .small = 1};
+    struct end *a = end_new(&c);
+    c.id = 0xb;
+    c.lower = false;
+    struct end *b = end_new(&c);
+    open_pair(a, b);
+    for (uint64_t i = 1; i <= 600; i++) assert_int_equal(session_step(a->s, &EV(SEND, .token = i, .length = 2)), 0);
+    assert_int_equal(session_step(a->s, &EV(SEND, .token = 601, .length = 2)), MOYAI_EAGAIN);
+    a->out.chunks = a->chunks;
+    assert_true(session_pull(a->s, 0, 1000, &a->out));
+    assert_int_equal(a->out.n_chunks, SESSION_CHUNKS);
+    assert_true(session_pull(a->s, 0, 1000, &a->out));
+    assert_int_equal(a->out.n_chunks, 88);
+    for (uint64_t i = 1; i <= 600; i++) assert_int_equal(session_step(a->s, &EV(DROP, .token = i)), 0);
+    struct session_effect fx;
+    for (uint64_t i = 1; i <= 600; i++) {
+        assert_true(session_next(a->s, &fx));
+        assert_int_equal(fx.token, i);
+    }
+    assert_false(session_next(a->s, &fx));
+    assert_true(session_pull(a->s, 0, 1000, &a->out));
+    assert_int_equal(a->out.n_chunks, SESSION_CHUNKS);
+    assert_int_equal(a->out.chunks[511].stream, 512);
+    assert_true(session_pull(a->s, 0, 1000, &a->out));
+    assert_int_equal(a->out.n_chunks, 88);
+    check(a);
+    end_free(a);
+    end_free(b);
 }
 
 int main(void) {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, pair_setup, pair_teardown)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_configuration),
+        cmocka_unit_test(test_layout),
+        cmocka_unit_test(test_durations),
         TEST(test_open),
         TEST(test_open_higher),
         TEST(test_open_both),
@@ -357,11 +646,17 @@ int main(void) {
         TEST(test_open_timeout),
         TEST(test_small),
         TEST(test_ack_delay),
+        cmocka_unit_test(test_ack_at_once),
+        cmocka_unit_test(test_ack_pieces),
         TEST(test_large),
         TEST(test_interleave),
         TEST(test_limits),
         TEST(test_window),
         TEST(test_credit),
+        TEST(test_no_passing),
+        cmocka_unit_test(test_pieces),
+        cmocka_unit_test(test_huge),
+        cmocka_unit_test(test_many_aborts),
     };
     return cmocka_run_group_tests_name("session", tests, NULL, NULL);
 }

@@ -98,6 +98,8 @@ static inline void pull_at(const char *file, int line, struct end *e, uint64_t r
         e->out = f;
         session_frame_text(got, sizeof got, &e->out);
         if (!pending) fail_msg("%s:%d: pulled %s, which was not pending", file, line, got);
+    } else if (pending && room == 65536) {
+        fail_msg("%s:%d: pending, but nothing to pull", file, line);
     }
     check(e);
     if (strcmp(got, text)) {

@@ -133,7 +133,7 @@ int session_tx_drop(struct session *s, uint64_t token) {
 bool session_tx_ack_ok(const struct session *s, uint64_t ack) {
     if (ack < s->tx_acked || ack > s->tx_next) return false;
     uint64_t at = s->tx_acked;
-    for (uint32_t k = 0; k < s->sent_n && at < ack; k++) {
+    for (uint32_t k = 0; at < ack; k++) { /* and tx_next is the end of the last */
         const struct session_seg *g = seg_at(s, k);
         at += g->length;
         if (at > ack) return g->stream != 0; /* a small message is taken as a whole or not at all */
@@ -370,13 +370,10 @@ bool session_tx_next_dropped(struct session *s, struct session_effect *fx) {
         wait_rest(s);
         return dropped(s, fx, w.token, true);
     }
-    if (s->report_n) {
-        uint32_t i = session_bit_next(s, SET_REPORT, 0);
-        session_bit_put(s, SET_REPORT, i, false, &s->report_n);
-        s->used++; /* the entry is free when the peer knows */
-        return dropped(s, fx, session_txs(s)[i].token, true);
-    }
-    return false;
+    uint32_t i = session_bit_next(s, SET_REPORT, 0);
+    session_bit_put(s, SET_REPORT, i, false, &s->report_n);
+    s->used++; /* the entry is free when the peer knows */
+    return dropped(s, fx, session_txs(s)[i].token, true);
 }
 
 /* The oldest message that waits is dropped. */
@@ -390,7 +387,7 @@ static bool wait_dropped(struct session *s, struct session_effect *fx) {
 
 bool session_tx_next_closing(struct session *s, struct session_effect *fx) {
     if (s->wait_n) return wait_dropped(s, fx);
-    for (; s->cursor < s->streams; s->cursor++) {
+    for (;; s->cursor++) {
         s->cursor = session_bit_next(s, SET_TX_USED, s->cursor);
         if (s->cursor == s->streams) break;
         struct session_tx *t = &session_txs(s)[s->cursor];
