@@ -167,6 +167,10 @@ static void future_release(moyai_future *f) {
     pool_put(&f->node->futures, f);
 }
 
+void future_abandon(void *f) {
+    future_release(f);
+}
+
 static void release_if_free(moyai_future *f) {
     if (f->detached && f->msg.state == MSG_IDLE && !f->then_queued) future_release(f);
 }

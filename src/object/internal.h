@@ -178,6 +178,7 @@ struct inbound *future_reply_begin(moyai_node *n, struct peer *p, const uint8_t 
 int future_reply_complete(moyai_node *n, struct inbound *in);
 void future_peer_failed(moyai_node *n, struct peer *p, const struct moyai_error *why);
 void futures_fail_all(moyai_node *n);
+void future_abandon(void *f); /* at the end: of a fiber that is abandoned, or the user's */
 int control_send(moyai_node *n, struct peer *p, const uint8_t *bytes, size_t len);
 
 /* ---- calls: the callee's end ----------------------------------------------------------------- */
@@ -242,9 +243,10 @@ void serve_waiting(moyai_node *n);
 /* Around a fiber that is no method's: moyai_go, moyai_future_then. c is its context. */
 void fiber_begin(moyai_node *n, struct context *c);
 void fiber_end(moyai_node *n, struct context *c);
+void posts_free_all(moyai_node *n); /* at the end: what will not be run */
 void request_cancel(moyai_request *rq);
 void request_deadline(moyai_request *rq, moyai_dur remaining);
-void requests_free_all(moyai_node *n);
+void request_abandon(void *rq);                                        /* at the end */
 void request_describe(const moyai_request *rq, char *out, size_t cap); /* what it is doing, for reports */
 bool call_names(const moyai_future *f, char *out, size_t cap);         /* "'method' of moyai:..." */
 
@@ -275,6 +277,7 @@ struct moyai_node {
     size_t local_waiting;
     moyai_request *all_local; /* requests of local calls (peer_prev/next) */
     struct context *contexts;
+    struct posted *posts; /* not begun */
     struct context fallback;
     struct pool futures, requests;
     moyai_future constant_nomem, constant_fork;

@@ -71,12 +71,12 @@ int object_layer_init(moyai_node *n) {
 }
 
 void object_layer_done(moyai_node *n) {
-    requests_free_all(n);
+    posts_free_all(n);
     for (struct context *c = n->contexts, *next; c; c = next) {
         next = c->next;
         free(c);
     }
     free(n->slots);
-    pool_done(&n->futures);
-    pool_done(&n->requests);
+    pool_done(&n->requests, request_abandon); /* they point to futures */
+    pool_done(&n->futures, future_abandon);
 }

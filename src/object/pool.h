@@ -12,6 +12,7 @@ struct pool {
 };
 void *pool_get(struct pool *p);
 void pool_put(struct pool *p, void *x);
-void pool_done(struct pool *p);
+/* The end: release is called for each record in use, frees what that holds and may put it back. */
+void pool_done(struct pool *p, void (*release)(void *x));
 
 #endif

@@ -193,10 +193,21 @@ void moyai_yield(moyai_node *n) {
 
 struct posted {
     struct exec_task task;
+    struct posted *next, **prev; /* node's list */
     moyai_node *node;
     void (*fn)(void *arg);
     void *arg;
 };
+
+static void posted_free(struct posted *p) {
+    *p->prev = p->next;
+    if (p->next) p->next->prev = p->prev;
+    free(p);
+}
+
+void posts_free_all(moyai_node *n) {
+    while (n->posts) posted_free(n->posts);
+}
 
 void fiber_begin(moyai_node *n, struct context *c) {
     *c = (struct context){.counted = true};
@@ -212,7 +223,7 @@ void fiber_end(moyai_node *n, struct context *c) {
 
 static void run_posted(struct exec_task *t) {
     struct posted p = *(struct posted *)t;
-    free(t);
+    posted_free((struct posted *)t);
     struct context c;
     fiber_begin(p.node, &c);
     exec_user_enter(p.node->x);
@@ -231,6 +242,10 @@ static int post(moyai_node *n, void (*fn)(void *arg), void *arg) {
     int rc = 0;
     if (n->active < n->max_calls) {
         n->active++;
+        p->next = n->posts;
+        p->prev = &n->posts;
+        if (p->next) p->next->prev = &p->next;
+        n->posts = p;
         exec_submit(n->x, &p->task);
     } else {
         free(p);

@@ -646,13 +646,8 @@ void serve_peer_failed(moyai_node *n, struct peer *p) {
     }
 }
 
-void requests_free_all(moyai_node *n) {
-    /* Fibers are gone; replies have been told done. */
-    while (n->all_local) {
-        moyai_request *rq = n->all_local;
-        rq->object = NULL;
-        request_free(rq);
-    }
+void request_abandon(void *rq) {
+    request_free(rq); /* its fiber is gone; its reply has been told done */
 }
 
 /* ---- inside a method ------------------------------------------------------------------------- */
