@@ -65,6 +65,7 @@ struct run {
     int status;          /* what to exit with, once ON is left */
     bool hurry;          /* do not wait for a reader of our output */
     bool spawning;       /* a child may be there that is not known yet */
+    bool stopped;        /* by Ctrl-Z */
     bool orphaned;       /* the front has been killed */
     bool told_rest;
     int looks;
@@ -142,7 +143,7 @@ static void end_run(struct run *r, int status, bool hurry) {
      * leak checkers do, and a SIGCONT in that moment leaves them waiting for ever. */
     signal_all(r, SIGCONT);
     signal_all(r, SIGTERM);
-    guard_children(tell_left, r);
+    if (!r->spawning) guard_children(tell_left, r); /* else a child that is not known yet would be told twice */
     moyai_ns now = moyai_now();
     exec_timer_set(r->x, &r->grace,
                    r->a->grace < MOYAI_FOREVER - (moyai_dur)now ? now + (moyai_ns)r->a->grace : UINT64_MAX - 1);
@@ -211,9 +212,11 @@ static void on_signal(struct run *r, int sig) {
         look(r);
         return;
     case SIGTSTP:
+        r->stopped = true;
         signal_all(r, SIGSTOP);
         return;
     case SIGCONT:
+        r->stopped = false;
         signal_all(r, SIGCONT);
         return;
     default:
@@ -377,19 +380,29 @@ static int start(struct run *r, struct proc *p, struct moyai_error *why) {
     return 0;
 }
 
+static int start_failure(const struct moyai_error *why) {
+    if (why->sys == ENOENT || why->sys == ENOTDIR) return CLI_NOT_FOUND;
+    return why->sys == EACCES || why->sys == ENOEXEC || why->sys == EISDIR ? CLI_CANNOT_RUN : CLI_BROKEN;
+}
+
+/* What has happened to all others while this one was being started. */
+static void catch_up(struct run *r, struct proc *p) {
+    if (r->stopped && p->child) (void)exec_child_kill(p->child, SIGSTOP, true);
+    if (r->state == RUN_ON) return;
+    if (r->state == RUN_ENDING) guard_children(tell_left, r);
+    if (p->child) (void)exec_child_kill(p->child, SIGCONT, true);
+    if (p->child) (void)exec_child_kill(p->child, r->state == RUN_ENDING ? SIGTERM : SIGKILL, true);
+}
+
 static void start_all(struct run *r) {
     for (unsigned i = 0; i < r->a->n_processes && r->state == RUN_ON; i++) {
         struct proc *p = &r->procs[i];
         struct moyai_error why = {0};
-        if (start(r, p, &why) < 0) {
-            output_say(r->out, "%s: [%u.%u] %s", r->a->title, p->group, p->index, why.text);
-            int status = why.sys == ENOENT || why.sys == ENOTDIR                        ? CLI_NOT_FOUND
-                         : why.sys == EACCES || why.sys == ENOEXEC || why.sys == EISDIR ? CLI_CANNOT_RUN
-                                                                                        : CLI_BROKEN;
-            end_run(r, status, false);
-        } else if (r->state != RUN_ON) { /* while it was being started */
-            (void)exec_child_kill(p->child, r->state == RUN_ENDING ? SIGTERM : SIGKILL, true);
-        }
+        int rc = start(r, p, &why);
+        catch_up(r, p);
+        if (rc == 0 || r->state != RUN_ON) continue;
+        output_say(r->out, "%s: [%u.%u] %s", r->a->title, p->group, p->index, why.text);
+        end_run(r, start_failure(&why), false);
     }
     (void)collect_left(r);
     look(r);

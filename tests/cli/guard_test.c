@@ -5,10 +5,12 @@
  */
 #include "tests/cli/kit.h"
 
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -67,6 +69,7 @@ static void runner_asked_to_end(void **state) {
     struct cli c;
     cli_start(&c, NULL, "run", "@h", "until-asked", "0", NULL);
     (void)cli_line(&c, 1, "ready");
+    cli_close_in(&c);
     assert_int_equal(kill(runner_of(&c), SIGTERM), 0);
     assert_int_equal(cli_wait(&c), 143);
     assert_int_equal(kit_count(&c.text[0], "asked to end"), 1);
@@ -119,6 +122,8 @@ static void stale_directory(void **state) {
     pid_t pid = atoi(strstr(cli_line(&c, 1, "pid "), "pid ") + 4);
     (void)cli_line(&c, 1, "ready");
     pid_t runner = runner_of(&c);
+    int end = (int)syscall(SYS_pidfd_open, runner, 0);
+    assert_true(end >= 0);
     assert_int_equal(kill(runner, SIGSTOP), 0); /* so that it cannot react to the other's end */
     assert_int_equal(kill(c.pid, SIGKILL), 0);
     int status;
@@ -127,6 +132,10 @@ static void stale_directory(void **state) {
     assert_int_equal(kill(pid, SIGKILL), 0);
     cli_await_gone(&c);
     cli_free(&c);
+    /* The pipe is closed a moment before the directory's lock is. */
+    struct pollfd p = {.fd = end, .events = POLLIN};
+    assert_int_equal(poll(&p, 1, -1), 1);
+    close(end);
     assert_int_equal(kit_left(), 1);
     assert_int_equal(cli_do(&c, "run", "true", NULL), 0);
     cli_free(&c);

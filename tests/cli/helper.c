@@ -74,7 +74,7 @@ static void on_term(int sig) {
     asked = 1;
 }
 
-/* End in order: exit with STATUS when asked to. */
+/* End in order: exit with STATUS when asked to, and when there is no more input. */
 static int until_asked(int status) {
     sigset_t set, before;
     sigemptyset(&set);
@@ -84,6 +84,10 @@ static int until_asked(int status) {
     say("ready\n");
     while (!asked) sigsuspend(&before);
     say("asked to end\n");
+    char c;
+    while (read(0, &c, 1) > 0) {
+    }
+    say("ends in order\n");
     return status;
 }
 

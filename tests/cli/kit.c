@@ -182,6 +182,18 @@ const char *cli_line(struct cli *c, int fd, const char *needle) {
     }
 }
 
+void cli_await(struct cli *c, int fd, const char *needle, int count) {
+    struct kit_text *t = &c->text[fd - 1];
+    for (;;) {
+        int n = 0;
+        for (char *p = t->p, *end; p && (end = strchr(p, '\n')); p = end + 1)
+            if (memmem(p, (size_t)(end - p), needle, strlen(needle))) n++;
+        if (n >= count) return;
+        if (t->ended) fail_msg("%d times '%s', not %d, in:\n%s", n, needle, count, t->p ? t->p : "");
+        read_some(c);
+    }
+}
+
 void cli_type(struct cli *c, const char *text) {
     assert_int_equal(write(c->in, text, strlen(text)), strlen(text));
 }

@@ -57,6 +57,8 @@ void cli_startv(struct cli *c, const struct cli_opts *o, const char *const *word
 /* The next line of standard output (1) or standard error (2) that contains needle; fails at the end. It is valid until
  * the next call. */
 const char *cli_line(struct cli *c, int fd, const char *needle);
+/* Wait until that many lines with needle have come, in any order with others. */
+void cli_await(struct cli *c, int fd, const char *needle, int count);
 void cli_type(struct cli *c, const char *text);
 void cli_close_in(struct cli *c);
 /* Read both outputs to their ends and wait; returns the status, and asserts that no process of the run is left. */
