@@ -116,6 +116,7 @@ static int close_world(void **state) {
     return 0;
 }
 
+/* 0: nobody has it, or somebody whose death was news. */
 static int number_of(const char *name) {
     int x = 0;
     moyai_ref *ref = NULL;
@@ -125,7 +126,8 @@ static int number_of(const char *name) {
         KIT_RC(rc, MOYAI_ENOENT);
         return 0;
     }
-    KIT_OK(moyai_call(ref, "number", MOYAI_NONE, MOYAI_INTO(&x), NULL));
+    rc = moyai_call(ref, "number", MOYAI_NONE, MOYAI_INTO(&x), NULL);
+    if (rc < 0) KIT_RC(rc, MOYAI_EDEAD);
     moyai_ref_unref(ref);
     return x;
 }
