@@ -133,6 +133,12 @@ static void on_prepare(uv_prepare_t *h) {
 
 /* ---- descriptors ---- */
 
+static void set_want(struct exec_fd *f, int events) {
+    f->x->writers -= !!(f->want & UV_WRITABLE);
+    f->want = events;
+    f->x->writers += !!(events & UV_WRITABLE);
+}
+
 static void change(struct exec_fd *f) {
     if (f->in_changed) return;
     f->in_changed = true;
@@ -196,7 +202,7 @@ static bool apply(struct exec_fd *f) {
         return false;
     }
     /* A descriptor that cannot be watched: not open, watched already, or a file that is always ready. */
-    f->want = 0;
+    set_want(f, 0);
     f->fn(f, UV_DISCONNECT, f->arg);
     return true;
 }
@@ -218,7 +224,7 @@ struct exec_fd *exec_fd_new(struct exec *x, int fd, int events, exec_fd_fn fn, v
     if (!f) return NULL;
     f->x = x;
     f->fd = fd;
-    f->want = events;
+    set_want(f, events);
     f->fn = fn;
     f->arg = arg;
     f->next = x->fds;
@@ -229,13 +235,14 @@ struct exec_fd *exec_fd_new(struct exec *x, int fd, int events, exec_fd_fn fn, v
 }
 
 void exec_fd_events(struct exec_fd *f, int events) {
-    f->want = events;
+    set_want(f, events);
     if (f->want != f->have) change(f);
 }
 
 void exec_fd_free(struct exec_fd *f, bool close_fd, void (*closed)(void *arg)) {
     if (!f) return;
     f->dead = true;
+    set_want(f, 0);
     f->close_fd = close_fd;
     f->closed = closed;
     change(f);
@@ -273,13 +280,18 @@ void exec_attention(struct exec *x) {
 /* ---- spinning ---- */
 
 /*
- * A sleep and a wake-up cost more than a short call: an answer is often there before the poll would have put this
- * thread to sleep. So before a blocking poll the node thread looks a few times at the descriptor that was last read
- * from. Looks that find nothing are paid for by looking less often: after SPIN_FAILS failures in a row only every
- * 2nd, 4th ... SPIN_SKIP-th poll is preceded by them, so a process that computes on the only processor, or whose peers
- * are slow, pays next to nothing, and an idle one nothing.
+ * A sleep and a wake-up cost more than a short call, the more so from one processor to another. So before a blocking
+ * poll the node thread looks for a while whether the descriptor that was read last has more; two nodes that call each
+ * other then stay awake until one has nothing to say. Time spent for nothing is paid back by looking less often: after
+ * SPIN_FAILS failures in a row only before every 2nd, 4th ... SPIN_SKIP-th poll, so a process that computes on a
+ * crowded machine, or whose peers are slow, pays next to nothing, and an idle one nothing.
  */
-enum { SPIN_LOOKS = 12, SPIN_FAILS = 4, SPIN_SKIP = 256, SPIN_RUN = 32 /* successes between two polls */ };
+enum {
+    SPIN_TIME = 50000 /* ns: a wake-up on another processor, and a short method */,
+    SPIN_FAILS = 4,
+    SPIN_SKIP = 256
+};
+enum { SPIN_RUN = 32 /* successes between two polls */ };
 
 void exec_spin(struct exec *x, bool (*look)(void *arg), void *arg) {
     x->spin_look = look;
@@ -287,12 +299,14 @@ void exec_spin(struct exec *x, bool (*look)(void *arg), void *arg) {
 }
 
 static bool spin(struct exec *x) {
-    if (!x->spin_look || x->processors < 2 || x->spun >= SPIN_RUN) return false;
+    /* Who waits to write must hear from the poll. */
+    if (!x->spin_look || x->processors < 2 || x->writers > 0) return false;
     if (x->spin_skip > 0) {
         x->spin_skip--;
         return false;
     }
-    for (int i = 0; i < SPIN_LOOKS; i++) {
+    moyai_ns end = moyai_now() + SPIN_TIME;
+    do {
         if (atomic_load_explicit(&x->lock.waiting, memory_order_relaxed) > 0) return false;
         if (x->spin_look(x->spin_arg)) {
             x->spin_fails = 0;
@@ -300,7 +314,7 @@ static bool spin(struct exec *x) {
             return true;
         }
         if (!x->spin_look) return false;
-    }
+    } while (moyai_now() < end);
     if (x->spin_fails < SPIN_FAILS + 8) x->spin_fails++;
     if (x->spin_fails >= SPIN_FAILS) x->spin_skip = 1u << (x->spin_fails - SPIN_FAILS);
     if (x->spin_skip > SPIN_SKIP) x->spin_skip = SPIN_SKIP;
@@ -332,8 +346,10 @@ void loop_turn(struct exec *x, enum exec_driver who, bool block) {
     }
     unsigned turns = atomic_load_explicit(&x->turns, memory_order_relaxed);
     /* What was found by spinning needs no poll; but one is due every millisecond, and after SPIN_RUN times (the tick
-     * stands still while the progress thread sleeps), for all other descriptors. */
-    if (block && x->tick_seen == atomic_load_explicit(&x->tick, memory_order_relaxed) && spin(x)) {
+     * stands still while the progress thread sleeps), for all other descriptors: one that does not block. */
+    bool due = x->tick_seen != atomic_load_explicit(&x->tick, memory_order_relaxed) || x->spun >= SPIN_RUN;
+    if (due && x->spun > 0 && x->writers == 0) block = false;
+    if (block && !due && spin(x)) {
         atomic_store_explicit(&x->turns, turns + 2, memory_order_relaxed);
         x->now = 0;
         timers_run(x);
