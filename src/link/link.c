@@ -25,12 +25,12 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#define READ_BUFFER     (64u * 1024)
-#define READ_TAIL       4096u         /* buffer space offered behind a placed payload */
-#define READS_A_TURN    16            /* then other links get their turn */
-#define OUT_MARK        (256u * 1024) /* queued bytes at which link_room says 0 */
-#define OUT_MARK_SHAPED (1024u * 1024)
-#define IOV_MOST        64
+#define READ_BUFFER  (64u * 1024)
+#define READ_TAIL    4096u          /* buffer space offered behind a placed payload */
+#define READS_A_TURN 16             /* then other links get their turn */
+#define OUT_MARK     (1024u * 1024) /* queued bytes at which link_room says 0 */
+#define SEND_BUFFER  (1 << 20)      /* a fuller pipe puts the two sides to sleep less often */
+#define IOV_MOST     64
 
 struct seg {
     const uint8_t *p; /* NULL: in the buffer */
@@ -322,7 +322,7 @@ static void shape_due(struct exec *x, struct exec_timer *t) {
     }
     if (l->held_first) exec_timer_set(x, t, l->held_first->due > now ? l->held_first->due : now + 1000000);
     write_queue(l, &l->ready);
-    if (l->held_bytes + l->ready.bytes < OUT_MARK_SHAPED / 2 && !l->down_told) {
+    if (l->held_bytes + l->ready.bytes < OUT_MARK / 2 && !l->down_told) {
         l->in_callback = true;
         l->ops->room(l);
         l->in_callback = false;
@@ -345,8 +345,8 @@ size_t link_queued(const struct link *l) {
 }
 
 size_t link_room(const struct link *l) {
-    size_t mark = l->delay || l->rate ? OUT_MARK_SHAPED : OUT_MARK, q = link_queued(l);
-    return l->down_told || q >= mark ? 0 : mark - q;
+    size_t q = link_queued(l);
+    return l->down_told || q >= OUT_MARK ? 0 : OUT_MARK - q;
 }
 
 uint8_t *link_reserve(struct link *l, const struct frame_head *h) {
@@ -589,6 +589,8 @@ struct link *link_new(struct exec *x, int fd, const struct link_ops *ops, void *
     l->rbuf = malloc(l->rcap);
     exec_timer_init(&l->reset_timer, reset_due);
     exec_timer_init(&l->shape_timer, shape_due);
+    int room = SEND_BUFFER;
+    (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof room); /* the system gives what it allows */
     l->events = UV_READABLE;
     if (l->rbuf) l->efd = exec_fd_new(x, fd, l->events, on_ready, l);
     if (!l->efd) {

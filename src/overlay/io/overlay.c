@@ -503,7 +503,8 @@ int overlay_new(struct overlay **ret, struct exec *x, const struct overlay_cfg *
     }
     rng_seed(&o->rng, seed);
     exec_timer_init(&o->accept_timer, on_accept_later);
-    o->session_cfg = (struct session_cfg){.reattach = cfg->reattach};
+    /* On one host a chunk of this size takes well under a millisecond: nothing waits long behind it. */
+    o->session_cfg = (struct session_cfg){.reattach = cfg->reattach, .chunk = 256u * 1024};
     o->hook.fn = on_hook;
     exec_hook_add(x, &o->hook);
     if (cfg->grid) rc = join(o, reterr);
