@@ -221,7 +221,7 @@ static void unborrow(void **state) {
     (void)state;
     struct fixture t;
     open_pair(&t, false);
-    size_t n = 300000;
+    size_t n = 600000;
     uint8_t *p = malloc(n), *q = malloc(n);
     for (uint32_t i = 0; i < 3; i++) {
         fill(i == 1 ? q : p, n, i == 1 ? 1 : 0);
