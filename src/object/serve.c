@@ -290,7 +290,10 @@ static void refuse(moyai_node *n, struct peer *p, const uint8_t *bytes, size_t h
     struct request_head h;
     if (request_get_head(bytes, have, &h) < 0 || (h.flags & MESSAGE_ONEWAY)) return;
     moyai_request *rq = request_new(n, p);
-    if (!rq) return; /* no memory for even this: the caller hears nothing until its deadline or our end */
+    if (!rq) {
+        overlay_break(p, "out of memory for an answer");
+        return;
+    }
     rq->id = h.call;
     reply_levels(rq, no, 1);
     finish(rq);
@@ -468,7 +471,10 @@ void serve_local(moyai_node *n, moyai_future *f, bool oneway) {
 }
 
 struct inbound *serve_begin(moyai_node *n, struct peer *p, const uint8_t *bytes, size_t len, uint64_t total) {
-    if (!peer_calls(p, true)) return NULL;
+    if (!peer_calls(p, true)) {
+        overlay_break(p, "out of memory for a peer");
+        return NULL;
+    }
     if (len && bytes[0] == MESSAGE_REPLY) return future_reply_begin(n, p, bytes, len, total);
     struct moyai_error no;
     if (!len || bytes[0] != MESSAGE_REQUEST) return NULL; /* nonsense: read and forgotten */
@@ -537,7 +543,10 @@ static moyai_request *served_by_id(struct peer *p, uint64_t id) {
 
 int serve_message(moyai_node *n, struct peer *p, uint8_t *bytes, size_t len) {
     if (len < 8) return MOYAI_EPROTO;
-    if (!peer_calls(p, true)) return MOYAI_ENOMEM;
+    if (!peer_calls(p, true)) {
+        overlay_break(p, "out of memory for a peer");
+        return 0;
+    }
     switch ((enum message_kind)bytes[0]) {
     case MESSAGE_REQUEST:
         return take_small(n, p, bytes, len);
@@ -568,7 +577,10 @@ int serve_message(moyai_node *n, struct peer *p, uint8_t *bytes, size_t len) {
         int rc = ob ? object_signal(ob) : MOYAI_ENOOBJECT;
         if (id == 0) return 0;
         moyai_request *rq = request_new(n, p);
-        if (!rq) return 0;
+        if (!rq) {
+            overlay_break(p, "out of memory for an answer");
+            return 0;
+        }
         rq->id = id;
         if (rc < 0)
             reply_error(rq, rc, MOYAI_AT_PEER, MOYAI_NEVER_EXECUTED, "the object signalled has ended");

@@ -69,7 +69,8 @@ struct peer {
     struct msg_list requests, nested, others; /* not yet given to the session */
     uint64_t order;                           /* of the last request */
     size_t waiting_calls, waiting_bytes;
-    bool was_full, overrun;
+    bool was_full;
+    const char *broken; /* why the session is to fail; NULL: it is not */
     size_t waiting_others;
     size_t gathered;          /* bytes given since the last pump */
     bool draining;            /* the session is telling effects: no step of it now */

@@ -105,6 +105,9 @@ bool peer_dead(const struct peer *p, struct moyai_error *why);
 bool overlay_has_room(const struct peer *p);
 /* Give a message. 0; EAGAIN (a request or spare, no room), EDEAD, ECLOSED (closing): nothing has happened. */
 int overlay_send(struct peer *p, struct msg *m);
+/* Something that the peer waits for will never come, for lack of memory or of sense: its session fails soon, from the
+ * loop, so that both sides hear of it. text: static. */
+void overlay_break(struct peer *p, const char *text);
 /* Take a message back. True: it was not begun and is forgotten (done is not called). False: it is under way; it
  * will be aborted if unfinished, and done is still to come. Its borrowed pieces are no longer read after this:
  * what may be needed again has been copied. */

@@ -441,9 +441,10 @@ static void refill(struct peer *p) {
 void peer_pump(struct peer *p) {
     p->gathered = 0;
     if (p->dead) return;
-    if (p->overrun) {
-        p->overrun = false;
-        peer_fail(p, MOYAI_EUNREACHABLE, "it does not take the answers to its calls");
+    if (p->broken) {
+        const char *text = p->broken;
+        p->broken = NULL;
+        peer_fail(p, MOYAI_EUNREACHABLE, text);
         return;
     }
     if (!p->session) {
@@ -530,7 +531,10 @@ static int receive(struct peer *p, struct olink *k, struct session_frame *f, uin
     }
     rc = 0;
     peer_drain(p, f, payload, k, NULL, NULL, &rc);
-    if (rc < 0) return err_set(why, rc, "message breaks the protocol: %s", moyai_strerror(rc));
+    if (rc < 0) { /* the message is lost: with another link all would go on as if it had never been */
+        overlay_break(p, "a message of it broke the protocol");
+        return err_set(why, rc, "message breaks the protocol: %s", moyai_strerror(rc));
+    }
     if (p->session) {
         p->last_active = exec_now(o->x);
         /* An acknowledgement may have made room for what waits. */

@@ -106,8 +106,7 @@ int overlay_send(struct peer *p, struct msg *m) {
     if (m->spare && p->waiting_others >= o->cfg.queue_calls) return MOYAI_EAGAIN;
     if (!m->request && p->waiting_others >= 2 * o->cfg.open_calls + OTHERS_MORE) {
         /* The peer does not take what it is owed. An answer that is dropped would leave its caller waiting for ever. */
-        p->overrun = true;
-        peer_mark(p);
+        overlay_break(p, "it does not take the answers to its calls");
         return MOYAI_EAGAIN;
     }
     m->peer = p;
@@ -119,6 +118,11 @@ int overlay_send(struct peer *p, struct msg *m) {
     p->gathered += m->length;
     if (p->gathered >= FLUSH_AT && !p->draining && p->opened && p->path && link_room(p->path->link) > 0) peer_pump(p);
     return 0;
+}
+
+void overlay_break(struct peer *p, const char *text) {
+    p->broken = text;
+    peer_mark(p);
 }
 
 void overlay_call_closed(struct peer *p) {
