@@ -133,7 +133,7 @@ int moyai_node_new(moyai_node **ret, const struct moyai_node_opts *user, struct 
     n->log = &n->own_log;
     rc = log_init(n->log, n->config.log, reterr);
     if (rc == 0 && n->config.events) rc = events_open(&n->events, n->config.events, n->log, reterr);
-    if (rc == 0) rc = object_layer_init(n);
+    if (rc == 0 && (rc = object_layer_init(n)) < 0) err_set(reterr, rc, "cannot begin: %s", moyai_strerror(rc));
     if (rc == 0) rng_bytes(&n->rng, n->id.b, sizeof n->id.b);
     if (rc == 0 && opts.signals) rc = take_signals(n, reterr);
     struct exec_cfg xc = {.stack = opts.stack, .max_fibers = opts.max_fibers, .own_thread = opts.own_thread};

@@ -151,8 +151,8 @@ int moyai_call(moyai_ref *ref, const char *method, const struct moyai_args *args
                moyai_future **pending) {
     moyai_node *n = ref->node;
     moyai_future *f = moyai_call_async(ref, method, args);
-    if (f->constant) return f->code;
     int rc = pending ? moyai_future_get(f, into) : moyai_future_get_masked(f, into);
+    if (f->constant) return rc;
     if (rc == MOYAI_SIGNALLED) {
         *pending = f;
         return rc;

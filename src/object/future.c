@@ -506,7 +506,6 @@ void moyai_future_cancel(moyai_future *f) {
 static int get(moyai_future *f, const struct moyai_into *into, bool masked) {
     moyai_node *n = f->node;
     if (exec_forked(n->x)) return MOYAI_EFORK;
-    if (f->constant) return f->code;
     api_enter(n);
     int rc = 0;
     if (f->state == FUTURE_PENDING) {

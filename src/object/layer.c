@@ -46,11 +46,15 @@ const struct overlay_ops object_overlay_ops = {.message = on_message,
                                                .room = on_room,
                                                .busy = on_busy};
 
-static void constant_init(moyai_node *n, moyai_future *f, int code) {
+static int constant_init(moyai_node *n, moyai_future *f, int code) {
+    struct moyai_error e;
+    failure_set(&e, code, MOYAI_AT_CALLER, MOYAI_NEVER_EXECUTED, "%s", moyai_strerror(code));
     f->node = n;
     f->constant = true;
     f->state = FUTURE_DONE;
     f->code = code;
+    f->failure = failure_new(&e, NULL);
+    return f->failure ? 0 : MOYAI_ENOMEM;
 }
 
 int object_layer_init(moyai_node *n) {
@@ -58,10 +62,10 @@ int object_layer_init(moyai_node *n) {
     n->refs.ctx = n;
     n->futures.size = (sizeof(struct moyai_future) + 63) / 64 * 64;
     n->requests.size = (sizeof(struct moyai_request) + 63) / 64 * 64;
-    constant_init(n, &n->constant_nomem, MOYAI_ENOMEM);
-    constant_init(n, &n->constant_fork, MOYAI_EFORK);
     uint64_t seed;
-    int rc = rng_system(&seed, sizeof seed);
+    int rc = constant_init(n, &n->constant_nomem, MOYAI_ENOMEM);
+    if (rc == 0) rc = constant_init(n, &n->constant_fork, MOYAI_EFORK);
+    if (rc == 0) rc = rng_system(&seed, sizeof seed);
     uint64_t seeds[4];
     if (rc == 0) rc = rng_system(seeds, sizeof seeds);
     if (rc < 0) return rc;
@@ -76,6 +80,8 @@ void object_layer_done(moyai_node *n) {
         next = c->next;
         free(c);
     }
+    failure_unref(n->constant_nomem.failure);
+    failure_unref(n->constant_fork.failure);
     free(n->slots);
     pool_done(&n->requests, request_abandon); /* they point to futures */
     pool_done(&n->futures, future_abandon);
