@@ -223,16 +223,17 @@ static void unborrow(void **state) {
     open_pair(&t, false);
     size_t n = 600000;
     uint8_t *p = malloc(n), *q = malloc(n);
-    for (uint32_t i = 0; i < 3; i++) {
-        fill(i == 1 ? q : p, n, i == 1 ? 1 : 0);
-        send_frame(&t.a, i == 1 ? 1 : 0, i == 1 ? q : p, n);
-    }
+    fill(p, n, 0);
+    fill(q, n, 1);
+    for (int i = 0; i < 8; i++) send_frame(&t.a, 0, p, n); /* more than any send buffer of ours */
+    send_frame(&t.a, 1, q, n);
+    send_frame(&t.a, 0, p, n);
     link_flush(t.a.link); /* the socket takes a part */
     assert_true(link_queued(t.a.link) > 0);
     assert_int_equal(link_unborrow(t.a.link, q, n), 0);
     memset(q, 0xee, n);
     free(q);
-    until(&t, &t.b, 3);
+    until(&t, &t.b, 10);
     free(p);
     close_pair(&t);
 }
