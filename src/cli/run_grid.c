@@ -30,6 +30,17 @@ static const char *base_dir(void) {
 
 /* ---- removing -------------------------------------------------------------------------------- */
 
+/* A directory to be removed; -1: errno. If its rights keep us out they are changed, provided that it is ours: nobody
+ * else can put another in its place then, also in a /tmp that all may write to. */
+static int open_dir(int base, const char *name) {
+    int fd = openat(base, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    struct stat st;
+    if (fd >= 0 || errno != EACCES || fstatat(base, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISDIR(st.st_mode) ||
+        st.st_uid != geteuid() || fchmodat(base, name, 0700, 0) < 0)
+        return fd;
+    return openat(base, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
 /* Empty the directory and close it. Links are removed and not followed. 0 or errno. */
 static int empty(int fd, int depth) {
     DIR *d = fdopendir(fd);
@@ -45,7 +56,7 @@ static int empty(int fd, int depth) {
         if (unlinkat(fd, name, 0) == 0 || errno == ENOENT) continue;
         int rc = errno;
         if (rc == EISDIR || rc == EPERM) {
-            int sub = depth > 0 ? openat(fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
+            int sub = depth > 0 ? open_dir(fd, name) : -1;
             rc = depth == 0 ? ELOOP : sub < 0 ? errno : empty(sub, depth - 1);
             if (rc == 0 && unlinkat(fd, name, AT_REMOVEDIR) < 0 && errno != ENOENT) rc = errno;
         }
@@ -56,7 +67,7 @@ static int empty(int fd, int depth) {
 }
 
 static int remove_tree(int base, const char *name) {
-    int fd = openat(base, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int fd = open_dir(base, name);
     if (fd < 0) return errno == ENOENT ? 0 : errno;
     int rc = empty(fd, DEPTH);
     if (rc) return rc;
@@ -65,7 +76,7 @@ static int remove_tree(int base, const char *name) {
 
 /* A directory of ours that nobody has locked and nobody wants to be kept. It is unlocked when it is gone. */
 static bool remove_stale(int base, const char *name) {
-    int fd = openat(base, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int fd = open_dir(base, name);
     if (fd < 0) return false;
     struct stat st;
     bool stale = fstat(fd, &st) == 0 && st.st_uid == geteuid() && flock(fd, LOCK_EX | LOCK_NB) == 0 &&
@@ -87,18 +98,31 @@ int run_grid_sweep(const char *base) {
 
 /* ---- making ---------------------------------------------------------------------------------- */
 
-/* Lock a directory that was just made. False: a sweep was faster, and it is gone or about to go. */
-static bool lock_new(struct run_grid *g) {
+/* Lock a directory that was just made. 0 or errno; ENOENT: a sweep was faster, and it is gone or about to go. */
+static int lock_new(struct run_grid *g) {
     struct stat a, b;
+    if (chmod(g->path, 0700) < 0) return errno; /* a umask may have taken rights from us */
     g->lock = open(g->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (g->lock < 0) return false;
+    if (g->lock < 0) return errno;
     /* A file system that knows no locks cannot lock for a sweep either. */
-    if ((flock(g->lock, LOCK_SH | LOCK_NB) == 0 || errno != EWOULDBLOCK) && fstat(g->lock, &a) == 0 &&
-        lstat(g->path, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino)
-        return true;
-    close(g->lock);
-    g->lock = -1;
-    return false;
+    if (flock(g->lock, LOCK_SH | LOCK_NB) < 0 && errno == EWOULDBLOCK) return ENOENT;
+    if (fstat(g->lock, &a) < 0 || lstat(g->path, &b) < 0) return errno;
+    return a.st_dev == b.st_dev && a.st_ino == b.st_ino ? 0 : ENOENT;
+}
+
+static int make_locked(struct run_grid *g, const char *base, struct moyai_error *reterr) {
+    for (int i = 0; i < TRIES; i++) {
+        snprintf(g->path, sizeof g->path, "%s/" PREFIX "XXXXXX", base);
+        if (!mkdtemp(g->path)) return err_sys(reterr, errno, "cannot make a directory in '%s'", base);
+        int e = lock_new(g);
+        if (e == 0) return 0;
+        if (g->lock >= 0) close(g->lock);
+        g->lock = -1;
+        if (e == ENOENT) continue;
+        rmdir(g->path);
+        return err_sys(reterr, e, "cannot use the directory '%s'", g->path);
+    }
+    return err_set(reterr, MOYAI_ESYS, "cannot keep a directory in '%s': others remove it", base);
 }
 
 static void name_parts(struct run_grid *g) {
@@ -109,17 +133,13 @@ int run_grid_make(struct run_grid *g, bool keep, struct moyai_error *reterr) {
     const char *base = base_dir();
     (void)run_grid_sweep(base);
     *g = (struct run_grid){.own = true, .keep = keep, .lock = -1};
-    for (int i = 0; g->lock < 0; i++) {
-        if (i == TRIES) return err_set(reterr, MOYAI_ESYS, "cannot keep a directory in '%s': others remove it", base);
-        snprintf(g->path, sizeof g->path, "%s/" PREFIX "XXXXXX", base);
-        if (!mkdtemp(g->path)) return err_sys(reterr, errno, "cannot make a directory in '%s'", base);
-        (void)lock_new(g);
-    }
+    int rc = make_locked(g, base, reterr);
+    if (rc < 0) return rc;
     name_parts(g);
     snprintf(g->run_dir, sizeof g->run_dir, "%.*s/s", PATH_MAX - 3, g->path);
     int fd = keep ? openat(g->lock, "keep", O_WRONLY | O_CREAT | O_CLOEXEC, 0600) : -1;
     if (keep && fd < 0) {
-        int rc = err_sys(reterr, errno, "cannot write into '%s'", g->path);
+        rc = err_sys(reterr, errno, "cannot write into '%s'", g->path);
         g->keep = false;
         (void)run_grid_end(g, NULL);
         return rc;

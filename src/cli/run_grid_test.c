@@ -107,6 +107,19 @@ static void bases(void **state) {
     setenv("XDG_RUNTIME_DIR", base, 1);
 }
 
+/* A umask that takes rights from ourselves. */
+static void odd_umask(void **state) {
+    (void)state;
+    struct run_grid g;
+    struct stat st;
+    mode_t before = umask(0777);
+    make(&g, false);
+    umask(before);
+    assert_int_equal(stat(g.path, &st), 0);
+    assert_int_equal(st.st_mode & 07777, 0700);
+    end(&g);
+}
+
 /* Only what nobody uses and nobody wants to keep is swept. */
 static void sweeping(void **state) {
     (void)state;
@@ -267,8 +280,10 @@ static void telling(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(private_directory), cmocka_unit_test(bases),   cmocka_unit_test(sweeping),
-        cmocka_unit_test(beginning_at_once), cmocka_unit_test(joining), cmocka_unit_test(telling),
+        cmocka_unit_test(private_directory), cmocka_unit_test(bases),
+        cmocka_unit_test(odd_umask),         cmocka_unit_test(sweeping),
+        cmocka_unit_test(beginning_at_once), cmocka_unit_test(joining),
+        cmocka_unit_test(telling),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
