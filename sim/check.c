@@ -44,10 +44,23 @@ const char *check_pulled(struct check_flow *f, const struct session_frame *frame
 }
 
 bool check_counts(const struct session *s, const struct session_frame *f) {
-    bool late = f->path < s->path || (f->path == s->path && !s->path_up);
-    bool kind = f->kind == SESSION_RESUME || f->kind == SESSION_RESUMED || f->kind == SESSION_CLOSE ||
-                f->kind == SESSION_CLOSED || f->kind == SESSION_OPEN;
-    return kind && !late && f->id == s->id && s->state < SESSION_ENDED;
+    if (f->id != s->id || s->state >= SESSION_ENDED) return false;
+    switch (f->kind) {
+    case SESSION_OPEN:
+    case SESSION_RESUME:
+        return f->path > s->path;
+    case SESSION_RESUMED:
+    case SESSION_CLOSE:
+    case SESSION_CLOSED:
+        return f->path > s->path || (f->path == s->path && s->path_up);
+    case SESSION_ACCEPT:
+    case SESSION_REFUSE:
+    case SESSION_DATA:
+    case SESSION_ACK:
+    case SESSION_GRANT:
+        break;
+    }
+    return false;
 }
 
 void check_counted(struct check_flow *f) {

@@ -145,8 +145,11 @@ static const char *effect(const struct at *at, const struct session_frame *f, ui
     case SESSION_FX_ACKED:
     case SESSION_FX_DROPPED:
         return check_reported(flow(at->w, at->e), fx);
-    case SESSION_FX_CLOSED:
     case SESSION_FX_FAILED:
+        if (!at->w->crashes && !at->w->timeouts && machine(at->w, at->cfg, 1 - at->e)->state < SESSION_ENDED)
+            return "a session failed without a cause";
+        return check_ended(flow(at->w, at->e));
+    case SESSION_FX_CLOSED:
         return check_ended(flow(at->w, at->e));
     }
     return "an effect of no kind";
@@ -407,8 +410,12 @@ static int move_credit(const struct at *at) {
 
 static int move_time(const struct at *at, bool lost) {
     const struct session *s = self(at);
-    uint64_t when = lost ? s->lost_at : s->ack_at;
+    bool over = s->lost_at == NOW; /* CLOSED was said */
+    uint64_t when = lost ? (over ? 0 : s->lost_at) : over ? NOW : s->ack_at;
     if (!when) return 0;
+    const struct end *end = &at->w->end[at->e];
+    if (!lost && s->state == SESSION_OPENING && (!at->cfg->again || at->w->links[end->path].n[1 - at->e]))
+        return 0; /* one OPEN at a time */
     if (lost && at->w->timeouts++ == at->cfg->timeouts) {
         at->w->timeouts--;
         return 0;
@@ -502,7 +509,6 @@ static int pair_move(void *world, const void *cfg, uint32_t m, struct moyai_erro
 }
 
 static bool pair_must(const void *world, const void *cfg, uint32_t m) {
-    (void)cfg;
     const struct world *w = world;
     if (m >= MOVE_CUT) return false;
     uint32_t k = m >= MOVES_OF_END ? m - MOVES_OF_END : m;
@@ -510,6 +516,7 @@ static bool pair_must(const void *world, const void *cfg, uint32_t m) {
     if (k >= MOVE_DELIVER) return !w->links[k - MOVE_DELIVER].cut;
     if (k >= MOVE_DROP) return false;
     if (k >= MOVE_GRANT) return true;
+    if (k == MOVE_ACK_TIME && machine(w, cfg, m >= MOVES_OF_END)->state == SESSION_OPENING) return false;
     return k == MOVE_PULL || k == MOVE_ACK_TIME || k == MOVE_CREDIT || k == MOVE_DEAD || k == MOVE_NEW_LINK;
 }
 

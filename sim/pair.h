@@ -41,6 +41,7 @@ struct pair_cfg {
     } end[2];
     uint32_t cuts, replaces, crashes, timeouts; /* how often these may happen */
     bool parallel;                              /* a link may be made while there is one */
+    bool again;                                 /* OPEN may be said again, for want of an answer */
     bool late;                                  /* frames may arrive on a link that is known to be cut */
 };
 

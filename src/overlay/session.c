@@ -42,7 +42,7 @@
  * end ignores the other's OPEN (or, having no path, says its own OPEN on the path that one came by), and
  * the higher adopts the lower's id and path. An OPEN of a foreign id at an established end is either
  * such a leftover or the sign that the peer has lost the session; an acknowledgement, or a RESUME on that
- * path, finds out: the peer of a lost session answers REFUSE.
+ * path, finds out: the peer of a lost session answers REFUSE. Its OPEN is said again until it is answered.
  *
  * Closing. CLOSE carries the count of what was taken; nothing is taken after it. The other end reports
  * what is below the count as acknowledged and all else as NEVER, and answers CLOSED with its own count. It
@@ -60,6 +60,9 @@
 #include "overlay/session_internal.h"
 
 #include <string.h>
+
+/* A peer that could not take an OPEN, because it had to ask about an old session first, can take the next. */
+#define OPEN_AGAIN ((uint64_t)MOYAI_SEC)
 
 /* --- configuration and layout --------------------------------------------------------------------- */
 
@@ -208,7 +211,10 @@ static int step_path_down(struct session *s, moyai_ns now) {
     session_rx_path_lost(s);
     s->path_up = 0;
     s->credit = 0;
-    if (s->state >= SESSION_ENDED) return 0;
+    if (s->state >= SESSION_ENDED) {
+        s->lost_at = 0;
+        return 0;
+    }
     s->tell |= TELL_WANT;
     if (!s->lost_at) s->lost_at = after(now, s->reattach);
     if (s->state == SESSION_UP || s->state == SESSION_RESUMING) s->state = SESSION_LOST;
@@ -222,6 +228,13 @@ static void end_closed(struct session *s) {
     s->lost_at = 0;
     session_rx_path_lost(s);
     s->tell |= TELL_END;
+}
+
+/* Who owes a CLOSED tells of the end when it has been said, so that the driver lets it be said; or now. */
+static int end_told(struct session *s) {
+    if (!s->lost_at) return MOYAI_EINVAL;
+    s->lost_at = 0;
+    return 0;
 }
 
 /* A closing session of which no message is unreported has closed, whatever else happened. */
@@ -278,7 +291,7 @@ static int receive_rival_open(struct session *s, const struct session_event *ev)
     s->id = ev->frame->id;
     path_adopt(s, ev, SAY_ACCEPT);
     path_works(s, 0);
-    if (s->state == SESSION_UP) s->tell |= TELL_OPENED;
+    s->tell |= TELL_OPENED;
     return 0;
 }
 
@@ -301,7 +314,7 @@ static int receive_open(struct session *s, const struct session_event *ev) {
         path_works(s, 0);
         return 0;
     case SESSION_ENDED:
-        if (f->id != s->id) return MOYAI_EINVAL;
+        if (f->id != s->id) return end_told(s); /* the peer has gone on to another session */
         if (f->path > s->path) path_adopt(s, ev, SAY_CLOSED);
         return 0;
     case SESSION_FAILED:
@@ -311,7 +324,10 @@ static int receive_open(struct session *s, const struct session_event *ev) {
 }
 
 static int receive_refuse(struct session *s) {
-    if (s->state == SESSION_ENDED) return 0;
+    if (s->state == SESSION_ENDED) {
+        (void)end_told(s); /* or it is told already */
+        return 0;
+    }
     return end_failed(s, MOYAI_ECLOSED);
 }
 
@@ -338,6 +354,7 @@ static int receive_close(struct session *s, const struct session_event *ev) {
     if (!session_tx_ack_ok(s, f->ack)) return MOYAI_EPROTO;
     s->ack_to = f->ack;
     end_closed(s);
+    if (f->kind == SESSION_CLOSE) s->lost_at = after(ev->now, s->reattach);
     if (f->path > s->path)
         path_adopt(s, ev, SAY_CLOSED);
     else if (f->kind == SESSION_CLOSE)
@@ -346,13 +363,12 @@ static int receive_close(struct session *s, const struct session_event *ev) {
 }
 
 static int receive_accept(struct session *s) {
-    if (s->unborn) {
-        s->unborn = 0;
-        return 0;
-    }
-    if (s->state != SESSION_OPENING) return MOYAI_EPROTO;
+    if (s->state != SESSION_OPENING && !s->unborn) return MOYAI_EPROTO;
+    s->say &= ~(uint32_t)SAY_OPEN; /* it may be due again just now */
+    s->unborn = 0;
+    if (s->state == SESSION_CLOSING) return 0;
     s->state = SESSION_UP;
-    s->lost_at = 0;
+    s->lost_at = s->ack_at = 0;
     s->tell |= TELL_OPENED;
     return 0;
 }
@@ -433,9 +449,10 @@ static int step_credit(struct session *s, uint64_t more) {
 static int step_timeout(struct session *s, moyai_ns now) {
     if (s->ack_at && now >= s->ack_at) {
         s->ack_at = 0;
-        s->say |= SAY_ACK;
+        s->say |= s->state == SESSION_OPENING ? SAY_OPEN : SAY_ACK;
     }
     if (!s->lost_at || now < s->lost_at) return 0;
+    if (s->state == SESSION_ENDED) return end_told(s);
     return end_failed(s, MOYAI_EUNREACHABLE);
 }
 
@@ -475,7 +492,7 @@ int session_step(struct session *s, const struct session_event *ev) {
         rc = step_path_down(s, ev->now);
         break;
     case SESSION_EV_PEER_DEAD:
-        rc = s->state < SESSION_ENDED ? end_failed(s, MOYAI_EDEAD) : MOYAI_EINVAL;
+        rc = s->state < SESSION_ENDED ? end_failed(s, MOYAI_EDEAD) : end_told(s);
         break;
     case SESSION_EV_CLOSE:
         rc = step_close(s, ev->now);
@@ -502,7 +519,7 @@ static bool tell(struct session *s, struct session_effect *fx, enum session_tell
 
 static bool tell_end(struct session *s, struct session_effect *fx) {
     if (session_tx_next_end(s, fx) || session_rx_next_end(s, fx)) return true;
-    if (!tell(s, fx, TELL_END, s->code ? SESSION_FX_FAILED : SESSION_FX_CLOSED)) return false;
+    if (s->lost_at || !tell(s, fx, TELL_END, s->code ? SESSION_FX_FAILED : SESSION_FX_CLOSED)) return false;
     fx->code = s->code;
     return true;
 }
@@ -548,14 +565,16 @@ static bool pull_ack(const struct session *s, struct session_frame *out) {
 }
 
 bool session_pull(struct session *s, moyai_ns now, uint64_t room, struct session_frame *out) {
-    (void)now; /* no frame carries a time; for machines whose frames do */
     if (!s->path_up) return false;
     struct session_chunk *chunks = out->chunks;
     *out = (struct session_frame){.id = s->id, .path = s->path, .ack = s->rx_next, .chunks = chunks};
     bool some = (s->say & ~(uint32_t)SAY_ACK && pull_control(s, out)) || session_rx_pull_grant(s, out) ||
                 (s->state == SESSION_UP && session_tx_pull(s, room, out)) || pull_ack(s, out);
-    if (some) session_rx_said(s); /* OPEN and ACCEPT too: what has no count to carry has taken nothing */
-    return some;
+    if (!some) return false;
+    session_rx_said(s); /* OPEN and ACCEPT too: what has no count to carry has taken nothing */
+    if (out->kind == SESSION_OPEN && s->state == SESSION_OPENING) s->ack_at = after(now, OPEN_AGAIN);
+    if (out->kind == SESSION_CLOSED && s->lost_at) s->lost_at = 1; /* over */
+    return true;
 }
 
 bool session_pending(const struct session *s) {

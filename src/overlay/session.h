@@ -121,8 +121,9 @@ enum session_effect_kind {
     SESSION_FX_ABORTED, /* stream: the inbound message will not be completed */
     SESSION_FX_ACKED,   /* token: the peer has taken all of it; said once, in the order of the last bytes */
     SESSION_FX_DROPPED, /* token, executed: the message was not, or not surely, taken (failure, close, DROP) */
-    SESSION_FX_CLOSED,  /* orderly; terminal, all messages have been reported. A CLOSED frame may still be due: pull
-                           it first. Whoever keeps the machine a while can go on answering a peer that missed it */
+    SESSION_FX_CLOSED,  /* orderly; terminal, all messages have been reported (where the peer closed: after the CLOSED
+                           frame was pulled, by a TIMEOUT). Whoever keeps the machine a while can go on answering a
+                           peer that missed it */
     SESSION_FX_FAILED,  /* code; terminal, all messages have been reported */
 };
 
@@ -144,9 +145,10 @@ int session_init(struct session *s, const struct session_cfg *cfg);
 
 /* EAGAIN as said; EPROTO: the frame breaks the protocol (nothing has happened: close its link);
  * EINVAL: an event that makes no sense in this state (nothing has happened). For a frame it means "not of this
- * session": an OPEN may begin a new one once this one has ended, anything else is answered by session_refuse.
- * (An OPEN of another id at an established session returns 0 and is not taken: the machine asks its peer first. If
- * the peer has lost this session it will say REFUSE; then a new machine should be given that OPEN.) */
+ * session": an OPEN may begin a new one if this one has ended, anything else is answered by session_refuse.
+ * An OPEN of another id at an established session is 0, and does not mean that the peer has lost the session: it may
+ * have been under way while both opened, or late. The machine asks its peer; REFUSE ends the session if it is so, and
+ * the peer says OPEN again. (If the session has ended by the effects of such an OPEN, give it to a new machine.) */
 int session_step(struct session *s, const struct session_event *ev);
 
 /* The next thing to tell upwards; false: none left. Call until false after each step: the frame of a RECEIVE must

@@ -16,14 +16,18 @@ static const char *life_check(const struct session *s) {
     if ((st == SESSION_NEW || st == SESSION_LOST) && s->path_up) return "a path too many";
     if (!s->path_up && (s->say || s->credit || s->grant_n || s->ack_at)) return "something is due on no path";
     if (s->path_up && s->path == 0) return "a path without a number";
-    bool waits = st == SESSION_OPENING || st == SESSION_RESUMING || st == SESSION_LOST || st == SESSION_CLOSING;
+    uint32_t held = st == SESSION_ENDED && s->lost_at ? TELL_END : 0; /* until CLOSED was said */
+    bool waits = held || st == SESSION_OPENING || st == SESSION_RESUMING || st == SESSION_LOST || st == SESSION_CLOSING;
     if (waits != (s->lost_at != 0)) return "the time to find a path runs when it should not, or not";
-    if (st != SESSION_UP && ((s->say & SAY_ACK) || s->ack_at || s->grant_n)) return "traffic while not up";
+    bool traffic = (s->say & SAY_ACK) || s->grant_n || (s->ack_at && st != SESSION_OPENING);
+    if (st != SESSION_UP && traffic) return "traffic while not up";
+    if ((s->say & SAY_OPEN) && st != SESSION_OPENING && !s->unborn) return "OPEN is due where it has no place";
     bool answers = s->say & (SAY_ACCEPT | SAY_RESUMED | SAY_ACK);
     if (st == SESSION_UP && !answers && !s->ack_at && s->rx_said != s->rx_next)
         return "what was taken will not be acknowledged";
     if (s->draining) return NULL;
-    if (s->tell || s->ack_to != s->tx_acked || s->drop_n || s->report_n || s->cursor) return "effects left over";
+    if (s->tell != held || s->ack_to != s->tx_acked || s->drop_n || s->report_n || s->cursor)
+        return "effects left over";
     if (s->chunks || s->chunk_i || s->chunk_n || s->chunk_dup) return "a frame left over";
     if (st >= SESSION_ENDED && (s->used | s->streams_used | s->sent_n | s->wait_n)) return "an end with messages left";
     return NULL;

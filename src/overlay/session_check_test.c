@@ -78,6 +78,8 @@ static void test_life(void **state) {
     BREAKS("traffic while not up", (s->state = SESSION_RESUMING, s->lost_at = 1));
     BREAKS("traffic while not up", (s->state = SESSION_RESUMING, s->lost_at = 1, s->grant_n = 0, s->say = SAY_ACK));
     BREAKS("traffic while not up", (s->state = SESSION_RESUMING, s->lost_at = 1, s->grant_n = 0));
+    BREAKS("OPEN is due where it has no place", s->say = SAY_OPEN);
+    HOLDS((s->say = SAY_OPEN, s->unborn = 1));
     BREAKS("what was taken will not be acknowledged", s->ack_at = 0);
     HOLDS((s->ack_at = 0, s->say = SAY_ACK));
     HOLDS((s->ack_at = 0, s->say = SAY_ACCEPT));
@@ -108,7 +110,7 @@ static void test_no_path(void **state) {
     LOST("something is due on no path", s->ack_at = 1);
     LOST("the time to find a path runs when it should not, or not", s->lost_at = 0);
     LOST("the time to find a path runs when it should not, or not", s->state = SESSION_NEW);
-    LOST("the time to find a path runs when it should not, or not", s->state = SESSION_ENDED);
+    LOST("effects left over", s->state = SESSION_ENDED);
 }
 
 /* Each kind of thing that could be left at the end. */
@@ -120,6 +122,31 @@ static void test_end(void **state) {
     ENDED("an end with messages left", s->streams_used = 1);
     ENDED("an end with messages left", s->sent_n = 1);
     ENDED("an end with messages left", s->wait_n = 1);
+}
+
+/* Of an end that owes a CLOSED, and one that waits for ACCEPT. */
+static void test_held(void **state) {
+    (void)state;
+    struct session_frame f = {.kind = SESSION_CLOSE, .id = 0xa, .path = 1, .ack = 10};
+#define OWES(text, change)                                                                                             \
+    BREAKS(text, step(e, EV(RECEIVE, .frame = &f)); assert_string_equal(law(e), ""); assert_true(s->lost_at > 0);      \
+           change)
+    OWES("", s->lost_at = 1);
+    OWES("effects left over", s->lost_at = 0);
+    OWES("effects left over", s->tell = 0);
+    OWES("effects left over", s->tell |= TELL_PATH);
+    OWES("the time to find a path runs when it should not, or not", s->state = SESSION_FAILED);
+    OWES("traffic while not up", s->ack_at = 1);
+    struct end *a = end_new(&low);
+    step(a, EV(OPEN));
+    step(a, EV(PATH_UP));
+    pull(a, "OPEN1");
+    assert_true(a->s->ack_at > 0);
+    a->s->say = SAY_OPEN;
+    assert_string_equal(law(a), "");
+    a->s->say = SAY_ACK;
+    assert_string_equal(law(a), "traffic while not up");
+    end_free(a);
 }
 
 static void test_waiting(void **state) {
@@ -267,9 +294,9 @@ static void test_settle(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_life),    cmocka_unit_test(test_no_path), cmocka_unit_test(test_end),
-        cmocka_unit_test(test_waiting), cmocka_unit_test(test_slots),   cmocka_unit_test(test_counts),
-        cmocka_unit_test(test_inbound), cmocka_unit_test(test_settle),
+        cmocka_unit_test(test_life),   cmocka_unit_test(test_no_path), cmocka_unit_test(test_end),
+        cmocka_unit_test(test_held),   cmocka_unit_test(test_waiting), cmocka_unit_test(test_slots),
+        cmocka_unit_test(test_counts), cmocka_unit_test(test_inbound), cmocka_unit_test(test_settle),
     };
     return cmocka_run_group_tests_name("session_check", tests, NULL, NULL);
 }

@@ -413,6 +413,15 @@ static void test_abort_resumed(void **state) {
 
 /* --- closing --- */
 
+/* Whoever owed a CLOSED tells of the end once it was said. */
+static void told_closed(struct end *e) {
+    expect(e, "");
+    assert_true(session_deadline(e->s) <= e->now);
+    step(e, EV(TIMEOUT));
+    expect(e, "closed");
+    assert_int_equal(session_deadline(e->s), UINT64_MAX);
+}
+
 static void test_close(void **state) {
     ENDS;
     open_pair(a, b);
@@ -439,8 +448,10 @@ static void test_close(void **state) {
     assert_int_equal(pass(b, a), 0);
     expect(a, "acked:4"); /* its bytes are not taken */
     carry(a, b, "CLOSE1 ack14");
-    expect(b, "never:7 never:8 never:3 closed");
+    expect(b, "never:7 never:8 never:3");
+    assert_int_equal(session_deadline(b->s), b->now + 10 * MOYAI_SEC);
     carry(b, a, "CLOSED1 ack8");
+    told_closed(b);
     expect(a, "aborted:1 closed");
     assert_int_equal(step(a, EV(DROP, .token = 4)), MOYAI_EINVAL);
     pull(a, "");
@@ -465,8 +476,9 @@ static void test_close_large(void **state) {
     expect(a, "never:4");
     b->told[0] = 0;
     carry(a, b, "CLOSE1");
-    expect(b, "aborted:2 aborted:4 closed");
+    expect(b, "aborted:2 aborted:4");
     carry(b, a, "CLOSED1 ack64");
+    told_closed(b);
     expect(a, "acked:1 acked:3 closed");
 }
 
@@ -488,13 +500,13 @@ static void test_close_untaken(void **state) {
     pull(b, "CLOSE1 ack17");
     const struct session_frame from_b = b->out;
     carry(a, b, "CLOSE1");
-    expect(b, "aborted:1 closed");
+    expect(b, "aborted:1");
     assert_int_equal(step(a, EV(RECEIVE, .frame = &from_b)), 0);
-    expect(a, "acked:1 acked:3 never:4 closed");
+    expect(a, "acked:1 acked:3 never:4");
     carry(b, a, "CLOSED1 ack17");
     carry(a, b, "CLOSED1");
-    expect(a, "");
-    expect(b, "");
+    told_closed(a);
+    told_closed(b);
 }
 
 /* CLOSED is lost: asked again on a new path, answered again. */
@@ -506,15 +518,18 @@ static void test_close_again(void **state) {
     step(a, EV(CLOSE));
     expect(a, "");
     carry(a, b, "CLOSE1");
-    expect(b, "0:be0+3/3 closed");
-    pull(b, "CLOSED1 ack3");
+    expect(b, "0:be0+3/3");
+    assert_int_equal(step(b, EV(PATH_DOWN)), 0); /* before it could be said */
+    expect(b, "closed");
+    pull(b, "");
     down(a);
     up(a);
     carry(a, b, "CLOSE3");
     expect(b, "path");
+    pull(b, "CLOSED3 ack3"); /* is lost */
+    assert_int_equal(session_deadline(b->s), UINT64_MAX);
     assert_int_equal(step(b, EV(PATH_DOWN)), 0);
     expect(b, "");
-    pull(b, "");
     up(a);
     carry(a, b, "CLOSE5");
     expect(b, "path");
@@ -536,8 +551,8 @@ static void test_close_resuming(void **state) {
     carry(b, a, "RESUMED3");
     expect(a, "never:1"); /* by the count of RESUMED */
     carry(a, b, "CLOSE3");
-    expect(b, "closed");
     carry(b, a, "CLOSED3");
+    told_closed(b);
     expect(a, "closed");
 }
 
@@ -553,11 +568,15 @@ static void test_close_resumed(void **state) {
     expect(a, "path never:1");
     give(b, 2, 2);
     carry(a, b, "CLOSE2");
-    expect(b, "never:2 closed");
+    expect(b, "never:2");
     carry(b, a, "CLOSED2");
     expect(a, "closed");
     struct session_frame f = {.kind = SESSION_OPEN, .id = 0xb, .path = 2};
     assert_int_equal(step(a, EV(RECEIVE, .frame = &f)), MOYAI_EINVAL); /* for a new machine */
+    f = (struct session_frame){.kind = SESSION_OPEN, .id = 0xc, .path = 1};
+    assert_int_equal(step(b, EV(RECEIVE, .frame = &f)), 0); /* the peer has gone on */
+    expect(b, "closed");
+    assert_int_equal(step(b, EV(RECEIVE, .frame = &f)), MOYAI_EINVAL);
 }
 
 static void test_close_no_answer(void **state) {
@@ -606,8 +625,9 @@ static void test_close_opening(void **state) {
     carry(b, a, "DATA1 #0 0:be3");
     expect(a, "");
     carry(a, b, "CLOSE1");
-    expect(b, "opened path never:2 closed");
+    expect(b, "opened path never:2");
     carry(b, a, "CLOSED1");
+    told_closed(b);
     expect(a, "closed");
 }
 
@@ -621,8 +641,9 @@ static void test_close_opening_again(void **state) {
     expect(a, "want");
     carry(a, b, "OPEN3");
     carry(a, b, "CLOSE3");
-    expect(b, "opened path closed");
-    pull(b, "CLOSED3"); /* ACCEPT is not worth saying any more */
+    expect(b, "opened path");
+    pull(b, "CLOSED3"); /* ACCEPT is not worth saying any more; it is lost */
+    told_closed(b);
     down(a);
     up(a);
     carry(a, b, "OPEN5");
@@ -641,11 +662,37 @@ static void test_close_rival(void **state) {
     pull(b, "OPEN2");
     step(b, EV(CLOSE));
     carry(a, b, "OPEN1");
-    expect(b, "want path");
+    expect(b, "want opened path");
     carry(b, a, "CLOSE1");
-    expect(a, "want closed");
+    expect(a, "want");
     carry(a, b, "CLOSED1");
+    told_closed(a);
     expect(b, "closed");
+}
+
+/* The end is told although CLOSED could not be said: the time is over, the peer is dead, or does not know us. */
+static void test_close_untold(void **state) {
+    (void)state;
+    for (int how = 0; how < 3; how++) {
+        struct end *a = end_new(&low), *b = end_new(&high);
+        open_pair(a, b);
+        step(a, EV(CLOSE));
+        carry(a, b, "CLOSE1");
+        expect(b, "");
+        b->now += (moyai_ns)(10 * MOYAI_SEC) - 1;
+        step(b, EV(TIMEOUT));
+        expect(b, "");
+        b->now++;
+        struct session_frame f = {.kind = SESSION_REFUSE, .id = 0xa};
+        step(b, how == 0 ? EV(TIMEOUT) : how == 1 ? EV(PEER_DEAD) : EV(RECEIVE, .frame = &f));
+        expect(b, "closed");
+        assert_int_equal(session_deadline(b->s), UINT64_MAX);
+        assert_int_equal(step(b, EV(PEER_DEAD)), MOYAI_EINVAL);
+        assert_int_equal(step(b, EV(RECEIVE, .frame = &f)), 0);
+        pull(b, "CLOSED1");
+        end_free(a);
+        end_free(b);
+    }
 }
 
 int main(void) {
@@ -670,6 +717,7 @@ int main(void) {
         TEST(test_close_large),
         TEST(test_close_untaken),
         TEST(test_close_again),
+        cmocka_unit_test(test_close_untold),
         TEST(test_close_resuming),
         TEST(test_close_resumed),
         TEST(test_close_no_answer),

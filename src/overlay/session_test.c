@@ -237,6 +237,35 @@ static void test_open_resumed(void **state) {
     expect(b, "0:be0+3/3");
 }
 
+/* Without an answer OPEN is said again, every second. */
+static void test_open_repeated(void **state) {
+    ENDS;
+    (void)b;
+    step(a, EV(OPEN));
+    step(a, EV(PATH_UP));
+    expect(a, "want");
+    for (int i = 0; i < 3; i++) {
+        pull(a, "OPEN1");
+        pull(a, "");
+        assert_int_equal(session_deadline(a->s), a->now + MOYAI_SEC);
+        a->now += MOYAI_SEC - 1;
+        step(a, EV(TIMEOUT));
+        pull(a, "");
+        a->now++;
+        step(a, EV(TIMEOUT));
+    }
+    carry(a, b, "OPEN1");
+    a->now += MOYAI_SEC;
+    step(a, EV(TIMEOUT)); /* once more, but the answer comes before it is said */
+    carry(b, a, "ACCEPT1");
+    pull(a, "");
+    assert_int_equal(session_deadline(a->s), UINT64_MAX);
+    a->told[0] = b->told[0] = 0;
+    assert_int_equal(step(b, EV(RECEIVE, .frame = &a->out)), 0); /* the same again */
+    expect(b, "");
+    pull(b, "");
+}
+
 static void test_open_timeout(void **state) {
     ENDS;
     (void)b;
@@ -643,6 +672,7 @@ int main(void) {
         TEST(test_open_both_one_path),
         TEST(test_open_again),
         TEST(test_open_resumed),
+        TEST(test_open_repeated),
         TEST(test_open_timeout),
         TEST(test_small),
         TEST(test_ack_delay),

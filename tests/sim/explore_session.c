@@ -26,7 +26,8 @@ static const struct pair_cfg usual[] = {
     /* both open at once, over one link or two, with breaks in between */
     {.name = "open", WORLD(.end = {{GIVES(3), .opens = true}, {GIVES(3), .opens = true}}, .cuts = 2, .parallel = true)},
     {.name = "open-late",
-     WORLD(.end = {{GIVES(3), .opens = true}, {GIVES(3), .opens = true}}, .cuts = 1, .parallel = true, .late = true)},
+     WORLD(.end = {{GIVES(3), .opens = true}, {GIVES(3), .opens = true}}, .again = true, .cuts = 1, .parallel = true,
+           .late = true)},
     /* two messages each way, one of them large; two breaks and a crash of either end */
     {.name = "crash", WORLD(.end = {{GIVES(3, 6), .opens = true}, {GIVES(6, 3)}}, .cuts = 2, .crashes = 1)},
     /* messages given at any moment */
@@ -49,10 +50,12 @@ static const struct pair_cfg usual[] = {
     {.name = "close",
      WORLD(.end = {{GIVES(3, 6), .opens = true, .closes = true}, {GIVES(6), .closes = true}}, .cuts = 1)},
     {.name = "close-open",
-     WORLD(.end = {{GIVES(3), .opens = true, .closes = true}, {GIVES(6), .opens = true, .closes = true}}, .cuts = 1)},
+     WORLD(.end = {{GIVES(3), .opens = true, .closes = true}, {GIVES(6), .opens = true, .closes = true}}, .again = true,
+           .cuts = 1)},
     /* the time to find a path is over, at any moment */
     {.name = "time",
-     WORLD(.end = {{GIVES(3), .opens = true, .closes = true}, {GIVES(6), .opens = true}}, .cuts = 1, .timeouts = 1)},
+     WORLD(.end = {{GIVES(3), .opens = true, .closes = true}, {GIVES(6), .opens = true}}, .again = true, .cuts = 1,
+           .timeouts = 1)},
 };
 
 static const struct pair_cfg larger[] = {

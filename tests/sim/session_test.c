@@ -179,8 +179,9 @@ static void test_close(void **state) {
     EXPECT(s, "1010.000 b > DATA1 #0 0:be10\n1011.000 a | 0:be0+10/10\n"
               "1012.000 a = closes\n1012.000 a > CLOSE1 ack10\n"
               "1012.000 b > DATA1 #10 0:be11\n1012.000 b > DATA1 #21 1:b4096/50000\n" /* cross it */
-              "1013.000 b | acked:1 never:2 never:3 closed\n"
+              "1013.000 b | acked:1 never:2 never:3\n"
               "1013.000 b > CLOSED1\n"
+              "1013.000 b | closed\n"
               "1014.000 a | closed");
     end(s);
 }
