@@ -133,25 +133,21 @@ void session_bit_put(struct session *s, enum session_set set, uint32_t i, bool o
 
 uint32_t session_bit_next(const struct session *s, enum session_set set, uint32_t from) {
     const uint64_t *w = session_set(s, set);
-    for (uint32_t k = from / 64; from < s->streams && k < s->words; k++) {
-        uint64_t x = k == from / 64 ? w[k] & (UINT64_MAX << (from % 64)) : w[k];
-        if (x) return k * 64 + (uint32_t)__builtin_ctzll(x);
+    for (uint32_t i = from; i < s->streams; i = (i | 63) + 1) {
+        uint64_t x = w[i / 64] & (UINT64_MAX << (i % 64));
+        if (x) return (i & ~63u) + (uint32_t)__builtin_ctzll(x);
     }
     return s->streams;
 }
 
 uint32_t session_bit_free(const struct session *s, enum session_set set) {
     const uint64_t *w = session_set(s, set);
-    for (uint32_t k = 0; k < s->words; k++)
-        if (~w[k]) return k * 64 + (uint32_t)__builtin_ctzll(~w[k]);
-    return s->streams;
+    uint32_t k = 0;
+    while (w[k] == UINT64_MAX) k++;
+    return k * 64 + (uint32_t)__builtin_ctzll(~w[k]);
 }
 
 /* --- paths ----------------------------------------------------------------------------------------- */
-
-static uint64_t after(moyai_ns now, uint64_t span_) {
-    return now > UINT64_MAX - span_ ? UINT64_MAX : now + span_;
-}
 
 static bool parity_of(const struct session *s, uint32_t path, bool own) {
     return ((path & 1) != 0) == (s->lower == own);
@@ -159,7 +155,7 @@ static bool parity_of(const struct session *s, uint32_t path, bool own) {
 
 /* A path number above `least` that this end may give. */
 static uint32_t path_above(const struct session *s, uint32_t least) {
-    return parity_of(s, least + 1, true) ? least + 1 : least + 2;
+    return parity_of(s, least, true) ? least + 2 : least + 1;
 }
 
 static void path_set(struct session *s, uint32_t path, uint64_t credit) {
@@ -172,7 +168,7 @@ static void path_set(struct session *s, uint32_t path, uint64_t credit) {
 /* This end brings a path up and speaks first on it. */
 static void path_raise(struct session *s, uint32_t least, uint64_t credit, moyai_ns now) {
     path_set(s, path_above(s, least), credit);
-    if (!s->lost_at) s->lost_at = after(now, s->reattach);
+    if (!s->lost_at) s->lost_at = session_after(now, s->reattach);
     if (s->state == SESSION_OPENING) {
         s->say = SAY_OPEN;
     } else if (s->state == SESSION_CLOSING) {
@@ -216,7 +212,7 @@ static int step_path_down(struct session *s, moyai_ns now) {
         return 0;
     }
     s->tell |= TELL_WANT;
-    if (!s->lost_at) s->lost_at = after(now, s->reattach);
+    if (!s->lost_at) s->lost_at = session_after(now, s->reattach);
     if (s->state == SESSION_UP || s->state == SESSION_RESUMING) s->state = SESSION_LOST;
     return 0;
 }
@@ -264,7 +260,7 @@ static int step_close(struct session *s, moyai_ns now) {
     session_rx_path_lost(s);
     s->state = SESSION_CLOSING;
     if (up) s->say = said ? SAY_CLOSE : SAY_OPEN | SAY_CLOSE;
-    if (!s->lost_at) s->lost_at = after(now, s->reattach);
+    if (!s->lost_at) s->lost_at = session_after(now, s->reattach);
     return 0;
 }
 
@@ -354,7 +350,7 @@ static int receive_close(struct session *s, const struct session_event *ev) {
     if (!session_tx_ack_ok(s, f->ack)) return MOYAI_EPROTO;
     s->ack_to = f->ack;
     end_closed(s);
-    if (f->kind == SESSION_CLOSE) s->lost_at = after(ev->now, s->reattach);
+    if (f->kind == SESSION_CLOSE) s->lost_at = session_after(ev->now, s->reattach);
     if (f->path > s->path)
         path_adopt(s, ev, SAY_CLOSED);
     else if (f->kind == SESSION_CLOSE)
@@ -435,7 +431,7 @@ static int step_receive(struct session *s, const struct session_event *ev) {
 static int step_open(struct session *s, moyai_ns now) {
     if (s->state != SESSION_NEW) return MOYAI_EINVAL;
     s->state = SESSION_OPENING;
-    s->lost_at = after(now, s->reattach);
+    s->lost_at = session_after(now, s->reattach);
     s->tell |= TELL_WANT;
     return 0;
 }
@@ -572,7 +568,7 @@ bool session_pull(struct session *s, moyai_ns now, uint64_t room, struct session
                 (s->state == SESSION_UP && session_tx_pull(s, room, out)) || pull_ack(s, out);
     if (!some) return false;
     session_rx_said(s); /* OPEN and ACCEPT too: what has no count to carry has taken nothing */
-    if (out->kind == SESSION_OPEN && s->state == SESSION_OPENING) s->ack_at = after(now, OPEN_AGAIN);
+    if (out->kind == SESSION_OPEN && s->state == SESSION_OPENING) s->ack_at = session_after(now, OPEN_AGAIN);
     if (out->kind == SESSION_CLOSED && s->lost_at) s->lost_at = 1; /* over */
     return true;
 }

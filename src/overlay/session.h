@@ -31,15 +31,15 @@
 struct session; /* one flat block of session_size(cfg) bytes, offsets only, unused bytes zero */
 
 struct session_cfg {
-    uint64_t id;          /* random and not 0: proposed if this end opens */
-    bool lower;           /* this node's id is the lower one */
-    uint32_t entries;     /* messages given and not yet acknowledged; 0: 4096 */
-    uint32_t streams;     /* large messages under way each way; 0: 64 */
-    uint32_t small;       /* bytes; 0: 4096 */
-    uint32_t chunk;       /* largest chunk, bytes; 0: 65536 */
-    uint64_t window;      /* bytes sent and not acknowledged; 0: 4 MiB */
-    moyai_dur reattach;   /* 0: 10 s */
-    moyai_dur ack_delay;  /* 0: 20 ms */
+    uint64_t id;         /* random and not 0: proposed if this end opens */
+    bool lower;          /* this node's id is the lower one */
+    uint32_t entries;    /* messages given and not yet acknowledged; 0: 4096 */
+    uint32_t streams;    /* large messages under way each way; 0: 64 */
+    uint32_t small;      /* bytes; 0: 4096 */
+    uint32_t chunk;      /* largest chunk, bytes; 0: 65536 */
+    uint64_t window;     /* bytes sent and not acknowledged; 0: 4 MiB */
+    moyai_dur reattach;  /* 0: 10 s */
+    moyai_dur ack_delay; /* 0: 20 ms */
 };
 
 /* Frames of the session protocol, as the machine sees them. All numbers are of bytes. */
@@ -65,8 +65,8 @@ enum session_chunk_flags {
 struct session_chunk {
     uint32_t stream; /* 0: a message of one chunk */
     uint32_t flags;
-    uint32_t len;    /* 1 and more */
-    uint64_t total;  /* bytes of the whole message, in a BEGIN chunk of a stream other than 0 */
+    uint32_t len;   /* 1 and more */
+    uint64_t total; /* bytes of the whole message, in a BEGIN chunk of a stream other than 0 */
     /* sender only: where the bytes are */
     uint64_t token;
     uint64_t offset;
@@ -85,18 +85,18 @@ struct session_frame {
 };
 
 enum session_event_kind {
-    SESSION_EV_OPEN,     /* begin: wants a path */
-    SESSION_EV_SEND,     /* token, length, request. EAGAIN: no entry or stream free; nothing has happened */
-    SESSION_EV_DROP,     /* token: withdraw a message; what is not sent yet is aborted (reported DROPPED; none of
-                            its bytes is asked for any more); if all of it was sent it stays until acknowledged
-                            and is reported ACKED. An unknown token is taken for such a message */
-    SESSION_EV_PATH_UP,  /* a path (link) to the peer exists: open or resume over it. credit */
-    SESSION_EV_PATH_DOWN,/* the present path broke */
-    SESSION_EV_CREDIT,   /* credit: bytes of DATA payload the path takes in addition */
-    SESSION_EV_RECEIVE,  /* frame, credit (of the path it came by, if that becomes the session's path) */
-    SESSION_EV_GRANT,    /* stream, allowed: the reader allows this many bytes of an inbound message in all */
+    SESSION_EV_OPEN,      /* begin: wants a path */
+    SESSION_EV_SEND,      /* token, length, request. EAGAIN: no entry or stream free; nothing has happened */
+    SESSION_EV_DROP,      /* token: withdraw a message; what is not sent yet is aborted (reported DROPPED; none of
+                             its bytes is asked for any more); if all of it was sent it stays until acknowledged
+                             and is reported ACKED. An unknown token is taken for such a message */
+    SESSION_EV_PATH_UP,   /* a path (link) to the peer exists: open or resume over it. credit */
+    SESSION_EV_PATH_DOWN, /* the present path broke */
+    SESSION_EV_CREDIT,    /* credit: bytes of DATA payload the path takes in addition */
+    SESSION_EV_RECEIVE,   /* frame, credit (of the path it came by, if that becomes the session's path) */
+    SESSION_EV_GRANT,     /* stream, allowed: the reader allows this many bytes of an inbound message in all */
     SESSION_EV_PEER_DEAD,
-    SESSION_EV_CLOSE,    /* orderly; what is not sent yet is reported NEVER at once. Fails if it takes reattach */
+    SESSION_EV_CLOSE, /* orderly; what is not sent yet is reported NEVER at once. Fails if it takes reattach */
     SESSION_EV_TIMEOUT,
 };
 
@@ -104,7 +104,7 @@ struct session_event {
     enum session_event_kind kind;
     moyai_ns now;
     uint64_t token, length;
-    bool request; /* requests may use three quarters of entries and streams, so that replies get through */
+    bool request;    /* requests may use three quarters of entries and streams, so that replies get through */
     uint64_t credit; /* UINT64_MAX: without limit (a direct link) */
     const struct session_frame *frame;
     uint32_t stream;
@@ -112,19 +112,19 @@ struct session_event {
 };
 
 enum session_effect_kind {
-    SESSION_FX_OPENED,  /* established: id is settled */
-    SESSION_FX_PATH,    /* RECEIVE only: the path this frame came by is the session's path from now on */
+    SESSION_FX_OPENED,    /* established: id is settled */
+    SESSION_FX_PATH,      /* RECEIVE only: the path this frame came by is the session's path from now on */
     SESSION_FX_WANT_PATH, /* find a path and send PATH_UP; said once for each break */
-    SESSION_FX_DELIVER, /* RECEIVE only: bytes [skip, skip + len) of chunk `index` of the frame; stream, flags,
-                           total, and `offset`: their place in the message. BEGIN and END only where
-                           the message's first and last byte are among them */
-    SESSION_FX_ABORTED, /* stream: the inbound message will not be completed */
-    SESSION_FX_ACKED,   /* token: the peer has taken all of it; said once, in the order of the last bytes */
-    SESSION_FX_DROPPED, /* token, executed: the message was not, or not surely, taken (failure, close, DROP) */
-    SESSION_FX_CLOSED,  /* orderly; terminal, all messages have been reported (where the peer closed: after the CLOSED
-                           frame was pulled, by a TIMEOUT). Whoever keeps the machine a while can go on answering a
-                           peer that missed it */
-    SESSION_FX_FAILED,  /* code; terminal, all messages have been reported */
+    SESSION_FX_DELIVER,   /* RECEIVE only: bytes [skip, skip + len) of chunk `index` of the frame; stream, flags,
+                             total, and `offset`: their place in the message. BEGIN and END only where
+                             the message's first and last byte are among them */
+    SESSION_FX_ABORTED,   /* stream: the inbound message will not be completed */
+    SESSION_FX_ACKED,     /* token: the peer has taken all of it; said once, in the order of the last bytes */
+    SESSION_FX_DROPPED,   /* token, executed: the message was not, or not surely, taken (failure, close, DROP) */
+    SESSION_FX_CLOSED,    /* orderly; terminal, all messages have been reported (where the peer closed: after the CLOSED
+                             frame was pulled, by a TIMEOUT). Whoever keeps the machine a while can go on answering a
+                             peer that missed it */
+    SESSION_FX_FAILED,    /* code; terminal, all messages have been reported */
 };
 
 struct session_effect {
@@ -164,7 +164,7 @@ bool session_room(const struct session *s, uint64_t length, bool request);
 bool session_pull(struct session *s, moyai_ns now, uint64_t room, struct session_frame *out);
 bool session_pending(const struct session *s); /* would session_pull have something (with enough room)? */
 
-moyai_ns session_deadline(const struct session *s); /* when to send TIMEOUT; UINT64_MAX: never */
+moyai_ns session_deadline(const struct session *s);                   /* when to send TIMEOUT; UINT64_MAX: never */
 bool session_check(const struct session *s, struct moyai_error *why); /* invariants */
 
 uint64_t session_id(const struct session *s);

@@ -2,6 +2,8 @@
 /* Each invariant of the session machine is seen to fail: one field of a right block is made wrong. White box. */
 #include "overlay/session_testkit.h"
 
+#include "base/rng.h"
+
 static const struct session_cfg low = {
     .id = 0xa, .lower = true, .entries = 8, .streams = 4, .small = 10, .chunk = 20, .window = 100};
 static const struct session_cfg high = {
@@ -256,6 +258,49 @@ static void test_inbound(void **state) {
     BREAKS("more acknowledged than taken", s->rx_said = s->rx_next + 1);
 }
 
+/* Sets of streams against the same in a plain array, with the sets beside them full. */
+static void test_sets(void **state) {
+    (void)state;
+    static const uint32_t sizes[] = {1, 2, 63, 64, 65, 127, 128, 130};
+    struct moyai_rng r;
+    rng_seed(&r, 3);
+    for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
+        const uint32_t n = sizes[k];
+        struct session_cfg c = {.id = 1, .streams = n};
+        struct end *e = end_new(&c);
+        for (int round = 0; round < 40; round++) {
+            bool in[130] = {false};
+            uint32_t count = 0, all = 0;
+            memset(session_set(e->s, SET_TX_USED), 0xff, SETS * e->s->words * sizeof(uint64_t));
+            memset(session_set(e->s, SET_REPORT), 0, e->s->words * sizeof(uint64_t));
+            for (uint32_t i = 0; i < n; i++) {
+                in[i] = rng_below(&r, 40) < (uint64_t)round;
+                if (round == 39 && i + 1 == n) in[i] = false; /* session_bit_free needs one */
+                session_bit_put(e->s, SET_REPORT, i, in[i], &count);
+                session_bit_put(e->s, SET_REPORT, i, in[i], &count); /* no change, no count */
+                all += in[i];
+            }
+            assert_int_equal(count, all);
+            uint32_t next = n, free_ = n;
+            for (uint32_t i = n; i-- > 0;) {
+                assert_int_equal(session_bit(e->s, SET_REPORT, i), in[i]);
+                if (in[i])
+                    next = i;
+                else
+                    free_ = i;
+                assert_int_equal(session_bit_next(e->s, SET_REPORT, i), next);
+            }
+            assert_int_equal(session_bit_next(e->s, SET_REPORT, n), n);
+            if (free_ < n) assert_int_equal(session_bit_free(e->s, SET_REPORT), free_);
+            for (uint32_t i = 0; i < n; i++) session_bit_put(e->s, SET_REPORT, i, false, &count);
+            assert_int_equal(count, 0);
+            session_bit_put(e->s, SET_REPORT, n - 1, true, NULL);
+            assert_true(session_bit(e->s, SET_REPORT, n - 1));
+        }
+        end_free(e);
+    }
+}
+
 /* Turned so that they start at 0, rings of equal contents are equal bytes; and go on as before. */
 static void test_settle(void **state) {
     (void)state;
@@ -296,7 +341,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_life),   cmocka_unit_test(test_no_path), cmocka_unit_test(test_end),
         cmocka_unit_test(test_held),   cmocka_unit_test(test_waiting), cmocka_unit_test(test_slots),
-        cmocka_unit_test(test_counts), cmocka_unit_test(test_inbound), cmocka_unit_test(test_settle),
+        cmocka_unit_test(test_counts), cmocka_unit_test(test_inbound), cmocka_unit_test(test_sets),
+        cmocka_unit_test(test_settle),
     };
     return cmocka_run_group_tests_name("session_check", tests, NULL, NULL);
 }

@@ -160,9 +160,15 @@ static inline bool session_bit(const struct session *s, enum session_set set, ui
 }
 /* Set or clear a bit and keep its set's count (NULL: not counted). */
 void session_bit_put(struct session *s, enum session_set set, uint32_t i, bool on, uint32_t *count);
-/* The first member at or after `from`, not wrapping; s->streams: none. session_bit_free: the first that is none. */
+/* The first member at or after `from`, not wrapping; s->streams: none. session_bit_free: the first that is none
+ * (there must be one). */
 uint32_t session_bit_next(const struct session *s, enum session_set set, uint32_t from);
 uint32_t session_bit_free(const struct session *s, enum session_set set);
+
+/* A time after now; what passes the end of time is never. */
+static inline uint64_t session_after(moyai_ns now, uint64_t span) {
+    return now > UINT64_MAX - span ? UINT64_MAX : now + span;
+}
 
 /* session_tx.c */
 int session_tx_send(struct session *s, const struct session_event *ev);

@@ -454,6 +454,7 @@ static void test_close(void **state) {
     told_closed(b);
     expect(a, "aborted:1 closed");
     assert_int_equal(step(a, EV(DROP, .token = 4)), MOYAI_EINVAL);
+    assert_int_equal(step(a, EV(PATH_UP)), MOYAI_EINVAL);
     pull(a, "");
     pull(b, "");
     assert_false(session_idle(a->s));
@@ -695,6 +696,32 @@ static void test_close_untold(void **state) {
     }
 }
 
+/* Who has ended answers what comes by a new path, and nothing else. */
+static void test_ended(void **state) {
+    ENDS;
+    open_pair(a, b);
+    step(a, EV(CLOSE));
+    carry(a, b, "CLOSE1");
+    carry(b, a, "CLOSED1");
+    told_closed(b);
+    for (int k = SESSION_OPEN; k <= SESSION_GRANT; k++) {
+        struct session_frame f = {.kind = (enum session_frame_kind)k, .id = 0xa, .path = 1};
+        assert_int_equal(step(b, EV(RECEIVE, .frame = &f)), 0); /* the old path */
+        pull(b, "");
+        f.path = 3 + 2 * (uint32_t)k;
+        f.ack = 77; /* nothing is known any more that it could contradict */
+        assert_int_equal(step(b, EV(RECEIVE, .frame = &f)), 0);
+        bool answer = k == SESSION_OPEN || k == SESSION_RESUME || k == SESSION_CLOSE;
+        assert_int_equal(session_pending(b->s), answer);
+        expect(b, answer ? "path" : "");
+        if (!answer) continue;
+        assert_true(session_pull(b->s, 0, 0, &b->out));
+        assert_int_equal(b->out.kind, SESSION_CLOSED);
+        assert_int_equal(b->out.path, f.path);
+    }
+    assert_int_equal(session_deadline(b->s), UINT64_MAX);
+}
+
 int main(void) {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, pair_setup, pair_teardown)
     const struct CMUnitTest tests[] = {
@@ -718,6 +745,7 @@ int main(void) {
         TEST(test_close_untaken),
         TEST(test_close_again),
         cmocka_unit_test(test_close_untold),
+        TEST(test_ended),
         TEST(test_close_resuming),
         TEST(test_close_resumed),
         TEST(test_close_no_answer),

@@ -328,6 +328,20 @@ static void test_opening(void **state) {
     end_free(b);
 }
 
+/* The highest number that may be given is taken. */
+static void test_path_numbers_last(void **state) {
+    ENDS;
+    (void)a;
+    assert_int_equal(frame(b, SESSION_RESUME, SESSION_PATH_MAX, 0), 0);
+    assert_int_equal(frame(b, SESSION_CLOSE, SESSION_PATH_MAX + 2, 0), MOYAI_EPROTO);
+    assert_int_equal(step(b, EV(PATH_UP)), MOYAI_EINVAL);
+    struct end *c = end_new(&high);
+    assert_int_equal(frame(c, SESSION_OPEN, SESSION_PATH_MAX + 2, 0), MOYAI_EPROTO);
+    assert_int_equal(frame(c, SESSION_OPEN, SESSION_PATH_MAX, 0), 0);
+    expect(c, "opened path");
+    end_free(c);
+}
+
 static void test_path_numbers_end(void **state) {
     ENDS;
     (void)b;
@@ -406,6 +420,7 @@ int main(void) {
         TEST(test_paths),
         TEST(test_too_early),
         cmocka_unit_test(test_opening),
+        TEST(test_path_numbers_last),
         TEST(test_path_numbers_end),
         cmocka_unit_test(test_any),
     };

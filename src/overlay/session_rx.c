@@ -75,7 +75,7 @@ static void owe(struct session *s, moyai_ns now) {
         s->say |= SAY_ACK;
         s->ack_at = 0;
     } else if (!(s->say & SAY_ACK) && !s->ack_at) {
-        s->ack_at = now > UINT64_MAX - s->ack_delay ? UINT64_MAX : now + s->ack_delay;
+        s->ack_at = session_after(now, s->ack_delay);
     }
 }
 

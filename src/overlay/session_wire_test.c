@@ -74,10 +74,12 @@ static void test_plain(void **state) {
     }
     struct session_frame g = {.chunks = got_chunks};
     size_t head;
-    assert_int_equal(session_wire_get(FRAME_SESSION - 1, (const uint8_t *)got_chunks, 24, &g, &head, NULL),
-                     MOYAI_EPROTO);
-    assert_int_equal(session_wire_get(FRAME_SESSION_LAST + 1, (const uint8_t *)got_chunks, 24, &g, &head, NULL),
-                     MOYAI_EPROTO);
+    static const uint8_t none[24];
+    static const uint8_t types[] = {0, FRAME_SESSION - 1, FRAME_SESSION_LAST + 1, 255};
+    for (size_t i = 0; i < sizeof types; i++) {
+        assert_int_equal(session_wire_get(types[i], none, 24, &g, &head, NULL), MOYAI_EPROTO);
+        assert_int_equal(session_wire_get(types[i], none, 0, &g, &head, NULL), MOYAI_EPROTO);
+    }
 }
 
 static void test_layout(void **state) {
@@ -106,8 +108,10 @@ static void test_layout(void **state) {
     };
     static uint8_t buf[sizeof expected + 3 + 0x020304 + 1];
     assert_int_equal(session_wire_head_size(&f), sizeof expected);
+    memset(buf, 0xee, sizeof expected + 16);
     session_wire_put_head(buf, &f);
     assert_memory_equal(buf, expected, sizeof expected);
+    for (size_t i = 0; i < 16; i++) assert_int_equal(buf[sizeof expected + i], 0xee);
 
     struct session_frame g;
     size_t head;
@@ -137,6 +141,22 @@ static void test_layout(void **state) {
     assert_int_equal(get(SESSION_DATA, buf, sizeof buf, &g, &head), 0);
 }
 
+/* The last thing in the head is a total; and what is said of bytes that are missing. */
+static void test_edges(void **state) {
+    (void)state;
+    struct session_chunk c = {.stream = 1, .flags = SESSION_BEGIN, .len = 5, .total = 9};
+    const struct session_frame f = {.kind = SESSION_DATA, .id = 1, .path = 1, .n_chunks = 1, .chunks = &c};
+    uint8_t buf[48 + 5] = {0};
+    struct session_frame g = {.chunks = got_chunks};
+    size_t head;
+    session_wire_put_head(buf, &f);
+    for (size_t have = 0; have <= sizeof buf; have++)
+        assert_int_equal(session_wire_peek(FRAME_SESSION + SESSION_DATA, buf, have, sizeof buf, &g, &head), have >= 48);
+    struct moyai_error e = {0};
+    assert_int_equal(session_wire_get(FRAME_SESSION + SESSION_DATA, buf, sizeof buf - 2, &g, &head, &e), MOYAI_EPROTO);
+    assert_string_equal(e.text, "session data: chunks of 5 bytes in all, but 3 are there");
+}
+
 static void test_many(void **state) {
     (void)state;
     static struct session_chunk c[SESSION_CHUNKS];
@@ -162,6 +182,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_plain),
         cmocka_unit_test(test_layout),
+        cmocka_unit_test(test_edges),
         cmocka_unit_test(test_many),
     };
     return cmocka_run_group_tests_name("session_wire", tests, NULL, NULL);
