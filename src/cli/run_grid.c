@@ -158,6 +158,20 @@ static bool take_run_dir(const struct rdv_node *node, const struct moyai_error *
     return false;
 }
 
+/* A rendezvous, or about to be one. What else a directory may be for shall not be littered by a mistyped name. */
+static bool may_be_grid(const char *path) {
+    DIR *d = opendir(path);
+    if (!d) return true; /* the rendezvous will say why not */
+    bool no_entries = true, nodes = false;
+    for (struct dirent *e; (e = readdir(d));) {
+        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0) continue;
+        no_entries = false;
+        if (strcmp(e->d_name, "n") == 0) nodes = true;
+    }
+    closedir(d);
+    return no_entries || nodes;
+}
+
 int run_grid_join(struct run_grid *g, const char *where, struct moyai_error *reterr) {
     const char *dir = strncmp(where, "file:", 5) == 0 ? where + 5 : where;
     *g = (struct run_grid){.lock = -1};
@@ -167,6 +181,8 @@ int run_grid_join(struct run_grid *g, const char *where, struct moyai_error *ret
         return err_set(reterr, MOYAI_ENOENT, "there is no grid at '%s': no such directory", dir);
     }
     name_parts(g);
+    if (!may_be_grid(g->path))
+        return err_set(reterr, MOYAI_ENOENT, "there is no grid at '%s', but something else", dir);
     struct rdv *r;
     int rc = rdv_open(&r, g->address, reterr);
     if (rc < 0) return rc;

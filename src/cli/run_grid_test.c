@@ -244,7 +244,15 @@ static void joining(void **state) {
     assert_int_equal(run_grid_join(&j, g.path, &e), MOYAI_ENOENT);
     assert_false(there(g.path));
     assert_int_equal(run_grid_join(&j, "/dev/null", &e), MOYAI_EPERM);
-    assert_true(run_grid_join(&j, "/", &e) < 0);
+    assert_int_equal(run_grid_join(&j, "/", &e), MOYAI_ENOENT);
+    char dir[128], path[160];
+    snprintf(dir, sizeof dir, "%s/other", base);
+    assert_int_equal(mkdir(dir, 0700), 0);
+    snprintf(path, sizeof path, "%s/file", dir);
+    close(open(path, O_CREAT | O_WRONLY, 0600));
+    assert_int_equal(run_grid_join(&j, dir, &e), MOYAI_ENOENT);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(rmdir(dir), 0); /* nothing has been put in */
 }
 
 static void telling(void **state) {

@@ -90,7 +90,7 @@ static long resident_kib(pid_t pid) {
 static void stopped_reader(void **state) {
     (void)state;
     struct cli c;
-    cli_start(&c, NULL, "run", "@h", "fill", NULL);
+    cli_start(&c, NULL, "run", "--grace", "100ms", "@h", "fill", NULL);
     /* The process says on standard error how much it has written. It has stopped when no more comes for a while: the
      * one wait for nothing in these tests. */
     long long n = 0;
