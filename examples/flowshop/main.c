@@ -116,7 +116,11 @@ int main(int argc, char **argv) {
             return 2;
         }
     }
-    const char *verb = optind < argc ? argv[optind++] : "";
+    if (optind == argc) {
+        fputs(usage, stderr);
+        return 2;
+    }
+    const char *verb = argv[optind++];
     if (strcmp(verb, "worker") == 0)
         return optind < argc ? bad("unexpected argument", argv[optind]) : worker_main(pid_file);
     if (strcmp(verb, "check") == 0) return check_main(argc - optind, argv + optind);

@@ -148,7 +148,7 @@ MOYAI_API bool moyai_future_ready(const moyai_future *f); /* completed, well or 
 MOYAI_API int moyai_future_error(const moyai_future *f, unsigned level, struct moyai_error *out);
 
 /* Complete with ETIMEDOUT unless it completes within that time from now; MOYAI_FOREVER: no deadline.
- * The callee sees the remaining time. */
+ * The callee sees the remaining time, and answers for itself up to a millisecond early, with what it is doing. */
 MOYAI_API void moyai_future_deadline(moyai_future *f, moyai_dur timeout);
 
 /* Complete with ECANCELED unless it has completed, and tell the callee: moyai_cancelled() becomes

@@ -640,7 +640,7 @@ void request_deadline(moyai_request *rq, moyai_dur remaining) {
     }
     rq->deadline = moyai_now() + (moyai_ns)remaining;
     moyai_dur early = remaining / 20;
-    if (early > 10 * MOYAI_MS) early = 10 * MOYAI_MS;
+    if (early > MOYAI_MS) early = MOYAI_MS; /* what a method finishes in this time is lost: no more than that */
     exec_timer_set(n->x, &rq->timer, rq->from_local ? rq->deadline : rq->deadline - (moyai_ns)early);
 }
 
