@@ -240,6 +240,12 @@ int kit_reap(pid_t pid) {
     return status;
 }
 
+bool kit_gone(pid_t pid) {
+    pid_t rc = waitpid(pid, NULL, WNOHANG);
+    if (rc < 0 && errno != EINTR) FIBER_FAIL("waitpid: %s", strerror(errno));
+    return rc == pid;
+}
+
 static void send_signal(pid_t pid, int sig) {
     if (pid <= 1 || kill(pid, sig) < 0) FIBER_FAIL("kill %d: %s", pid, strerror(errno));
 }

@@ -56,6 +56,7 @@ pid_t kit_child_quiet(const char *role, ...) __attribute__((sentinel));
 char *kit_stderr(pid_t pid); /* malloc'ed */
 
 int kit_reap(pid_t pid);  /* wait for its end: the status of waitpid */
+bool kit_gone(pid_t pid); /* has it ended? Then it is reaped. For children that need this process until then */
 void kit_kill(pid_t pid); /* SIGKILL and wait */
 void kit_stop(pid_t pid); /* SIGSTOP, and wait until it has stopped */
 void kit_cont(pid_t pid);
