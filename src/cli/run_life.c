@@ -39,6 +39,7 @@
 #include <unistd.h>
 
 #define KILL_LOOK MOYAI_SEC /* between looks at what does not end although it was killed */
+#define GRID_LOOK MOYAI_SEC /* between looks whether the grid of --grid is still there */
 #define KILL_MOST 10        /* such looks */
 
 enum run_state { RUN_ON, RUN_ENDING, RUN_KILLING, RUN_OVER };
@@ -69,7 +70,7 @@ struct run {
     bool orphaned;       /* the front has been killed */
     bool told_rest;
     int looks;
-    struct exec_timer grace, timeout;
+    struct exec_timer grace, timeout, grid_look;
     int lifeline, signals;
     struct exec_fd *lifeline_watch, *signals_watch;
     char **env;
@@ -179,6 +180,18 @@ static void on_timeout(struct exec *x, struct exec_timer *t) {
     if (r->state != RUN_ON) return;
     output_say(r->out, "%s: timed out", r->a->title);
     end_run(r, CLI_TIMED_OUT, true);
+}
+
+/* A grid that somebody else made: is it still there? A directory's end is told to nobody, so it is looked for. */
+static void on_grid_look(struct exec *x, struct exec_timer *t) {
+    struct run *r = (struct run *)(void *)((char *)t - offsetof(struct run, grid_look));
+    if (r->state != RUN_ON) return;
+    if (access(r->grid->path, F_OK) == 0 || errno != ENOENT) {
+        exec_timer_set(x, t, moyai_now() + GRID_LOOK);
+        return;
+    }
+    output_say(r->out, "%s: the grid at %s has ended", r->a->title, r->grid->path);
+    end_run(r, 0, false);
 }
 
 /* Is it over? */
@@ -451,6 +464,7 @@ static int prepare(struct run *r, struct moyai_error *why) {
                             .arg = r};
     exec_timer_init(&r->grace, on_grace);
     exec_timer_init(&r->timeout, on_timeout);
+    exec_timer_init(&r->grid_look, on_grid_look);
     int rc = output_new(&r->out, r->x, &oc, why);
     if (rc == 0) rc = watch(r, why);
     if (rc < 0) return rc;
@@ -461,6 +475,7 @@ static int prepare(struct run *r, struct moyai_error *why) {
     }
     number_all(r);
     node_witness(r->node);
+    if (r->a->grid) exec_timer_set(r->x, &r->grid_look, moyai_now() + GRID_LOOK);
     if (r->a->timeout) exec_timer_set(r->x, &r->timeout, moyai_now() + (moyai_ns)r->a->timeout);
     return 0;
 }
@@ -471,6 +486,7 @@ static void release(struct run *r) {
     for (unsigned i = 0; r->procs && i < r->a->n_processes; i++) exec_child_free(r->procs[i].child);
     exec_timer_clear(r->x, &r->grace);
     exec_timer_clear(r->x, &r->timeout);
+    exec_timer_clear(r->x, &r->grid_look);
     exec_fd_free(r->signals_watch, true, NULL);
     exec_fd_free(r->lifeline_watch, true, NULL);
     output_free(r->out);
