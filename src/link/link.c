@@ -530,7 +530,7 @@ static int read_once(struct link *l) {
     if (r <= 0) {
         struct moyai_error why = {0};
         if (r < 0)
-            err_sys(&why, errno, "connection lost: %s", strerror(errno));
+            err_sys(&why, errno, "connection lost");
         else
             snprintf(why.text, sizeof why.text, "end of file");
         link_down(l, &why);
