@@ -172,7 +172,7 @@ void future_abandon(void *f) {
 }
 
 static void release_if_free(moyai_future *f) {
-    if (f->detached && f->msg.state == MSG_IDLE && !f->then_queued) future_release(f);
+    if (f->detached && f->msg.state == MSG_IDLE && !f->then_queued && f->getting == 0) future_release(f);
 }
 
 static void message_done(struct msg *m, int code, enum moyai_executed executed) {
@@ -514,8 +514,14 @@ static int get(moyai_future *f, const struct moyai_into *into, bool masked) {
         b.on = f;
         b.wait_next = f->waiters;
         f->waiters = &b;
+        f->getting++;
         rc = block(n, &b, UINT64_MAX, masked);
-        if (rc != 0 && rc != MOYAI_EINVAL) /* EINVAL: f was freed by somebody else */
+        f->getting--;
+        if (f->detached) { /* freed by somebody else meanwhile, before or after it completed */
+            release_if_free(f);
+            f = NULL;
+            rc = MOYAI_EINVAL;
+        } else if (rc != 0)
             for (struct blocked **q = &f->waiters; *q; q = &(*q)->wait_next)
                 if (*q == &b) {
                     *q = b.wait_next;
@@ -528,7 +534,7 @@ static int get(moyai_future *f, const struct moyai_into *into, bool masked) {
             rc = api_error(n, &e);
         }
     }
-    if (rc == 0 && f->code != 0) {
+    if (rc == 0 && f && f->code != 0) {
         struct moyai_error e = {.code = f->code};
         if (f->failure)
             e = f->failure->level[0];

@@ -127,8 +127,9 @@ struct moyai_future {
     moyai_future *open_prev, *open_next; /* calls open with the peer */
     uint8_t object[16], home[16];
     uint8_t state;
-    bool constant; /* a failed future of the node itself: nothing of it may change */
-    bool detached; /* the user has freed it; it goes when its message is done and `then` has left the run queue */
+    bool constant;    /* a failed future of the node itself: nothing of it may change */
+    bool detached;    /* the user has freed it; it goes when its message is done and `then` has left the run queue */
+    unsigned getting; /* contexts in moyai_future_get that have not looked at it again */
     bool in_open, then_queued;
     bool never;      /* its message came back untaken */
     uint8_t storage; /* enum result_storage */

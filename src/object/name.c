@@ -78,13 +78,16 @@ int moyai_unregister(moyai_ref *ref, const char *name) {
     if (!q || !*q) {
         rc = api_fail(n, MOYAI_ENOENT, "the object has no name \"%s\"", name ? name : "");
     } else {
-        struct object_name *m = *q;
-        *q = m->next;
-        free(m);
         struct rdv *r = overlay_rdv(n->o);
         struct moyai_object_id oid = moyai_ref_object(ref);
         struct moyai_error e = {0};
-        if (r && rdv_del_name(r, name, &oid, &n->id, &e) < 0 && e.code != MOYAI_ENOENT) rc = api_error(n, &e);
+        if (r && rdv_del_name(r, name, &oid, &n->id, &e) < 0 && e.code != MOYAI_ENOENT) {
+            rc = api_error(n, &e); /* the object has it still, and may be asked again */
+        } else {
+            struct object_name *m = *q;
+            *q = m->next;
+            free(m);
+        }
     }
     api_leave(n);
     return rc;

@@ -219,11 +219,11 @@ int moyai_object_end(moyai_ref *ref) {
 void objects_end_all(moyai_node *n) {
     struct object *ob, *tmp;
     HASH_ITER (hh, n->objects, ob, tmp) {
-        ob->ended = true;
+        ob->ended = true; /* all first: a destroy may try to end another */
         names_remove(ob);
         ob->users = 0; /* their fibers are abandoned */
-        object_free(ob);
     }
+    while (n->objects) object_free(n->objects);
 }
 
 /* ---- references ------------------------------------------------------------------------------ */

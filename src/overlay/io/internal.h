@@ -138,6 +138,7 @@ void msg_copy(const struct msg *m, uint64_t offset, size_t n, uint8_t *out);
 size_t msg_pieces(const struct msg *m, uint64_t offset, size_t n, struct link_piece *out, size_t room);
 void msg_unborrow(struct peer *p, const struct msg *m);
 bool peer_drop(struct peer *p, struct msg *m); /* true: forgotten, `done` is not called */
+void peer_unplace(struct peer *p, const struct inbound *in);
 void peer_drops_remove(struct peer *p, struct msg *m);
 
 /* peer.c */

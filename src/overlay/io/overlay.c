@@ -278,6 +278,7 @@ static int on_frame(struct link *l, const struct frame_head *h, uint8_t *payload
         return 0;
     case FRAME_PING: {
         if (h->length != 8) return err_set(why, MOYAI_EPROTO, "ping of %u bytes", h->length);
+        if (link_room(l) == 0) return err_set(why, MOYAI_EPROTO, "it does not read the answers to its pings");
         struct frame_head a = *h;
         a.type = FRAME_PONG;
         struct link_piece piece = {payload, 8};

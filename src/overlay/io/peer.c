@@ -64,10 +64,8 @@ static void session_end(struct peer *p) {
     exec_timer_clear(p->o->x, &p->session_timer);
     exec_timer_clear(p->o->x, &p->idle_timer);
     exec_timer_clear(p->o->x, &p->retry_timer);
-    if (p->path) {
-        for (uint32_t i = 1; i <= PEER_STREAMS; i++)
-            if (p->in[i] && p->in[i]->body) link_unplace(p->path->link, p->in[i]->body, (size_t)p->in[i]->total);
-    }
+    for (uint32_t i = 1; i <= PEER_STREAMS; i++)
+        if (p->in[i]) peer_unplace(p, p->in[i]);
     for (uint32_t i = 1; i <= PEER_STREAMS; i++) {
         struct inbound *in = p->in[i];
         p->in[i] = NULL;
@@ -260,6 +258,7 @@ static void deliver(struct peer *p, const struct session_effect *fx, const struc
     in->have = fx->offset + fx->len;
     if (fx->flags & SESSION_END) {
         p->in[fx->stream] = NULL;
+        peer_unplace(p, in);
         int e = ops->complete(ctx, in);
         if (e < 0 && rc) *rc = e;
     }
@@ -302,7 +301,9 @@ void peer_drain(struct peer *p, const struct session_frame *frame, uint8_t *payl
         case SESSION_FX_ABORTED: {
             struct inbound *in = p->in[fx.stream];
             p->in[fx.stream] = NULL;
-            if (in) p->o->ops->aborted(p->o->ctx, in);
+            if (!in) break;
+            peer_unplace(p, in);
+            p->o->ops->aborted(p->o->ctx, in);
             break;
         }
         case SESSION_FX_ACKED: {
@@ -513,6 +514,8 @@ static int receive(struct peer *p, struct olink *k, struct session_frame *f, uin
                                    .class_ = FRAME_CONTROL,
                                    .hops = 1,
                                    .length = (uint32_t)n};
+            if (link_room(k->link) == 0)
+                return err_set(why, MOYAI_EPROTO, "it does not read the answers to its frames");
             uint8_t *out = link_reserve(k->link, &h);
             if (!out) return err_set(why, MOYAI_ENOMEM, "out of memory for a refusal");
             session_wire_put_head(out, &refuse);
@@ -520,6 +523,7 @@ static int receive(struct peer *p, struct olink *k, struct session_frame *f, uin
             return 0;
         }
     }
+    if (f->kind == SESSION_DATA && k != p->path) return 0; /* late, of an older path: what it carries comes again */
     struct session_event ev = {.kind = SESSION_EV_RECEIVE, .now = exec_now(o->x), .frame = f, .credit = UINT64_MAX};
     int rc = session_step(p->session, &ev);
     if (rc == MOYAI_EPROTO) return err_set(why, rc, "session frame of kind %d breaks the protocol", (int)f->kind);

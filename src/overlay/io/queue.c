@@ -103,7 +103,8 @@ int overlay_send(struct peer *p, struct msg *m) {
         p->was_full = true;
         return MOYAI_EAGAIN;
     }
-    if (m->spare && p->waiting_others >= o->cfg.queue_calls) return MOYAI_EAGAIN;
+    /* Signals leave half of the room to what is owed. */
+    if (m->spare && p->waiting_others >= o->cfg.open_calls + OTHERS_MORE / 2) return MOYAI_EAGAIN;
     if (!m->request && p->waiting_others >= 2 * o->cfg.open_calls + OTHERS_MORE) {
         /* The peer does not take what it is owed. An answer that is dropped would leave its caller waiting for ever. */
         overlay_break(p, "it does not take the answers to its calls");
@@ -264,9 +265,15 @@ bool overlay_drop(struct msg *m) {
     return peer_drop(p, m);
 }
 
+/* The body of an inbound message leaves the overlay's hands: no link, be it an old path, may go on reading into it. */
+void peer_unplace(struct peer *p, const struct inbound *in) {
+    if (!in->body) return;
+    for (struct olink *k = p->links; k; k = k->peer_next) link_unplace(k->link, in->body, (size_t)in->total);
+}
+
 void overlay_forget_inbound(struct inbound *in) {
     struct peer *p = in->peer;
     if (!p || p->in[in->stream] != in) return;
     p->in[in->stream] = NULL;
-    if (p->path) link_unplace(p->path->link, in->body, (size_t)in->total);
+    peer_unplace(p, in);
 }
