@@ -193,6 +193,7 @@ struct moyai_request {
     moyai_request *peer_prev, *peer_next;
     moyai_future *caller; /* local calls; NULL: remote, one-way or freed */
     uint64_t id;
+    moyai_request *id_next;
     uint8_t caller_node[16];
     struct object *object;
     const struct moyai_method *method;
@@ -223,12 +224,12 @@ struct moyai_request {
 
 /* What the object layer keeps for a peer. */
 struct peer_calls {
-    moyai_future *open;      /* calls to it */
-    moyai_request *served;   /* calls from it */
-    moyai_request *arriving; /* large ones of them, not complete; linked by wait_next */
-    /* These, and complete ones that follow one of them to the same object, in the order in which they were made. */
-    moyai_request *held, *held_last;
-    struct blocked *room; /* waiting in moyai_room */
+    moyai_future *open;              /* calls to it */
+    moyai_request *served;           /* calls from it */
+    moyai_request *arriving;         /* large ones of them, not complete; linked by wait_next */
+    moyai_request *held, *held_last; /* these, and complete ones that follow one to the same object, in order */
+    struct blocked *room;            /* waiting in moyai_room */
+    moyai_request *by_id[1024];      /* calls from it again, by the slot in their id; linked by id_next */
 };
 struct peer_calls *peer_calls(struct peer *p, bool make);
 

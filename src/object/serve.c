@@ -41,7 +41,30 @@ static void peer_link(moyai_node *n, moyai_request *rq) {
     *first = rq;
 }
 
+/* Requests of a peer by id, for cancels and deadlines: there may be as many as there are calls. */
+static moyai_request **id_bucket(struct peer *p, uint64_t id) {
+    struct peer_calls *pc = peer_calls(p, false);
+    return &pc->by_id[id % (sizeof pc->by_id / sizeof pc->by_id[0])];
+}
+
+static void id_set(moyai_request *rq, uint64_t id) {
+    rq->id = id;
+    if (id == 0 || !rq->peer) return;
+    moyai_request **q = id_bucket(rq->peer, id);
+    rq->id_next = *q;
+    *q = rq;
+}
+
+static void id_unlink(moyai_request *rq) {
+    if (rq->id == 0 || !rq->peer) return;
+    moyai_request **q = id_bucket(rq->peer, rq->id);
+    while (*q && *q != rq) q = &(*q)->id_next;
+    if (*q) *q = rq->id_next;
+    rq->id_next = NULL;
+}
+
 static void peer_unlink(moyai_node *n, moyai_request *rq) {
+    id_unlink(rq);
     moyai_request **first = rq->peer ? &peer_calls(rq->peer, false)->served : &n->all_local;
     if (rq->peer_prev)
         rq->peer_prev->peer_next = rq->peer_next;
@@ -294,7 +317,7 @@ static void refuse(moyai_node *n, struct peer *p, const uint8_t *bytes, size_t h
         overlay_break(p, "out of memory for an answer");
         return;
     }
-    rq->id = h.call;
+    id_set(rq, h.call);
     reply_levels(rq, no, 1);
     finish(rq);
 }
@@ -354,7 +377,7 @@ static moyai_request *take(moyai_node *n, struct peer *p, const uint8_t *bytes, 
         failure_set(no, MOYAI_ENOMEM, REFUSED, "out of memory for %llu bytes of arguments", (unsigned long long)total);
         return NULL;
     }
-    rq->id = h.call;
+    id_set(rq, h.call);
     rq->oneway = h.flags & MESSAGE_ONEWAY;
     rq->depth = h.depth;
     rq->any_ancestor = h.flags & MESSAGE_ANY;
@@ -536,7 +559,7 @@ void serve_aborted(moyai_node *n, struct inbound *in) {
 /* ---- messages -------------------------------------------------------------------------------- */
 
 static moyai_request *served_by_id(struct peer *p, uint64_t id) {
-    for (moyai_request *rq = peer_calls(p, false)->served; rq; rq = rq->peer_next)
+    for (moyai_request *rq = *id_bucket(p, id); rq; rq = rq->id_next)
         if (rq->id == id && !rq->answered) return rq;
     return NULL;
 }
@@ -581,7 +604,7 @@ int serve_message(moyai_node *n, struct peer *p, uint8_t *bytes, size_t len) {
             overlay_break(p, "out of memory for an answer");
             return 0;
         }
-        rq->id = id;
+        id_set(rq, id);
         if (rc < 0)
             reply_error(rq, rc, MOYAI_AT_PEER, MOYAI_NEVER_EXECUTED, "the object signalled has ended");
         else
