@@ -373,7 +373,10 @@ static int start(struct run *r, struct proc *p, struct moyai_error *why) {
     }
     int fd[2];
     int rc = output_open(r->out, &p->out, p->group, p->index, fd, why);
-    if (rc < 0) return rc;
+    if (rc < 0) {
+        why->sys = 0; /* no matter of the program's: the run is broken */
+        return rc;
+    }
     struct child_opts o = {.argv = (const char *const *)r->a->groups[p->group].argv,
                            .envp = (const char *const *)r->env,
                            .fd = {p->rank == 0 ? 0 : -1, fd[0], fd[1]},

@@ -666,7 +666,10 @@ void moyai_set_free(moyai_set *s) {
                 f->set_prev = f->set_next = NULL;
             }
         if (s->waiter) set_wake(s, MOYAI_EINVAL);
+        s->freed = true;
+        bool waited = s->waiting; /* then who waited frees it, when its turn comes */
         exec_unlock(s->node->x);
+        if (waited) return;
     }
     free(s);
 }
@@ -723,7 +726,7 @@ static int set_wait(moyai_set *s, moyai_dur timeout, bool all, bool masked) {
     if (exec_forked(n->x)) return MOYAI_EFORK;
     api_enter(n);
     int rc = 0;
-    if (s->waiter) {
+    if (s->waiter || s->waiting) {
         rc = api_fail(n, MOYAI_ESTATE, "another fiber waits on this set");
     } else if (!set_satisfied(s, all)) {
         struct blocked b;
@@ -732,14 +735,20 @@ static int set_wait(moyai_set *s, moyai_dur timeout, bool all, bool masked) {
         s->waiter = &b;
         s->wait_all = all;
         moyai_ns until = timeout == MOYAI_FOREVER ? UINT64_MAX : moyai_now() + (moyai_ns)(timeout > 0 ? timeout : 0);
+        s->waiting = true;
         rc = block(n, &b, until, masked);
-        if (rc != MOYAI_EINVAL && s->waiter == &b) s->waiter = NULL;
-        if (rc == MOYAI_ETIMEDOUT)
+        s->waiting = false;
+        if (s->waiter == &b) s->waiter = NULL;
+        if (s->freed) {
+            free(s);
+            s = NULL;
+            rc = api_fail(n, MOYAI_EINVAL, "the set was freed");
+        } else if (rc == MOYAI_ETIMEDOUT)
             rc = api_fail(n, rc, "nothing within %.3f s", (double)timeout * 1e-9);
         else if (rc == MOYAI_ECANCELED)
             rc = api_fail(n, rc, "the running call was cancelled");
     }
-    if (rc == 0) rc = s->n_ready > INT32_MAX ? INT32_MAX : (int)s->n_ready;
+    if (rc == 0 && s) rc = s->n_ready > INT32_MAX ? INT32_MAX : (int)s->n_ready;
     api_leave(n);
     return rc;
 }

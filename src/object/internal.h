@@ -160,7 +160,7 @@ struct moyai_set {
     moyai_future *pending, *ready, *ready_last;
     size_t n_pending, n_ready;
     struct blocked *waiter;
-    bool wait_all;
+    bool wait_all, waiting, freed;
 };
 
 struct call_slot {

@@ -269,7 +269,8 @@ static void finish(moyai_request *rq) {
 
 /* What is no error is one if a method says so. "Forced open" is none: the caller would wait for ever. */
 static int error_code(int code) {
-    return code < 0 && code != MOYAI_SIGNALLED ? code : MOYAI_EUSER;
+    bool own = code <= -1000, known = code < 0 && moyai_err_category(code) != MOYAI_CAT_INTERNAL;
+    return own || code == MOYAI_EINTERNAL || (known && code != MOYAI_SIGNALLED) ? code : MOYAI_EUSER;
 }
 
 static void run_request(struct exec_task *t) {
