@@ -536,26 +536,22 @@ bool session_next(struct session *s, struct session_effect *fx) {
     return false;
 }
 
-static bool pull_control(struct session *s, struct session_frame *out) {
-    static const struct {
-        enum session_say say;
-        enum session_frame_kind kind;
-    } order[] = {
-        {SAY_OPEN, SESSION_OPEN},       {SAY_ACCEPT, SESSION_ACCEPT}, {SAY_RESUME, SESSION_RESUME},
-        {SAY_RESUMED, SESSION_RESUMED}, {SAY_CLOSE, SESSION_CLOSE},   {SAY_CLOSED, SESSION_CLOSED},
-        {SAY_REFUSE, SESSION_REFUSE},
-    };
-    for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
-        if (!(s->say & order[i].say)) continue;
-        s->say &= ~(uint32_t)order[i].say;
-        out->kind = order[i].kind;
-        if (out->kind == SESSION_OPEN) s->asked = 1;
-        return true;
-    }
-    return false;
+/* The first that is due. */
+static void pull_control(struct session *s, struct session_frame *out) {
+    static const enum session_frame_kind kinds[] = {SESSION_OPEN,  SESSION_ACCEPT, SESSION_RESUME, SESSION_RESUMED,
+                                                    SESSION_CLOSE, SESSION_CLOSED, SESSION_REFUSE};
+    out->kind = kinds[__builtin_ctz(s->say)];
+    s->say &= s->say - 1;
 }
 
-static bool pull_ack(const struct session *s, struct session_frame *out) {
+/* Controls first; an acknowledgement only if nothing else carries it. */
+static bool pull_any(struct session *s, uint64_t room, struct session_frame *out) {
+    if (s->say & ~(uint32_t)SAY_ACK) {
+        pull_control(s, out);
+        return true;
+    }
+    if (session_rx_pull_grant(s, out)) return true;
+    if (s->state == SESSION_UP && session_tx_pull(s, room, out)) return true;
     out->kind = SESSION_ACK;
     return (s->say & SAY_ACK) != 0;
 }
@@ -564,11 +560,12 @@ bool session_pull(struct session *s, moyai_ns now, uint64_t room, struct session
     if (!s->path_up) return false;
     struct session_chunk *chunks = out->chunks;
     *out = (struct session_frame){.id = s->id, .path = s->path, .ack = s->rx_next, .chunks = chunks};
-    bool some = (s->say & ~(uint32_t)SAY_ACK && pull_control(s, out)) || session_rx_pull_grant(s, out) ||
-                (s->state == SESSION_UP && session_tx_pull(s, room, out)) || pull_ack(s, out);
-    if (!some) return false;
+    if (!pull_any(s, room, out)) return false;
     session_rx_said(s); /* OPEN and ACCEPT too: what has no count to carry has taken nothing */
-    if (out->kind == SESSION_OPEN && s->state == SESSION_OPENING) s->ack_at = session_after(now, OPEN_AGAIN);
+    if (out->kind == SESSION_OPEN) {
+        s->asked = 1;
+        if (s->state == SESSION_OPENING) s->ack_at = session_after(now, OPEN_AGAIN);
+    }
     if (out->kind == SESSION_CLOSED && s->lost_at) s->lost_at = 1; /* over */
     return true;
 }

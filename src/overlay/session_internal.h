@@ -35,7 +35,7 @@ enum session_state {
     SESSION_FAILED, /* or closing, when the peer was lost: then with code 0, and told as closed */
 };
 
-/* Control frames that are due, in the order in which they are said. */
+/* Control frames that are due, in the order in which they are said: bit k is the k-th of pull_control. */
 enum session_say {
     SAY_OPEN = 1,
     SAY_ACCEPT = 2,

@@ -362,6 +362,20 @@ static void test_drop_most(void **state) {
     carry(a, b, "DATA1 #0 0:be3");
 }
 
+/* One that waited and one that was begun, told in one row. */
+static void test_drop_kinds(void **state) {
+    ENDS;
+    open_pair(a, b);
+    give(a, 1, 30);
+    carry(a, b, "DATA1 #0 1:b10/30");
+    give(a, 2, 5);
+    assert_int_equal(session_step(a->s, &EV(DROP, .token = 1)), 0);
+    assert_int_equal(session_step(a->s, &EV(DROP, .token = 2)), 0);
+    step(a, EV(CREDIT, .credit = 1));
+    expect(a, "never:2 never:1");
+    carry(a, b, "DATA1 #10 1:x1");
+}
+
 static void test_abort(void **state) {
     ENDS;
     open_pair(a, b);
@@ -738,6 +752,7 @@ int main(void) {
         TEST(test_drop),
         TEST(test_drop_rows),
         TEST(test_drop_most),
+        TEST(test_drop_kinds),
         TEST(test_abort),
         TEST(test_abort_resumed),
         TEST(test_close),
