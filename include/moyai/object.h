@@ -98,7 +98,8 @@ MOYAI_API MOYAI_MUST_USE int moyai_lookup_wait(moyai_node *node, const char *nam
 /*
  * Call asynchronously. Never blocks, never switches fibers, never returns NULL: every error is in
  * the future, which the caller frees. Calls from one node to one object start in the order they were
- * made. Values are copied at once, except bytes and arrays of 64 KiB and more, which are borrowed
+ * made; only a call that a method makes may overtake others, which wait because a node is at its limit of
+ * calls in progress and may be waiting for just this one. Values are copied at once, except bytes and arrays of 64 KiB and more, which are borrowed
  * until the future completes or is freed. When the queue towards the peer is full the future fails
  * with EAGAIN, never executed; moyai_room() waits for room.
  */
