@@ -400,6 +400,8 @@ static int m_call_me(moyai_request *rq, void *self) {
     int failed = 0;
     for (int i = 0; i < N; i++) { /* each hears something */
         int rc = moyai_future_get(f[i], MOYAI_NONE);
+        /* If the session has failed this call is cancelled, too, which is told once. */
+        if (rc == MOYAI_ECANCELED && moyai_cancelled(rq)) rc = moyai_future_get(f[i], MOYAI_NONE);
         if (rc < 0 && rc != MOYAI_ENOMEM && rc != MOYAI_EUNREACHABLE && !(i == 7 && rc == -1234) &&
             !(i == 5 && rc == MOYAI_ENOMETHOD))
             FIBER_FAIL("call %d: %s", i, moyai_err_name(rc));

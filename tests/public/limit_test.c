@@ -376,6 +376,30 @@ static void nested_calls_get_through(void **state) {
     close_it();
 }
 
+/* Signals are no calls: they do not wait for a place, and keep nobody's answer back. */
+static void signals_do_not_wait_for_a_place(void **state) {
+    (void)state;
+    struct moyai_node_opts opts = MOYAI_NODE_OPTS_INIT;
+    opts.max_fibers = 2;
+    open_with(&opts, NULL);
+    moyai_future *hang[2], *waiting;
+    for (int i = 0; i < 2; i++) hang[i] = moyai_call_async(far, "hang", MOYAI_NONE);
+    waiting = moyai_call_async(far, "echo", MOYAI_ARGS(1)); /* two are open, as many as may be */
+    for (int i = 0; i < 20; i++) {
+        moyai_future *f = moyai_signal_async(far);
+        KIT_OK(moyai_future_get(f, MOYAI_NONE));
+        moyai_future_free(f);
+    }
+    KIT_UNTIL(node, moyai_signal(far) == 0);
+    FIBER_ASSERT(!moyai_future_ready(waiting));
+    moyai_future_cancel(hang[0]);
+    KIT_OK(moyai_future_get(waiting, MOYAI_NONE));
+    moyai_future_cancel(hang[1]);
+    for (int i = 0; i < 2; i++) moyai_future_free(hang[i]);
+    moyai_future_free(waiting);
+    close_it();
+}
+
 /* More calls than places, each of which needs another: they all finish, one after the other. */
 static void methods_that_call_their_own_process_do_not_deadlock(void **state) {
     (void)state;
@@ -617,6 +641,7 @@ static int tests(void) {
         cmocka_unit_test(a_busy_node_refuses),
         cmocka_unit_test(calls_wait_for_a_place),
         cmocka_unit_test(nested_calls_get_through),
+        cmocka_unit_test(signals_do_not_wait_for_a_place),
         cmocka_unit_test(methods_that_call_their_own_process_do_not_deadlock),
         cmocka_unit_test(calls_that_call_back_do_not_deadlock),
         cmocka_unit_test(fibers_of_the_program_are_counted),
