@@ -31,6 +31,7 @@
 
 #define ROUND       16 /* machines are padded to a multiple of this */
 #define MIN_LANES   4
+#define PAGE        4096
 #define MAX_GROUPS  (INSTANCE_MAX_JOBS / MIN_LANES)
 #define ROUND_UP(x) (((x) + ROUND - 1) / ROUND * ROUND)
 
@@ -174,13 +175,16 @@ struct bound *bound_new(const struct instance *in) {
     b->pitch = 3 * b->mp + (int)padded;
     /* The widest kernel, with 16 lanes of 16 bits, pads as much as the narrowest with 4 of 32, or twice. */
     size_t matrices = (size_t)in->m * MIN_LANES * (groups * (groups + 1) / 2) + (size_t)in->m * 16;
-    b->vectors = aligned_alloc(64, (n + 1) * (size_t)b->pitch * sizeof(int32_t));
-    b->matrices = aligned_alloc(64, (matrices * sizeof(int32_t) + 63) / 64 * 64);
-    b->jobs = aligned_alloc(64, n * (size_t)b->mp * sizeof(int32_t));
-    if (!b->vectors || !b->matrices || !b->jobs) {
+    /* One block at a page's begin: where the three lie to one another in the cache is then no matter of chance. */
+    size_t vectors = (n + 1) * (size_t)b->pitch, jobs = n * (size_t)b->mp;
+    size_t size = (vectors + jobs + matrices) * sizeof(int32_t);
+    b->vectors = aligned_alloc(PAGE, (size + PAGE - 1) / PAGE * PAGE);
+    if (!b->vectors) {
         bound_free(b);
         return NULL;
     }
+    b->jobs = (int32_t *)b->vectors + vectors;
+    b->matrices = (int32_t *)b->jobs + jobs;
     for (int k = 0; !bound_use_kernel(b, k);) k++; /* the last one serves for everything */
     return b;
 }
@@ -188,8 +192,6 @@ struct bound *bound_new(const struct instance *in) {
 void bound_free(struct bound *b) {
     if (!b) return;
     free(b->vectors);
-    free(b->matrices);
-    free(b->jobs);
     free(b);
 }
 
