@@ -251,11 +251,9 @@ static void waiters_wake(moyai_future *f, int result) {
     f->waiters = NULL;
 }
 
-static void set_wake(moyai_set *s, int result) {
-    struct blocked *b = s->waiter;
-    s->waiter = NULL;
-    b->on_set = NULL;
-    (void)blocked_wake(s->node, b, result);
+/* Wake who waits for s, if what it waits for is there; it stays the waiter until it runs, for s may be freed before. */
+static void set_wake(moyai_set *s) {
+    if (s->waiter && set_satisfied(s, s->wait_all)) (void)blocked_wake(s->node, s->waiter, 0);
 }
 
 /* ---- completion ------------------------------------------------------------------------------ */
@@ -315,7 +313,7 @@ void future_complete(moyai_future *f, int code, struct failure *failure) {
     if (s) set_link(s, f);
     if (f->msg.state != MSG_IDLE && overlay_drop(&f->msg)) request_bytes_free(f);
     waiters_wake(f, 0);
-    if (s && s->waiter && set_satisfied(s, s->wait_all)) set_wake(s, 0);
+    if (s) set_wake(s);
     if (f->then) then_submit(f);
 }
 
@@ -665,11 +663,11 @@ void moyai_set_free(moyai_set *s) {
                 f->set = NULL;
                 f->set_prev = f->set_next = NULL;
             }
-        if (s->waiter) set_wake(s, MOYAI_EINVAL);
-        s->freed = true;
-        bool waited = s->waiting; /* then who waited frees it, when its turn comes */
+        if (s->waiter) {
+            s->waiter->on_set = NULL;
+            (void)blocked_wake(s->node, s->waiter, MOYAI_EINVAL);
+        }
         exec_unlock(s->node->x);
-        if (waited) return;
     }
     free(s);
 }
@@ -685,7 +683,7 @@ int moyai_set_add(moyai_set *s, moyai_future *f) {
     } else if (!f->set) {
         f->set = s;
         set_link(s, f);
-        if (s->waiter && set_satisfied(s, s->wait_all)) set_wake(s, 0);
+        set_wake(s);
     }
     exec_unlock(n->x);
     return rc;
@@ -726,7 +724,7 @@ static int set_wait(moyai_set *s, moyai_dur timeout, bool all, bool masked) {
     if (exec_forked(n->x)) return MOYAI_EFORK;
     api_enter(n);
     int rc = 0;
-    if (s->waiter || s->waiting) {
+    if (s->waiter) {
         rc = api_fail(n, MOYAI_ESTATE, "another fiber waits on this set");
     } else if (!set_satisfied(s, all)) {
         struct blocked b;
@@ -735,15 +733,14 @@ static int set_wait(moyai_set *s, moyai_dur timeout, bool all, bool masked) {
         s->waiter = &b;
         s->wait_all = all;
         moyai_ns until = timeout == MOYAI_FOREVER ? UINT64_MAX : moyai_now() + (moyai_ns)(timeout > 0 ? timeout : 0);
-        s->waiting = true;
         rc = block(n, &b, until, masked);
-        s->waiting = false;
-        if (s->waiter == &b) s->waiter = NULL;
-        if (s->freed) {
-            free(s);
+        if (!b.on_set) { /* freed, perhaps after it had become ready */
             s = NULL;
             rc = api_fail(n, MOYAI_EINVAL, "the set was freed");
-        } else if (rc == MOYAI_ETIMEDOUT)
+        } else {
+            s->waiter = NULL;
+        }
+        if (rc == MOYAI_ETIMEDOUT)
             rc = api_fail(n, rc, "nothing within %.3f s", (double)timeout * 1e-9);
         else if (rc == MOYAI_ECANCELED)
             rc = api_fail(n, rc, "the running call was cancelled");

@@ -160,7 +160,7 @@ struct moyai_set {
     moyai_future *pending, *ready, *ready_last;
     size_t n_pending, n_ready;
     struct blocked *waiter;
-    bool wait_all, waiting, freed;
+    bool wait_all;
 };
 
 struct call_slot {

@@ -454,6 +454,63 @@ static void a_set_serves_one_waiter(void **state) {
     moyai_set_free(w.set);
 }
 
+struct ending {
+    moyai_future *f;
+    moyai_set *set; /* NULL: f is freed */
+    int code;
+};
+
+static void get_and_free(void *arg) {
+    struct ending *e = arg;
+    KIT_OK(moyai_future_get(e->f, MOYAI_NONE));
+    if (e->set)
+        moyai_set_free(e->set);
+    else
+        moyai_future_free(e->f);
+}
+
+static void get_on_a_fiber(void *arg) {
+    struct ending *e = arg;
+    e->code = moyai_future_get(e->f, MOYAI_NONE);
+}
+
+/* Freed while somebody waits for it: before it is ready, and when it is ready, but who waits has not had its turn. */
+static void a_waiter_hears_that_its_set_was_freed(void **state) {
+    (void)state;
+    struct waiting w = {.set = kit_set(node), .code = 0};
+    moyai_future *f = moyai_call_async(refs[0], "gate", MOYAI_NONE);
+    KIT_OK(moyai_set_add(w.set, f));
+    KIT_OK(moyai_go(node, wait_on_a_fiber, &w));
+    kit_settle(node);
+    moyai_set_free(w.set);
+    KIT_UNTIL(node, w.code != 0);
+    FIBER_ASSERT_INT(w.code, MOYAI_EINVAL);
+
+    w = (struct waiting){.set = kit_set(node), .code = 0};
+    KIT_OK(moyai_set_add(w.set, f));
+    struct ending e = {.f = f, .set = w.set};
+    KIT_OK(moyai_go(node, wait_on_a_fiber, &w));
+    KIT_OK(moyai_go(node, get_and_free, &e));
+    kit_settle(node);
+    here.open = true;
+    KIT_UNTIL(node, w.code != 0);
+    FIBER_ASSERT_INT(w.code, MOYAI_EINVAL);
+    moyai_future_free(f);
+}
+
+static void a_waiter_hears_that_its_future_was_freed(void **state) {
+    (void)state;
+    here.open = false;
+    struct ending e = {.f = moyai_call_async(refs[0], "gate", MOYAI_NONE)};
+    KIT_OK(moyai_go(node, get_on_a_fiber, &e));
+    kit_settle(node);
+    KIT_OK(moyai_go(node, get_and_free, &e)); /* who waits last has its turn first */
+    kit_settle(node);
+    here.open = true;
+    KIT_UNTIL(node, e.code != 0);
+    FIBER_ASSERT_INT(e.code, MOYAI_EINVAL);
+}
+
 /* ---- several callers ------------------------------------------------------------------------- */
 
 static int role_caller(int argc, char **argv) {
@@ -509,6 +566,8 @@ static int tests(void) {
         WORLD(a_future_is_in_one_set),
         WORLD(a_set_gives_futures_in_the_order_of_completion),
         WORLD(a_set_serves_one_waiter),
+        WORLD(a_waiter_hears_that_its_set_was_freed),
+        WORLD(a_waiter_hears_that_its_future_was_freed),
         WORLD(several_callers),
     };
     return cmocka_run_group_tests(all, NULL, NULL);
