@@ -33,7 +33,7 @@ struct moyai_node_opts {
     size_t max_fibers;   /* calls in progress at once. Default 25,000 ($MOYAI_MAX_FIBERS) */
     size_t stack;        /* bytes of a fiber's stack. Default 256 KiB ($MOYAI_STACK), at least 16 KiB */
     size_t queue_calls;  /* calls waiting for one peer. Default 1,000,000 ($MOYAI_QUEUE_CALLS) */
-    size_t queue_bytes;  /* and their bytes. Default 256 MiB ($MOYAI_QUEUE_BYTES) */
+    size_t queue_bytes;  /* and their bytes; of answers as many. Default 256 MiB ($MOYAI_QUEUE_BYTES) */
     size_t max_message;  /* bytes of one call's arguments or results. Default 1 GiB ($MOYAI_MAX_MESSAGE) */
     moyai_dur reattach;  /* how long a broken session tries to resume. Default 10 s ($MOYAI_REATTACH) */
 };

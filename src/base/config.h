@@ -37,7 +37,8 @@ enum config_type {
     X(stack, uint64_t, SIZE, "MOYAI_STACK", "256KiB", 16384, 1073741824, "bytes", "stack of one call")                 \
     X(queue_calls, int64_t, INTEGER, "MOYAI_QUEUE_CALLS", "1000000", 1, INT64_MAX, "calls",                            \
       "calls waiting for one peer")                                                                                    \
-    X(queue_bytes, uint64_t, SIZE, "MOYAI_QUEUE_BYTES", "256MiB", 4096, INT64_MAX, "bytes", "and their bytes")         \
+    X(queue_bytes, uint64_t, SIZE, "MOYAI_QUEUE_BYTES", "256MiB", 4096, INT64_MAX, "bytes",                            \
+      "and their bytes; of answers to it as many")                                                                     \
     X(max_message, uint64_t, SIZE, "MOYAI_MAX_MESSAGE", "1GiB", 4096, INT64_MAX, "bytes",                              \
       "arguments or results of one call")                                                                              \
     X(reattach, moyai_dur, DURATION, "MOYAI_REATTACH", "10s", 0, INT64_MAX, "time",                                    \

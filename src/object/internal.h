@@ -12,6 +12,7 @@
 #include "base/rng.h"
 #include "exec/exec.h"
 #include "object/failure.h"
+#include "object/owed.h"
 #include "object/pool.h"
 #include "overlay/io/overlay.h"
 #include <moyai.h>
@@ -197,12 +198,11 @@ struct moyai_request {
     uint8_t caller_node[16];
     struct object *object;
     const struct moyai_method *method;
-    bool oneway, cancelled, cancel_told, answered, arriving, counted, from_local;
+    bool oneway, cancelled, cancel_told, answered, arriving, counted, from_local, parked, any_ancestor;
     bool running;    /* user code is in it: what it may write to, `reply` and `out`, is its own */
     bool over;       /* finished: the record goes with its reply */
     uint8_t storage; /* enum result_storage: where the message lives */
     uint8_t n_ancestors;
-    bool any_ancestor;
     uint16_t depth;
     const uint8_t *ancestors; /* in the message */
     uint8_t root_node[16];
@@ -217,7 +217,7 @@ struct moyai_request {
     moyai_ns deadline;
     struct exec_timer timer;
     moyai_request *held_next; /* in peer_calls.held */
-    moyai_request *wait_next; /* in peer_calls.arriving, or local_wait */
+    moyai_request *wait_next; /* in peer_calls.arriving, local_wait or parked */
     _Alignas(16) uint8_t inline_[INLINE_BYTES + 16];
     _Alignas(16) uint8_t reply[INLINE_BYTES];
 };
@@ -228,6 +228,7 @@ struct peer_calls {
     moyai_request *served;           /* calls from it */
     moyai_request *arriving;         /* large ones of them, not complete; linked by wait_next */
     moyai_request *held, *held_last; /* these, and complete ones that follow one to the same object, in order */
+    struct owed parked;              /* calls from it that are held back */
     struct blocked *room;            /* waiting in moyai_room */
     moyai_request *by_id[1024];      /* calls from it again, by the slot in their id; linked by id_next */
 };
@@ -265,13 +266,13 @@ struct moyai_node {
     struct codec_refs refs;
     struct object *objects; /* uthash by id */
     struct klass *klasses;  /* uthash by class */
-    size_t n_objects;
     struct call_slot *slots;
     uint32_t n_slots, free_slot; /* free_slot: index + 1; 0: none */
     moyai_future *local_open;    /* calls to objects of this node */
-    size_t max_message, max_calls, queue_calls, queue_bytes;
+    size_t n_objects, max_message, max_calls, queue_calls, queue_bytes;
     size_t active;    /* fibers, and requests that will have one: taken and not finished */
     size_t n_blocked; /* of these: in block(), and not woken as far as is known */
+    size_t n_parked;  /* of these: calls held back by owed.c */
     /* Calls within this node that wait for a place; [1]: made by fibers, which hold one. serve.c */
     struct {
         moyai_request *first, *last;
@@ -284,9 +285,8 @@ struct moyai_node {
     struct pool futures, requests;
     moyai_future constant_nomem, constant_fork;
     struct blocked *lookups; /* waiting for a name to appear */
-    bool watching;
+    bool watching, ending;
     atomic_bool stop;
-    bool ending;
     int signal_fd;
     struct exec_fd *signal_watch;
     uint64_t calls_made, calls_served, calls_open;

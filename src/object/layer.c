@@ -26,6 +26,10 @@ static void on_room(void *ctx, struct peer *p) {
     if (pc) pc->room = NULL;
 }
 
+static void on_owes_less(void *ctx, struct peer *p) {
+    owed_less(ctx, p);
+}
+
 static void on_failed(void *ctx, struct peer *p, const struct moyai_error *why) {
     future_peer_failed(ctx, p, why);
     serve_peer_failed(ctx, p);
@@ -44,6 +48,7 @@ const struct overlay_ops object_overlay_ops = {.message = on_message,
                                                .aborted = on_aborted,
                                                .failed = on_failed,
                                                .room = on_room,
+                                               .owes_less = on_owes_less,
                                                .busy = on_busy};
 
 static int constant_init(moyai_node *n, moyai_future *f, int code) {

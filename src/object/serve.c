@@ -14,6 +14,8 @@
  * blocked, perhaps on just these, they are nested calls: they use the quarter, and beyond it are refused. So no set of
  * calls waits for ever for places that it holds itself.
  *
+ * A call whose node does not take its answers begins later: owed.c.
+ *
  * A request is answered exactly once, unless it is one-way: by its method, by a refusal, or by its deadline.
  */
 #include "base/err.h"
@@ -228,7 +230,7 @@ void serve_waiting(moyai_node *n) {
         int queue = n->local_wait[1].first ? 1 : 0;
         if (n->active < n->max_calls) {
             launch(n, local_pop(n, queue));
-        } else if (queue == 0 || n->n_blocked < n->active) {
+        } else if (queue == 0 || n->n_blocked + n->n_parked < n->active) {
             return;
         } else if (n->active < nested_limit(n)) {
             launch(n, local_pop(n, queue));
@@ -276,6 +278,7 @@ static int error_code(int code) {
 static void run_request(struct exec_task *t) {
     moyai_request *rq = (moyai_request *)((char *)t - offsetof(struct moyai_request, task));
     moyai_node *n = rq->node;
+    if (!owed_may_begin(rq)) return; /* comes again */
     if (rq->object->ended) {
         reply_error(rq, MOYAI_ENOOBJECT, MOYAI_AT_PEER, MOYAI_NEVER_EXECUTED, "the object has ended");
     } else if (rq->cancelled) {
@@ -631,7 +634,8 @@ void request_describe(const moyai_request *rq, char *out, size_t cap) {
     const struct blocked *b = rq->blocked;
     const moyai_future *on = !b ? NULL : b->on_set ? b->on_set->pending : b->on;
     if (!rq->running) {
-        snprintf(out, cap, "'%s' has not begun", rq->method ? rq->method->name : "?");
+        snprintf(out, cap, "'%s' has not begun%s", rq->method ? rq->method->name : "?",
+                 rq->parked ? ": its caller does not take earlier answers" : "");
     } else if (!rq->blocked) {
         snprintf(out, cap, "'%s' computes", rq->method->name);
     } else if (on && call_names(on, names, sizeof names)) {
@@ -672,6 +676,7 @@ void request_deadline(moyai_request *rq, moyai_dur remaining) {
 void serve_peer_failed(moyai_node *n, struct peer *p) {
     struct peer_calls *pc = peer_calls(p, false);
     if (!pc) return;
+    owed_peer_failed(n, pc);
     while (pc->served) {
         moyai_request *rq = pc->served;
         peer_unlink(n, rq);

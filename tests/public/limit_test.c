@@ -289,6 +289,124 @@ static void signals_to_a_stopped_peer_are_bounded(void **state) {
     close_it();
 }
 
+/* ---- answers nobody takes -------------------------------------------------------------------- */
+
+/* The caller is a child, so that it can be stopped: by the first of its calls, when the others are on their way. */
+static struct {
+    pid_t pid;
+    int begun, order;
+    bool wrong;
+} owed;
+
+enum { OWED_CALLS = 200, OWED_BYTES = 256 * 1024, OWED_BOUND = 1024 * 1024 };
+
+static int m_stop_caller(moyai_request *rq, void *self) {
+    (void)self;
+    kit_stop(owed.pid);
+    return moyai_return(rq, MOYAI_NONE);
+}
+
+static int m_owed(moyai_request *rq, void *self) {
+    (void)self;
+    int i;
+    KIT_OK(moyai_args(rq, MOYAI_INTO(&i)));
+    owed.wrong |= i != owed.begun++;
+    char *p = malloc(OWED_BYTES);
+    FIBER_ASSERT(p);
+    memset(p, i, OWED_BYTES);
+    int rc = moyai_return(rq, MOYAI_ARGS(moyai_bytes(p, OWED_BYTES)));
+    free(p);
+    return rc;
+}
+
+static const struct moyai_method owed_methods[] = {{"stop", m_stop_caller}, {"owed", m_owed}, {NULL, NULL}};
+static const struct moyai_class owed_cls = MOYAI_CLASS("Owed", owed_methods, NULL);
+
+/* How many of the calls have a deadline, which passes while this process is stopped. */
+static int role_owed(int argc, char **argv) {
+    (void)argc;
+    int late = atoi(argv[0]), timed_out = 0;
+    moyai_node *n = kit_node(NULL);
+    moyai_ref *ref = kit_lookup(n, "owed");
+    moyai_future *stop = moyai_call_async(ref, "stop", MOYAI_NONE), *f[OWED_CALLS];
+    for (int i = 0; i < OWED_CALLS; i++) {
+        f[i] = moyai_call_async(ref, "owed", MOYAI_ARGS(i));
+        if (i >= OWED_CALLS - late) moyai_future_deadline(f[i], 500 * MOYAI_MS);
+    }
+    KIT_OK(moyai_future_get(stop, MOYAI_NONE));
+    for (int i = 0; i < OWED_CALLS; i++) {
+        const char *p;
+        size_t size = 0;
+        int rc = moyai_future_get(f[i], MOYAI_INTO(moyai_into_bytes((const void **)&p, &size)));
+        if (rc == MOYAI_ETIMEDOUT && i >= OWED_CALLS - late) {
+            timed_out++;
+        } else {
+            KIT_OK(rc);
+            FIBER_ASSERT_INT(size, OWED_BYTES);
+            FIBER_ASSERT_INT((unsigned char)p[OWED_BYTES - 1], i);
+        }
+        moyai_future_free(f[i]);
+    }
+    FIBER_ASSERT_INT(timed_out, late);
+    moyai_future_free(stop);
+    moyai_ref_unref(ref);
+    moyai_node_free(n);
+    return 0;
+}
+
+static size_t in_progress(void) {
+    struct moyai_node_stats s = {.size = sizeof s};
+    moyai_node_stats(node, &s);
+    return s.fibers;
+}
+
+/* A caller that does not read its answers: further calls of it do not begin, and nothing is lost when it goes on. */
+static void answers_to_a_stopped_caller_are_bounded(void **state) {
+    (void)state;
+    enum { LATE = 20 };
+    struct moyai_node_opts opts = MOYAI_NODE_OPTS_INIT;
+    opts.queue_bytes = OWED_BOUND;
+    opts.max_fibers = OWED_CALLS + 1;
+    open_with(&opts, NULL);
+    moyai_ref *ref = kit_object(node, &owed_cls, NULL);
+    KIT_OK(moyai_register(ref, "owed"));
+    for (int round = 0; round < 3; round++) {
+        owed.begun = 0;
+        owed.wrong = false;
+        owed.pid = kit_child("owed", round == 1 ? "20" : "0", NULL);
+        /* All have come, and each has begun and ended or is held back. */
+        int most = round == 1 ? OWED_CALLS - LATE : OWED_CALLS; /* the others may be too late on a busy machine */
+        KIT_UNTIL(node, owed.begun > 0 && (int)in_progress() + owed.begun >= most);
+        kit_settle(node);
+        int begun = owed.begun;
+        FIBER_ASSERT((int)in_progress() + begun >= most);
+        FIBER_ASSERT(begun >= OWED_BOUND / OWED_BYTES);
+        FIBER_ASSERT(begun < OWED_CALLS / 4); /* the bound, and what fits into the socket */
+        /* Calls within this process that need places do not wait for the stopped one; others are served. */
+        int64_t x = 0;
+        KIT_OK(moyai_call(near, "back", MOYAI_ARGS(near), MOYAI_INTO(&x), NULL));
+        KIT_OK(moyai_call(far, "through", MOYAI_ARGS(near, far), MOYAI_INTO(&x), NULL));
+        FIBER_ASSERT_INT(x, 42);
+        if (round == 1) { /* until the last one's deadline has passed here, too */
+            moyai_ns past = moyai_now() + (moyai_ns)(600 * MOYAI_MS);
+            KIT_UNTIL(node, moyai_now() > past);
+        }
+        if (round < 2) {
+            kit_cont(owed.pid);
+            KIT_UNTIL(node, in_progress() == 0);
+            FIBER_ASSERT_INT(kit_reap(owed.pid), 0);
+            FIBER_ASSERT_INT(owed.begun, most);
+        } else {
+            kit_kill(owed.pid);
+            KIT_UNTIL(node, in_progress() == 0);
+            FIBER_ASSERT_INT(owed.begun, begun); /* nobody waits for the others */
+        }
+        FIBER_ASSERT(!owed.wrong);
+    }
+    moyai_ref_unref(ref);
+    close_it();
+}
+
 /* ---- calls in progress ----------------------------------------------------------------------- */
 
 static void a_busy_node_refuses(void **state) {
@@ -638,6 +756,7 @@ static int tests(void) {
         cmocka_unit_test(a_full_queue_refuses),
         cmocka_unit_test(a_queue_full_of_bytes_refuses),
         cmocka_unit_test(signals_to_a_stopped_peer_are_bounded),
+        cmocka_unit_test(answers_to_a_stopped_caller_are_bounded),
         cmocka_unit_test(a_busy_node_refuses),
         cmocka_unit_test(calls_wait_for_a_place),
         cmocka_unit_test(nested_calls_get_through),
@@ -655,6 +774,6 @@ static int tests(void) {
 }
 
 int main(int argc, char **argv) {
-    static const struct kit_role roles[] = {{"limited", role_limited}, {NULL, NULL}};
+    static const struct kit_role roles[] = {{"limited", role_limited}, {"owed", role_owed}, {NULL, NULL}};
     return kit_main(argc, argv, roles, tests);
 }

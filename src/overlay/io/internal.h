@@ -72,6 +72,8 @@ struct peer {
     bool was_full;
     const char *broken; /* why the session is to fail; NULL: it is not */
     size_t waiting_others;
+    size_t owed_bytes;        /* of replies and control messages, until they are over */
+    bool owes_much;           /* they have reached queue_bytes and are not down to half of it again */
     size_t gathered;          /* bytes given since the last pump */
     bool draining;            /* the session is telling effects: no step of it now */
     struct msg *drops;        /* to be dropped when it has */
@@ -134,6 +136,7 @@ static inline bool peer_waiting(const struct peer *p) {
 }
 void peer_waiting_add(struct peer *p, const struct msg *m);
 void peer_waiting_sub(struct peer *p, const struct msg *m);
+void peer_over(struct peer *p, struct msg *m); /* the message is through, or given up: `done` may follow */
 void msg_copy(const struct msg *m, uint64_t offset, size_t n, uint8_t *out);
 size_t msg_pieces(const struct msg *m, uint64_t offset, size_t n, struct link_piece *out, size_t room);
 void msg_unborrow(struct peer *p, const struct msg *m);

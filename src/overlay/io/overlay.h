@@ -64,6 +64,8 @@ struct overlay_ops {
      * been told `done` before. */
     void (*failed)(void *ctx, struct peer *p, const struct moyai_error *why);
     void (*room)(void *ctx, struct peer *p); /* the queue towards p is below its limit again */
+    /* overlay_owes_much is false again. Do no more than note it, or submit tasks. */
+    void (*owes_less)(void *ctx, struct peer *p);
     /* Keep the session although nothing moves: calls are open with p, or something else points to it. */
     bool (*busy)(void *ctx, struct peer *p);
 };
@@ -103,6 +105,9 @@ bool peer_dead(const struct peer *p, struct moyai_error *why);
 
 /* Room in the queue? Requests only; others are always taken. */
 bool overlay_has_room(const struct peer *p);
+/* Do answers of more than queue_bytes wait to be taken by the peer? Then nothing should begin that makes more of them.
+ */
+bool overlay_owes_much(const struct peer *p);
 /* Give a message. 0; EAGAIN (a request or spare, no room), EDEAD, ECLOSED (closing): nothing has happened. */
 int overlay_send(struct peer *p, struct msg *m);
 /* Something that the peer waits for will never come, for lack of memory or of sense: its session fails soon, from the

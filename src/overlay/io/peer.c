@@ -164,7 +164,7 @@ void peer_fail(struct peer *p, int code, const char *text) {
             struct msg *m = lists[i]->first;
             msg_list_remove(lists[i], m);
             peer_waiting_sub(p, m);
-            m->state = MSG_IDLE;
+            peer_over(p, m);
             m->done(m, code, MOYAI_NEVER_EXECUTED);
         }
     }
@@ -185,7 +185,7 @@ static void return_messages(struct peer *p, bool orderly, int code) {
             peer_waiting_add(p, m);
             continue;
         }
-        m->state = MSG_IDLE;
+        peer_over(p, m);
         m->done(m, code, never ? MOYAI_NEVER_EXECUTED : MOYAI_MAY_HAVE_EXECUTED);
     }
 }
@@ -309,7 +309,7 @@ void peer_drain(struct peer *p, const struct session_frame *frame, uint8_t *payl
         case SESSION_FX_ACKED: {
             struct msg *m = (struct msg *)(uintptr_t)fx.token;
             peer_drops_remove(p, m);
-            m->state = MSG_IDLE;
+            peer_over(p, m);
             m->done(m, 0, MOYAI_MAY_HAVE_EXECUTED);
             break;
         }

@@ -6,6 +6,9 @@
  * their order among themselves; replies, signals and cancels have a queue of their own, so that requests that wait
  * for room never keep a reply back. Both are bounded.
  *
+ * The bytes of replies are counted until the peer has acknowledged them. One that is made is always taken: it is in
+ * memory already, and its caller waits for it. Over the bound the layer above begins no further call of that peer.
+ *
  * When as many calls are open at the peer as it may have in progress, further ones wait here instead of being refused
  * there. Nested ones do not: the peer takes them beyond its limit, and what is open may be waiting for them. They then
  * overtake those that are held back, and only then.
@@ -85,6 +88,27 @@ void peer_waiting_sub(struct peer *p, const struct msg *m) {
     }
 }
 
+/* Bytes are owed from overlay_send until the message is over. */
+static void owe(struct peer *p, const struct msg *m) {
+    if (m->request) return;
+    p->owed_bytes += m->length;
+    if (p->owed_bytes >= p->o->cfg.queue_bytes) p->owes_much = true;
+}
+
+void peer_over(struct peer *p, struct msg *m) {
+    m->state = MSG_IDLE;
+    if (m->request) return;
+    p->owed_bytes -= m->length;
+    if (p->owes_much && p->owed_bytes <= p->o->cfg.queue_bytes / 2) {
+        p->owes_much = false;
+        p->o->ops->owes_less(p->o->ctx, p);
+    }
+}
+
+bool overlay_owes_much(const struct peer *p) {
+    return p->owes_much;
+}
+
 struct msg_list *peer_list(struct peer *p, const struct msg *m) {
     return !m->request ? &p->others : m->nested ? &p->nested : &p->requests;
 }
@@ -115,6 +139,7 @@ int overlay_send(struct peer *p, struct msg *m) {
     if (m->request) m->order = ++p->order;
     msg_list_push(peer_list(p, m), m);
     peer_waiting_add(p, m);
+    owe(p, m);
     peer_mark(p);
     p->gathered += m->length;
     if (p->gathered >= FLUSH_AT && !p->draining && p->opened && p->path && link_room(p->path->link) > 0) peer_pump(p);
@@ -222,7 +247,7 @@ bool peer_drop(struct peer *p, struct msg *m) {
         peer_drain(p, NULL, NULL, NULL, m, &dropped, NULL);
         peer_mark(p);
         if (dropped) {
-            m->state = MSG_IDLE;
+            peer_over(p, m);
             return true;
         }
     }
@@ -250,7 +275,7 @@ bool overlay_drop(struct msg *m) {
     if (m->state == MSG_IDLE) return true;
     if (m->state == MSG_WAITING) {
         msg_list_remove(peer_list(p, m), m);
-        m->state = MSG_IDLE;
+        peer_over(p, m);
         peer_waiting_sub(p, m);
         return true;
     }
