@@ -11,12 +11,15 @@
  * names the destination; the following reads go there, with a short tail into the buffer so that the
  * next header comes along in the same system call.
  *
+ * Over TLS (link/tls.h) the same queues are cut into records of at most TLS_RECORD bytes.
+ *
  * A write error does not end the link: what the peer sent before it closed (a farewell) is still to be
  * read. The end is always told from the read side or from the loop.
  */
 #include "link/link.h"
 
 #include "base/err.h"
+#include "link/tls.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -31,6 +34,7 @@
 #define OUT_MARK     (1024u * 1024) /* queued bytes at which link_room says 0 */
 #define SEND_BUFFER  (1 << 20)      /* a fuller pipe puts the two sides to sleep less often */
 #define IOV_MOST     64
+#define TLS_RECORD   16384u
 
 struct seg {
     const uint8_t *p; /* NULL: in the buffer */
@@ -61,6 +65,8 @@ struct link {
     void *owner;
     struct exec_fd *efd;
     int fd;
+    struct tls *tls; /* NULL: in clear */
+    bool shaking;    /* the handshake is not done: nothing is written or read */
     int events;
     bool write_dead; /* the peer takes nothing any more */
     bool down_told;
@@ -77,6 +83,8 @@ struct link {
     bool placing;
     struct frame_head place_head;
     uint8_t prefix[LINK_PREFIX];
+
+    struct exec_timer again_timer; /* more has been read from the socket than handed up in one turn */
 
     /* the end, told by a timer when it does not come from the read side */
     struct exec_timer reset_timer;
@@ -190,6 +198,32 @@ static void outq_clear(struct outq *q) {
     q->first = q->n_segs = q->bytes = q->n = 0;
 }
 
+/* At most `most` bytes from the front in one piece; gathered in scratch if they lie apart. *n: how many. */
+static const uint8_t *outq_front(const struct outq *q, uint8_t *scratch, size_t most, size_t *n) {
+    const struct seg *s = &q->segs[q->first];
+    *n = q->bytes < most ? q->bytes : most;
+    if (s->n >= *n) return s->p ? s->p : q->buf + s->at;
+    for (size_t at = 0; at < *n; s++) {
+        size_t k = s->n < *n - at ? s->n : *n - at;
+        memcpy(scratch + at, s->p ? s->p : q->buf + s->at, k);
+        at += k;
+    }
+    return scratch;
+}
+
+/* As outq_write. What is tried again is what was tried before, or more: only then may the record be finished. */
+static int outq_write_tls(struct outq *q, struct tls *tls) {
+    while (q->bytes > 0) {
+        size_t n;
+        const uint8_t *p = outq_front(q, tls_scratch(tls), TLS_RECORD, &n);
+        ssize_t r = tls_write(tls, p, n);
+        if (r == -EAGAIN) return 0;
+        if (r < 0) return -1;
+        outq_consume(q, (size_t)r);
+    }
+    return 1;
+}
+
 /* 1: all written; 0: the socket is full; -1: errno. */
 static int outq_write(struct outq *q, int fd) {
     while (q->bytes > 0) {
@@ -234,6 +268,7 @@ static void link_down(struct link *l, const struct moyai_error *why) {
     l->write_dead = true;
     exec_timer_clear(l->x, &l->reset_timer);
     exec_timer_clear(l->x, &l->shape_timer);
+    exec_timer_clear(l->x, &l->again_timer);
     if (l->efd) exec_fd_events(l->efd, 0);
     l->ops->down(l, why);
 }
@@ -272,7 +307,8 @@ static void write_queue(struct link *l, struct outq *q) {
         outq_clear(q);
         return;
     }
-    int rc = outq_write(q, l->fd);
+    if (l->shaking) return;
+    int rc = l->tls ? outq_write_tls(q, l->tls) : outq_write(q, l->fd);
     if (rc < 0) {
         l->write_dead = true;
         outq_clear(q);
@@ -503,6 +539,29 @@ static bool parse(struct link *l) {
     }
 }
 
+/* The same over TLS, which gives at most a record at a time. */
+static int read_tls(struct link *l) {
+    bool direct = l->placing && l->dest;
+    ssize_t r = tls_read(l->tls, direct ? l->dest : l->rbuf + l->rhave, direct ? l->want : l->rcap - l->rhave);
+    if (r == -EAGAIN) return 0;
+    if (r <= 0) {
+        struct moyai_error why = {0};
+        if (r < 0)
+            err_sys(&why, (int)-r, "connection lost");
+        else
+            snprintf(why.text, sizeof why.text, "end of file");
+        link_down(l, &why);
+        return -1;
+    }
+    if (direct) {
+        l->dest += r;
+        l->want -= (size_t)r;
+    } else {
+        l->rhave += (size_t)r;
+    }
+    return parse(l) ? 1 : -1;
+}
+
 /* One read. 1: more may be there; 2: that was all; 0: nothing was there; -1: down. */
 static int read_once(struct link *l) {
     if (l->roff == l->rhave) l->roff = l->rhave = 0;
@@ -511,6 +570,7 @@ static int read_once(struct link *l) {
         l->rhave -= l->roff;
         l->roff = 0;
     }
+    if (l->tls) return read_tls(l);
     struct iovec iov[2];
     int n_iov = 0;
     size_t asked = 0, direct = 0;
@@ -549,26 +609,49 @@ static int read_once(struct link *l) {
     return got == asked || (direct && got >= direct) ? 1 : 2;
 }
 
+/* true: the handshake is done. */
+static bool shake(struct link *l) {
+    struct moyai_error why;
+    int rc = tls_handshake(l->tls, &why);
+    if (rc < 0) {
+        link_down(l, &why);
+    } else if (rc == TLS_READY) {
+        l->shaking = false;
+        want_events(l, UV_READABLE);
+    } else {
+        want_events(l, rc == TLS_WANT_WRITE ? UV_READABLE | UV_WRITABLE : UV_READABLE);
+    }
+    return rc == TLS_READY;
+}
+
 static void on_ready(struct exec_fd *f, int events, void *arg) {
     (void)f;
     struct link *l = arg;
     if (l->down_told || l->why.code) return; /* reset: the timer tells the end */
     l->in_callback = true;
-    if (events & UV_WRITABLE) {
+    if (l->shaking && shake(l)) events |= UV_READABLE | UV_WRITABLE;
+    if (!l->shaking && !l->down_told && (events & UV_WRITABLE)) {
         struct outq *q = l->delay || l->rate ? &l->ready : &l->out;
         write_queue(l, q);
         if (link_room(l) > 0) l->ops->room(l);
     }
-    if (!l->down_told && (events & (UV_READABLE | UV_DISCONNECT))) {
-        for (int i = 0; i < READS_A_TURN; i++)
-            if (read_once(l) != 1) break;
+    if (!l->shaking && !l->down_told && (events & (UV_READABLE | UV_DISCONNECT))) {
+        int rc = 1;
+        for (int i = 0; i < READS_A_TURN && rc == 1; i++) rc = read_once(l);
+        if (rc == 1 && l->tls && tls_pending(l->tls)) exec_timer_set(l->x, &l->again_timer, 1);
     }
     l->in_callback = false;
     if (l->freed) link_destroy(l);
 }
 
+static void again_due(struct exec *x, struct exec_timer *t) {
+    (void)x;
+    struct link *l = (struct link *)((char *)t - offsetof(struct link, again_timer));
+    on_ready(l->efd, UV_READABLE, l);
+}
+
 bool link_look(struct link *l) {
-    if (l->down_told || l->why.code) return false;
+    if (l->down_told || l->why.code || l->shaking) return false;
     l->in_callback = true;
     int rc = read_once(l);
     l->in_callback = false;
@@ -578,7 +661,7 @@ bool link_look(struct link *l) {
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-struct link *link_new(struct exec *x, int fd, const struct link_ops *ops, void *owner) {
+struct link *link_new(struct exec *x, int fd, struct tls *tls, const struct link_ops *ops, void *owner) {
     struct link *l = calloc(1, sizeof *l);
     if (!l) return NULL;
     l->x = x;
@@ -589,34 +672,45 @@ struct link *link_new(struct exec *x, int fd, const struct link_ops *ops, void *
     l->rbuf = malloc(l->rcap);
     exec_timer_init(&l->reset_timer, reset_due);
     exec_timer_init(&l->shape_timer, shape_due);
+    exec_timer_init(&l->again_timer, again_due);
     int room = SEND_BUFFER;
-    (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof room); /* the system gives what it allows */
-    l->events = UV_READABLE;
+    if (!tls) (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof room); /* the system gives what it allows */
+    l->shaking = tls != NULL;
+    l->events = tls ? UV_READABLE | UV_WRITABLE : UV_READABLE;
     if (l->rbuf) l->efd = exec_fd_new(x, fd, l->events, on_ready, l);
     if (!l->efd) {
         free(l->rbuf);
         free(l);
         return NULL;
     }
+    l->tls = tls;
     return l;
 }
 
 void link_free(struct link *l) {
     if (!l || l->freed) return;
-    if (!l->down_told && !l->write_dead) {
+    if (!l->down_told && !l->write_dead && !l->shaking) {
         for (struct held *h = l->held_first; h; h = h->next) {
             uint8_t *p = outq_reserve(&l->ready, h->n);
             if (p) memcpy(p, h->data, h->n);
         }
-        if (l->ready.bytes == 0 || outq_write(&l->ready, l->fd) == 1) (void)outq_write(&l->out, l->fd);
+        write_queue(l, &l->ready);
+        if (l->ready.bytes == 0) write_queue(l, &l->out);
     }
+    tls_free(l->tls); /* says goodbye, while the socket is open */
+    l->tls = NULL;
     l->down_told = true;
     exec_timer_clear(l->x, &l->reset_timer);
     exec_timer_clear(l->x, &l->shape_timer);
+    exec_timer_clear(l->x, &l->again_timer);
     exec_fd_free(l->efd, true, NULL);
     l->efd = NULL;
     l->freed = true;
     if (!l->in_callback) link_destroy(l);
+}
+
+const struct tls *link_tls(const struct link *l) {
+    return l->tls;
 }
 
 void *link_owner(const struct link *l) {

@@ -14,6 +14,7 @@
 #include "wire/frame.h"
 
 struct link;
+struct tls;
 
 /* Frames of at least this many payload bytes are offered to `place`. */
 #define LINK_LARGE 8192u
@@ -38,9 +39,14 @@ struct link_ops {
     void (*down)(struct link *l, const struct moyai_error *why);
 };
 
-/* Adopt a connected non-blocking stream socket. NULL: out of memory (fd stays the caller's). */
-struct link *link_new(struct exec *x, int fd, const struct link_ops *ops, void *owner);
-void link_free(struct link *l); /* closes the socket once what can be written at once is written */
+/*
+ * Adopt a non-blocking stream socket: one that is connected, or, with tls, still connecting. tls (may be NULL: in
+ * clear) becomes the link's and is freed with it. What is queued waits until the handshake is done; if it fails, the
+ * link goes down with the reason, and nothing has been said. NULL: out of memory (fd and tls stay the caller's).
+ */
+struct link *link_new(struct exec *x, int fd, struct tls *tls, const struct link_ops *ops, void *owner);
+const struct tls *link_tls(const struct link *l); /* NULL: in clear */
+void link_free(struct link *l);                   /* closes the socket once what can be written at once is written */
 void *link_owner(const struct link *l);
 
 /* Hold all frames for `delay` and send no more than `rate` bytes a second (0: no limit): for tests and

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Two links, or a link and a bare socket, over a socket pair in one loop. */
+/* Two links, or a link and a bare socket, over a socket pair in one loop; with the argument "tls" over TLS. */
 #include "link/link.h"
 
 #include "base/rng.h"
+#include "link/tls.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -109,11 +110,24 @@ static void on_down(struct link *l, const struct moyai_error *why) {
 static const struct link_ops ops = {
     .frame = on_frame, .place = on_place, .placed = on_placed, .room = on_room, .down = on_down};
 
+static bool secure; /* over TLS */
+static char dir[] = "/tmp/moyai-link-XXXXXX";
+static struct keyfile *keys[2]; /* of the two ends; the same unless a test says otherwise */
+
 struct fixture {
     struct exec *x;
+    struct tls_ctx *ctx[2];
     struct end a, b;
     int peer; /* a bare socket instead of b; -1: none */
 };
+
+static struct tls *end_tls(struct fixture *t, int i, int fd) {
+    if (!secure) return NULL;
+    assert_int_equal(tls_ctx_new(&t->ctx[i], keys[i], NULL), 0);
+    struct tls *tls = tls_new(t->ctx[i], fd, i == 1, 0);
+    assert_non_null(tls);
+    return tls;
+}
 
 static void open_pair(struct fixture *t, bool bare) {
     int fd[2];
@@ -122,13 +136,13 @@ static void open_pair(struct fixture *t, bool bare) {
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fd), 0);
     exec_lock(t->x);
     t->a.x = t->b.x = t->x;
-    t->a.link = link_new(t->x, fd[0], &ops, &t->a);
+    t->a.link = link_new(t->x, fd[0], bare ? NULL : end_tls(t, 0, fd[0]), &ops, &t->a);
     assert_non_null(t->a.link);
     t->peer = -1;
     if (bare) {
         t->peer = fd[1];
     } else {
-        t->b.link = link_new(t->x, fd[1], &ops, &t->b);
+        t->b.link = link_new(t->x, fd[1], end_tls(t, 1, fd[1]), &ops, &t->b);
         assert_non_null(t->b.link);
     }
 }
@@ -139,6 +153,8 @@ static void close_pair(struct fixture *t) {
     if (t->peer >= 0) close(t->peer);
     exec_unlock(t->x);
     exec_free(t->x);
+    tls_ctx_free(t->ctx[0]);
+    tls_ctx_free(t->ctx[1]);
     free(t->a.dest);
     free(t->b.dest);
 }
@@ -339,8 +355,8 @@ static void reset(void **state) {
     assert_true(t.a.down);
     assert_int_equal(t.a.why.code, MOYAI_ECANCELED);
     until(&t, &t.b, 1);
-    assert_true(t.b.down); /* the other end sees end of file */
-    assert_int_equal(t.b.why.code, 0);
+    assert_true(t.b.down); /* the other end sees end of file, or that of a handshake */
+    assert_int_equal(t.b.why.code, secure ? MOYAI_ECLOSED : 0);
     close_pair(&t);
 }
 
@@ -392,8 +408,125 @@ static void shaped(void **state) {
     close_pair(&t);
 }
 
-int main(void) {
+/* ---- over TLS -------------------------------------------------------------------------------- */
+
+static int make_keys(void **state) {
+    (void)state;
+    char path[64];
+    if (!mkdtemp(dir)) return -1;
+    snprintf(path, sizeof path, "%s/key", dir);
+    for (int i = 0; i < 2; i++) {
+        struct keyring r = {.n = 1};
+        if (i == 0 && (key_new(&r.key[0], NULL) < 0 || keyfile_write(&r, path, true, NULL) < 0)) return -1;
+        if (keyfile_open(&keys[i], path, NULL) < 0) return -1;
+    }
+    return 0;
+}
+
+static int remove_keys(void **state) {
+    (void)state;
+    char path[64];
+    snprintf(path, sizeof path, "%s/key", dir);
+    keyfile_close(keys[0]);
+    keyfile_close(keys[1]);
+    (void)unlink(path);
+    return rmdir(dir);
+}
+
+/* What both have queued stays unsaid when there is no key both have. */
+static void strangers_hear_nothing(void **state) {
+    (void)state;
+    char path[64];
+    snprintf(path, sizeof path, "%s/other", dir);
+    struct keyring r = {.n = 1};
+    assert_int_equal(key_new(&r.key[0], NULL), 0);
+    assert_int_equal(keyfile_write(&r, path, true, NULL), 0);
+    struct keyfile *mine = keys[0];
+    assert_int_equal(keyfile_open(&keys[0], path, NULL), 0);
+    struct fixture t;
+    open_pair(&t, false);
+    uint8_t bytes[100];
+    fill(bytes, sizeof bytes, 1);
+    send_frame(&t.a, 1, bytes, sizeof bytes);
+    send_frame(&t.b, 1, bytes, sizeof bytes);
+    link_flush(t.a.link);
+    link_flush(t.b.link);
+    until(&t, &t.a, 1);
+    until(&t, &t.b, 1);
+    assert_true(t.a.down && t.b.down);
+    assert_int_equal(t.a.why.code, MOYAI_EPERM);
+    assert_int_equal(t.b.why.code, MOYAI_EPERM);
+    assert_int_equal(t.a.frames + t.b.frames, 0);
+    close_pair(&t);
+    keyfile_close(keys[0]);
+    keys[0] = mine;
+    unlink(path);
+}
+
+/* An end that only writes and one that only reads, both at once in both directions, with every size of record. */
+static void both_ways_at_once(void **state) {
+    (void)state;
+    struct fixture t;
+    open_pair(&t, false);
+    enum { N = 200, MOST = 70000 };
+    uint8_t *bytes = malloc(MOST);
+    for (uint32_t i = 0; i < N; i++) {
+        size_t n = (size_t)i * i * 7 % MOST;
+        fill(bytes, n, i);
+        for (int k = 0; k < 2; k++) {
+            struct end *e = k ? &t.b : &t.a;
+            struct frame_head h = {.type = FRAME_SESSION, .class_ = FRAME_SMALL, .label = i, .length = (uint32_t)n};
+            memcpy(link_reserve(e->link, &h), bytes, n);
+            link_flush(e->link);
+        }
+    }
+    free(bytes);
+    until(&t, &t.a, N);
+    until(&t, &t.b, N);
+    assert_int_equal(link_queued(t.a.link) + link_queued(t.b.link), 0);
+    assert_string_equal(tls_key_id(link_tls(t.a.link)), tls_key_id(link_tls(t.b.link)));
+    close_pair(&t);
+}
+
+/* Freed before the handshake is done, at each end; a peer that says nothing holds nobody up. */
+static void freed_early(void **state) {
+    (void)state;
+    for (int k = 0; k < 3; k++) {
+        struct fixture t;
+        open_pair(&t, false);
+        uint8_t bytes[100];
+        fill(bytes, sizeof bytes, 1);
+        send_frame(&t.a, 1, bytes, sizeof bytes);
+        link_flush(t.a.link);
+        if (k < 2) {
+            struct end *gone = k ? &t.b : &t.a, *other = k ? &t.a : &t.b;
+            link_free(gone->link);
+            gone->link = NULL;
+            until(&t, other, 1);
+            assert_true(other->down);
+            assert_int_equal(other->frames, 0);
+        }
+        close_pair(&t);
+    }
+}
+
+int main(int argc, char **argv) {
     static bool no = false, yes = true;
+    secure = argc > 1 && strcmp(argv[1], "tls") == 0;
+    const struct CMUnitTest over_tls[] = {
+        cmocka_unit_test(small_frames_in_order),
+        cmocka_unit_test_prestate(large_frames, &no),
+        {"large_frames in place", large_frames, NULL, NULL, &yes},
+        cmocka_unit_test(reserved_space),
+        cmocka_unit_test(unborrow),
+        cmocka_unit_test(refused_frame_ends_the_link),
+        cmocka_unit_test(reset),
+        cmocka_unit_test(shaped),
+        cmocka_unit_test(strangers_hear_nothing),
+        cmocka_unit_test(both_ways_at_once),
+        cmocka_unit_test(freed_early),
+    };
+    if (secure) return cmocka_run_group_tests(over_tls, make_keys, remove_keys);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(small_frames_in_order),
         cmocka_unit_test_prestate(large_frames, &no),

@@ -19,11 +19,12 @@ struct tls_ctx {
     const struct keyfile *keys;
     SSL_CTX *ssl;
     BIO_METHOD *io;
+    uint8_t scratch[16384];
 };
 
 struct tls {
     SSL *ssl;
-    const struct keyfile *keys;
+    struct tls_ctx *ctx;
     int fd;
     bool server, ready, ended;
     bool unknown; /* a client offered a key that is not ours */
@@ -83,7 +84,7 @@ static int offer_key(SSL *ssl, const EVP_MD *md, const unsigned char **id, size_
     *ret = NULL;
     *id = NULL;
     *n = 0;
-    const struct key *k = keyring_usable(keyfile_keys(t->keys), t->key, (int64_t)time(NULL));
+    const struct key *k = keyring_usable(keyfile_keys(t->ctx->keys), t->key, (int64_t)time(NULL));
     if (!k) return 1;
     SSL_SESSION *s = session_of(ssl, k);
     if (!s) return 0;
@@ -101,7 +102,7 @@ static int offer_key(SSL *ssl, const EVP_MD *md, const unsigned char **id, size_
 static int find_key(SSL *ssl, const unsigned char *id, size_t n, SSL_SESSION **ret) {
     struct tls *t = SSL_get_app_data(ssl);
     *ret = NULL;
-    const struct key *k = keyring_find(keyfile_keys(t->keys), (const char *)id, n, (int64_t)time(NULL));
+    const struct key *k = keyring_find(keyfile_keys(t->ctx->keys), (const char *)id, n, (int64_t)time(NULL));
     t->unknown = !k;
     if (!k) { /* for the text; it may hold anything */
         size_t i = 0;
@@ -156,7 +157,7 @@ struct tls *tls_new(struct tls_ctx *c, int fd, bool server, size_t key) {
     struct tls *t = calloc(1, sizeof *t);
     if (!t) return NULL;
     t->fd = fd;
-    t->keys = c->keys;
+    t->ctx = c;
     t->server = server;
     t->key = key;
     t->ssl = SSL_new(c->ssl);
@@ -206,11 +207,11 @@ static int refused(const struct tls *t, struct moyai_error *reterr) {
         rc = err_set(reterr, MOYAI_EPERM, "the other side does not take key %s: both need the same key file", t->id);
     else if (t->server && reason == SSL_R_BINDER_DOES_NOT_VERIFY)
         rc = err_set(reterr, MOYAI_EPERM, "a client that does not hold key %s claims to", t->id);
-    else if (e != 0)
+    else if (e != 0 && reason != SSL_R_UNEXPECTED_EOF_WHILE_READING)
         rc = err_set(reterr, MOYAI_EPROTO, "the other side does not speak as a node of a grid does (%s)",
                      text ? text : "TLS error");
     else
-        rc = err_set(reterr, MOYAI_EPROTO, "the connection ended during the handshake");
+        rc = err_set(reterr, MOYAI_ECLOSED, "the connection ended during the handshake");
     ERR_clear_error();
     return rc;
 }
@@ -279,6 +280,10 @@ ssize_t tls_write(struct tls *t, const void *p, size_t n) {
 
 bool tls_pending(const struct tls *t) {
     return SSL_has_pending(t->ssl) == 1;
+}
+
+uint8_t *tls_scratch(struct tls *t) {
+    return t->ctx->scratch;
 }
 
 const char *tls_key_id(const struct tls *t) {

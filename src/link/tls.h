@@ -30,7 +30,8 @@ void tls_free(struct tls *t); /* says goodbye if that can be done at once; NULL 
 enum { TLS_READY = 1, TLS_WANT_READ = 2, TLS_WANT_WRITE = 3 };
 /*
  * Go on with the handshake: TLS_READY, or what the socket has to be ready for before the next try; EPERM (there is no
- * key both have: the text says which was offered), EPROTO (the other side does not speak this), ESYS (connection lost).
+ * key both have: the text says which was offered), EPROTO (the other side does not speak this), ECLOSED (it ended the
+ * connection), ESYS (connection lost).
  */
 int tls_handshake(struct tls *t, struct moyai_error *reterr) MOYAI_MUST_USE;
 
@@ -40,6 +41,8 @@ ssize_t tls_write(struct tls *t, const void *p, size_t n); /* after -EAGAIN the 
 
 /* Bytes that have been taken from the socket and not given yet: its readiness will not tell of them. */
 bool tls_pending(const struct tls *t);
+
+uint8_t *tls_scratch(struct tls *t); /* 16 KiB for whoever needs them at the moment */
 
 const char *tls_key_id(const struct tls *t); /* offered, or found; "" if none yet */
 const char *tls_suite(const struct tls *t);

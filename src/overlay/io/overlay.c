@@ -65,7 +65,7 @@ static struct olink *olink_new(struct overlay *o, int fd, struct peer *p, pid_t 
     exec_timer_init(&k->hello_timer, hello_late);
     uint8_t hello[HELLO_MAX];
     int n = hello_encode(&o->hello, hello, NULL);
-    k->link = n < 0 ? NULL : link_new(o->x, fd, &olink_ops, k);
+    k->link = n < 0 ? NULL : link_new(o->x, fd, NULL, &olink_ops, k);
     if (!k->link) {
         free(k);
         return NULL;
