@@ -28,6 +28,8 @@ enum config_type {
       "rendezvous of the grid to join, file:/dir; none: a node alone")                                                 \
     X(run_dir, char *, STRING, "MOYAI_RUN_DIR", NULL, 0, 0, "path",                                                    \
       "directory for sockets, mode 0700; none: $XDG_RUNTIME_DIR/moyai, then /tmp/moyai-UID")                           \
+    X(key_file, char *, STRING, "MOYAI_KEY_FILE", NULL, 0, 0, "path",                                                  \
+      "the grid's keys, mode 0600; none: $XDG_CONFIG_HOME/moyai/key, then ~/.config/moyai/key")                        \
     X(parent, char *, STRING, "MOYAI_PARENT", NULL, 0, 0, "node id",                                                   \
       "the process that started this one and witnesses its end; set by moyai run")                                     \
     X(title, char *, STRING, "MOYAI_TITLE", NULL, 0, 0, "text",                                                        \

@@ -18,6 +18,7 @@ struct verb {
 };
 static const struct verb verbs[] = {
     {"run", "moyai run", cli_run},
+    {"key", "moyai key", cli_key},
     {"config", "moyai config", cli_config},
 };
 enum { N_VERBS = sizeof verbs / sizeof verbs[0] };
@@ -95,6 +96,7 @@ int main(int argc, char **argv) {
         .doc = "Starts and looks after programs of an elastic grid.\v"
                "Verbs:\n"
                "  run      start processes on a grid, and look after them\n"
+               "  key      make, show and replace the keys of a grid\n"
                "  config   show all options, their values and where they come from\n"
                "  help     show this, or with a verb, that verb's help\n"
                "\nEach verb has --help and a manual page (moyai-VERB).",

@@ -31,8 +31,8 @@ static void help(void **state) {
     assert_int_equal(cli_do(&a, "-h", NULL), 0);
     cli_free(&a);
 
-    static const char *const verbs[] = {"run", "config"};
-    for (size_t i = 0; i < 2; i++) {
+    static const char *const verbs[] = {"run", "config", "key"};
+    for (size_t i = 0; i < 3; i++) {
         assert_int_equal(cli_do(&a, verbs[i], "--help", NULL), 0);
         assert_int_equal(cli_do(&b, "help", verbs[i], NULL), 0);
         assert_string_equal(a.text[0].p, b.text[0].p);
@@ -58,6 +58,11 @@ static void usage_errors(void **state) {
         {{"config", "--frob"}, "--frob"},
         {{"config", "frob"}, "'frob'"},
         {{"run", "--frob", "true"}, "--frob"},
+        {{"key"}, "what to do"},
+        {{"key", "frob"}, "'frob'"},
+        {{"key", "new", "new"}, "'new'"},
+        {{"key", "rotate", "--keep", "long"}, "'long'"},
+        {{"key", "show", "--key-file", ""}, "empty"},
         {{"run"}, "no program"},
         {{"run", ":", "true"}, "no program"},
         {{"run", "true", ":"}, "after ':'"},
