@@ -19,6 +19,7 @@ enum cli_exit {
 /* argv[0] is what messages call the verb ("moyai run"). Returns the exit status, or exits with a usage hint. */
 int cli_run(int argc, char **argv);
 int cli_key(int argc, char **argv);
+int cli_endpoint(int argc, char **argv);
 int cli_config(int argc, char **argv);
 
 /* -h, --help and --usage, the same for every parser. In a parser: the two rows at the end of its options, ARGP_NO_HELP

@@ -19,6 +19,7 @@ struct verb {
 static const struct verb verbs[] = {
     {"run", "moyai run", cli_run},
     {"key", "moyai key", cli_key},
+    {"endpoint", "moyai endpoint", cli_endpoint},
     {"config", "moyai config", cli_config},
 };
 enum { N_VERBS = sizeof verbs / sizeof verbs[0] };
@@ -95,10 +96,11 @@ int main(int argc, char **argv) {
         .args_doc = "VERB [ARGUMENT...]",
         .doc = "Starts and looks after programs of an elastic grid.\v"
                "Verbs:\n"
-               "  run      start processes on a grid, and look after them\n"
-               "  key      make, show and replace the keys of a grid\n"
-               "  config   show all options, their values and where they come from\n"
-               "  help     show this, or with a verb, that verb's help\n"
+               "  run       start processes on a grid, and look after them\n"
+               "  key       make, show and replace the keys of a grid\n"
+               "  endpoint  serve as a meeting point of grids\n"
+               "  config    show all options, their values and where they come from\n"
+               "  help      show this, or with a verb, that verb's help\n"
                "\nEach verb has --help and a manual page (moyai-VERB).",
     };
     open_standard();

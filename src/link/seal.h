@@ -16,6 +16,9 @@
 
 #define SEAL_MORE 40u /* sealed bytes are longer by these */
 
+/* Purposes. */
+#define SEAL_RENDEZVOUS "rendezvous entry"
+
 /* out: n + SEAL_MORE bytes. purpose: at most 64 bytes, the same for unseal. 0, ENOMEM or ESYS. */
 int seal(const struct key *k, const char *purpose, const uint8_t *p, size_t n, uint8_t *out) MOYAI_MUST_USE;
 

@@ -41,8 +41,8 @@ int tcp_split(const char *text, bool port_needed, char host[TCP_HOST], uint16_t 
     if (n == 0 || n >= TCP_HOST) return err_set(reterr, MOYAI_EINVAL, "\"%.80s\": no host", text);
     int64_t p = 0;
     if (*colon == 0 && port_needed) return err_set(reterr, MOYAI_EINVAL, "\"%.80s\": no port (HOST:PORT)", text);
-    if (*colon != 0 && (*colon != ':' || config_parse_integer(colon + 1, &p) < 0 || p < 1 || p > 65535))
-        return err_set(reterr, MOYAI_EINVAL, "\"%.80s\": a port is a number from 1 to 65535", text);
+    if (*colon != 0 && (*colon != ':' || config_parse_integer(colon + 1, &p) < 0 || p < port_needed || p > 65535))
+        return err_set(reterr, MOYAI_EINVAL, "\"%.80s\": a port is a number from %d to 65535", text, port_needed);
     memcpy(host, text, n);
     host[n] = 0;
     *port = (uint16_t)p;

@@ -19,7 +19,7 @@ struct tcp_addr {
     socklen_t n;
 };
 
-/* Cut "host:port" in two. EINVAL says what is wrong with it. port_needed: else a missing one is 0. */
+/* Cut "host:port" in two. EINVAL says what is wrong with it. port_needed: else it may be missing or 0. */
 int tcp_split(const char *text, bool port_needed, char host[TCP_HOST], uint16_t *port,
               struct moyai_error *reterr) MOYAI_MUST_USE;
 

@@ -31,8 +31,8 @@ static void help(void **state) {
     assert_int_equal(cli_do(&a, "-h", NULL), 0);
     cli_free(&a);
 
-    static const char *const verbs[] = {"run", "config", "key"};
-    for (size_t i = 0; i < 3; i++) {
+    static const char *const verbs[] = {"run", "config", "key", "endpoint"};
+    for (size_t i = 0; i < 4; i++) {
         assert_int_equal(cli_do(&a, verbs[i], "--help", NULL), 0);
         assert_int_equal(cli_do(&b, "help", verbs[i], NULL), 0);
         assert_string_equal(a.text[0].p, b.text[0].p);
@@ -63,6 +63,9 @@ static void usage_errors(void **state) {
         {{"key", "new", "new"}, "'new'"},
         {{"key", "rotate", "--keep", "long"}, "'long'"},
         {{"key", "show", "--key-file", ""}, "empty"},
+        {{"endpoint", "--listen", "host:1"}, "host:1"},
+        {{"endpoint", "--entries", "0"}, "'0'"},
+        {{"endpoint", "x"}, "'x'"},
         {{"run"}, "no program"},
         {{"run", ":", "true"}, "no program"},
         {{"run", "true", ":"}, "after ':'"},

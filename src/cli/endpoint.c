@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * moyai endpoint: the rendezvous server. Nodes leave their sealed entries and take a sample of others'
+ * (doc/spec/07-rendezvous.md). One thread of libmicrohttpd serves all connections; this one waits for a signal.
+ */
+#include "base/config.h"
+#include "base/err.h"
+#include "base/id.h"
+#include "base/rng.h"
+#include "cli/cli.h"
+#include "cli/endpoint_store.h"
+#include "link/key.h"
+#include "link/seal.h"
+#include "link/tcp.h"
+
+#include <errno.h>
+#include <microhttpd.h>
+#include <moyai/base.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PORT_DEFAULT  7471
+#define CONNECTIONS   1000
+#define IDLE_SECONDS  10 /* a connection on which nothing moves is closed */
+#define LIFETIME      120
+#define LIFETIME_MOST 3600
+#define SWEEP         (10 * MOYAI_SEC)
+#define POST_HEADER   "Moyai-Lifetime"
+
+struct server {
+    struct endpoint_store *store;
+    struct keyfile *keys; /* NULL: entries are taken unseen */
+    moyai_ns swept;
+    uint8_t answer[ENDPOINT_SAMPLE * (18 + ENDPOINT_ENTRY_MAX)];
+};
+
+/* A request on its way in. */
+struct upload {
+    size_t n; /* over ENDPOINT_ENTRY_MAX: too much, and forgotten */
+    uint8_t bytes[ENDPOINT_ENTRY_MAX + 1];
+};
+
+/* ---- answers --------------------------------------------------------------------------------- */
+
+static enum MHD_Result answer(struct MHD_Connection *c, unsigned status, const char *type, const void *p, size_t n) {
+    struct MHD_Response *r = MHD_create_response_from_buffer(n, (void *)(uintptr_t)p, MHD_RESPMEM_MUST_COPY);
+    if (!r) return MHD_NO;
+    (void)MHD_add_response_header(r, MHD_HTTP_HEADER_CONTENT_TYPE, type);
+    (void)MHD_add_response_header(r, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
+    if (status == MHD_HTTP_METHOD_NOT_ALLOWED)
+        (void)MHD_add_response_header(r, MHD_HTTP_HEADER_ALLOW, "GET, PUT, DELETE");
+    enum MHD_Result rc = MHD_queue_response(c, status, r);
+    MHD_destroy_response(r);
+    return rc;
+}
+
+static enum MHD_Result say(struct MHD_Connection *c, unsigned status, const char *text) {
+    return answer(c, status, "text/plain; charset=utf-8", text, strlen(text));
+}
+
+/* "/GRID" and "/GRID/ID" in parts; has_id says which. */
+static bool parse_path(const char *path, char grid[ENDPOINT_GRID_MAX + 1], uint8_t id[16], bool *has_id) {
+    const char *slash = path[0] == '/' ? strchr(path + 1, '/') : NULL;
+    size_t n = path[0] != '/' ? 0 : slash ? (size_t)(slash - path - 1) : strlen(path + 1);
+    if (n == 0 || n > ENDPOINT_GRID_MAX) return false;
+    memcpy(grid, path + 1, n);
+    grid[n] = 0;
+    *has_id = slash != NULL;
+    return endpoint_grid_name(grid) && (!slash || id_parse(slash + 1, strlen(slash + 1), id));
+}
+
+static enum MHD_Result status_page(struct server *s, struct MHD_Connection *c) {
+    size_t grids, entries, bytes;
+    char text[160];
+    endpoint_count(s->store, &grids, &entries, &bytes);
+    snprintf(text, sizeof text, "moyai endpoint %s: %zu grids, %zu nodes, %zu bytes\n", moyai_version(), grids, entries,
+             bytes);
+    return say(c, MHD_HTTP_OK, text);
+}
+
+static enum MHD_Result on_get(struct server *s, struct MHD_Connection *c, const char *grid) {
+    const char *text = MHD_lookup_connection_value(c, MHD_GET_ARGUMENT_KIND, "n");
+    int64_t n = ENDPOINT_SAMPLE;
+    if (text && (config_parse_integer(text, &n) < 0 || n < 0))
+        return say(c, MHD_HTTP_BAD_REQUEST, "n is not a number\n");
+    if (n > (int64_t)ENDPOINT_SAMPLE) n = ENDPOINT_SAMPLE;
+    size_t size = endpoint_sample(s->store, grid, (size_t)n, moyai_now(), s->answer);
+    return answer(c, MHD_HTTP_OK, "application/octet-stream", s->answer, size);
+}
+
+static enum MHD_Result on_put(struct server *s, struct MHD_Connection *c, const char *grid, const uint8_t id[16],
+                              const struct upload *u) {
+    const char *text = MHD_lookup_connection_value(c, MHD_HEADER_KIND, POST_HEADER);
+    int64_t seconds = LIFETIME;
+    if (text && (config_parse_integer(text, &seconds) < 0 || seconds < 1 || seconds > LIFETIME_MOST))
+        return say(c, MHD_HTTP_BAD_REQUEST, POST_HEADER " is not a number of seconds from 1 to 3600\n");
+    if (u->n > ENDPOINT_ENTRY_MAX) return say(c, MHD_HTTP_CONTENT_TOO_LARGE, "an entry has at most 4096 bytes\n");
+    if (s->keys) {
+        static uint8_t plain[ENDPOINT_ENTRY_MAX];
+        size_t n;
+        (void)keyfile_refresh(s->keys, NULL);
+        if (unseal(keyfile_keys(s->keys), (int64_t)time(NULL), SEAL_RENDEZVOUS, u->bytes, u->n, plain, &n) < 0)
+            return say(c, MHD_HTTP_FORBIDDEN, "the entry is not sealed with a key of this server\n");
+    }
+    struct moyai_error why;
+    moyai_ns now = moyai_now();
+    int rc = endpoint_put(s->store, grid, id, u->bytes, u->n, now + (moyai_ns)(seconds * MOYAI_SEC), now, &why);
+    if (rc == 0) return say(c, MHD_HTTP_NO_CONTENT, "");
+    strncat(why.text, "\n", sizeof why.text - strlen(why.text) - 1);
+    return say(c, rc == MOYAI_EAGAIN || rc == MOYAI_ENOMEM ? MHD_HTTP_INSUFFICIENT_STORAGE : MHD_HTTP_BAD_REQUEST,
+               why.text);
+}
+
+static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const char *path, const char *method,
+                                  const char *version, const char *data, size_t *n, void **state) {
+    (void)version;
+    struct server *s = arg;
+    struct upload *u = *state;
+    if (!u) { /* the head has come */
+        *state = u = calloc(1, sizeof *u);
+        return u ? MHD_YES : MHD_NO;
+    }
+    if (*n > 0) {
+        size_t room = sizeof u->bytes - u->n, k = *n < room ? *n : room;
+        memcpy(u->bytes + u->n, data, k);
+        u->n += k;
+        *n = 0;
+        return MHD_YES;
+    }
+    moyai_ns now = moyai_now();
+    if (now - s->swept > (moyai_ns)SWEEP) {
+        endpoint_sweep(s->store, now);
+        s->swept = now;
+    }
+    char grid[ENDPOINT_GRID_MAX + 1];
+    uint8_t id[16];
+    bool has_id;
+    bool get = strcmp(method, MHD_HTTP_METHOD_GET) == 0 || strcmp(method, MHD_HTTP_METHOD_HEAD) == 0;
+    if (get && strcmp(path, "/") == 0) return status_page(s, c);
+    if (!parse_path(path, grid, id, &has_id)) return say(c, MHD_HTTP_NOT_FOUND, "paths are /GRID and /GRID/ID\n");
+    if (get && !has_id) return on_get(s, c, grid);
+    if (strcmp(method, MHD_HTTP_METHOD_PUT) == 0 && has_id) return on_put(s, c, grid, id, u);
+    if (strcmp(method, MHD_HTTP_METHOD_DELETE) == 0 && has_id) {
+        endpoint_delete(s->store, grid, id);
+        return say(c, MHD_HTTP_NO_CONTENT, "");
+    }
+    return say(c, MHD_HTTP_METHOD_NOT_ALLOWED, "GET /GRID, PUT and DELETE /GRID/ID\n");
+}
+
+static void on_done(void *arg, struct MHD_Connection *c, void **state, enum MHD_RequestTerminationCode why) {
+    (void)arg, (void)c, (void)why;
+    free(*state);
+    *state = NULL;
+}
+
+/* ---- the verb -------------------------------------------------------------------------------- */
+
+enum { KEY_LISTEN = 0x100, KEY_PORT_FILE, KEY_KEY_FILE, KEY_ENTRIES, KEY_MEMORY };
+
+struct request {
+    struct tcp_addr listen;
+    bool listens;
+    uint16_t port;
+    const char *port_file, *key_file;
+    int64_t entries;
+    uint64_t memory;
+};
+
+static error_t on_option(int key, char *arg, struct argp_state *state) {
+    struct request *r = state->input;
+    struct moyai_error why;
+    cli_help(key, state);
+    switch (key) {
+    case KEY_LISTEN: {
+        uint16_t first, last;
+        if (tcp_parse_range(arg, &first, &last, NULL) == 0 && first == last) {
+            r->port = first;
+        } else if (strcmp(arg, "0") == 0) {
+            r->port = 0;
+        } else if (tcp_parse(arg, &r->listen, &why) == 0) {
+            r->listens = true;
+            r->port = tcp_port(&r->listen);
+        } else {
+            argp_error(state, "--listen: %s", why.text);
+        }
+        return 0;
+    }
+    case KEY_PORT_FILE:
+        r->port_file = arg;
+        return 0;
+    case KEY_KEY_FILE:
+        r->key_file = arg;
+        return 0;
+    case KEY_ENTRIES:
+        if (config_parse_integer(arg, &r->entries) < 0 || r->entries < 1)
+            argp_error(state, "--entries: '%s' is not a number from 1", arg);
+        return 0;
+    case KEY_MEMORY:
+        if (config_parse_size(arg, &r->memory) < 0 || r->memory < 65536)
+            argp_error(state, "--memory: '%s' is not a size from 64k", arg);
+        return 0;
+    case ARGP_KEY_ARG:
+        argp_error(state, "unknown argument '%s'", arg);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static int write_port(const char *path, uint16_t port, struct moyai_error *why) {
+    FILE *f = fopen(path, "we");
+    if (!f) return err_sys(why, errno, "cannot write %.150s", path);
+    bool ok = fprintf(f, "%u\n", port) > 0;
+    int e = errno;
+    if (fclose(f) != 0) {
+        e = errno;
+        ok = false;
+    }
+    return ok ? 0 : err_sys(why, e, "cannot write %.150s", path);
+}
+
+static int serve(struct server *s, const struct request *q, const char *title, struct moyai_error *why) {
+    struct tcp_addr at;
+    int listener, rc = tcp_listen(&listener, q->listens ? &q->listen : NULL, q->port, q->port, &at, why);
+    if (rc < 0) return rc;
+    sigset_t end;
+    sigemptyset(&end);
+    sigaddset(&end, SIGINT);
+    sigaddset(&end, SIGTERM);
+    sigaddset(&end, SIGHUP);
+    sigprocmask(SIG_BLOCK, &end, NULL); /* before the server's thread begins */
+    struct MHD_Daemon *d = MHD_start_daemon(
+        MHD_USE_EPOLL_INTERNAL_THREAD, 0, NULL, NULL, on_request, s, MHD_OPTION_LISTEN_SOCKET, listener,
+        MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_SECONDS,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)16384, MHD_OPTION_NOTIFY_COMPLETED, on_done, NULL, MHD_OPTION_END);
+    if (!d) {
+        close(listener);
+        return err_set(why, MOYAI_ELIMIT, "cannot start the HTTP server: out of memory, descriptors or threads");
+    }
+    if (q->port_file) rc = write_port(q->port_file, tcp_port(&at), why);
+    if (rc == 0) {
+        char text[TCP_TEXT];
+        tcp_format(&at, text);
+        if (q->listens)
+            printf("%s: serving http://%s/NAME, NAME being any name of a grid\n", title, text);
+        else
+            printf("%s: serving http://HOST:%u/NAME, HOST being this host and NAME any name of a grid\n", title,
+                   tcp_port(&at));
+        fflush(stdout);
+        int sig;
+        while (sigwait(&end, &sig) != 0) {
+        }
+    }
+    MHD_stop_daemon(d);
+    return rc;
+}
+
+int cli_endpoint(int argc, char **argv) {
+    static const struct argp_option options[] = {
+        {"listen", KEY_LISTEN, "[HOST:]PORT", 0, "Where to listen: numeric; 0: any free port (7471)", 0},
+        {"port-file", KEY_PORT_FILE, "FILE", 0, "Write the port to FILE once it listens", 0},
+        {"key-file", KEY_KEY_FILE, "FILE", 0, "Take only what is sealed with a key of FILE", 0},
+        {"entries", KEY_ENTRIES, "N", 0, "The most nodes of one grid (20000)", 0},
+        {"memory", KEY_MEMORY, "SIZE", 0, "The most memory for entries (64MiB)", 0},
+        CLI_HELP_OPTIONS,
+        {0},
+    };
+    static const struct argp parser = {
+        .options = options,
+        .parser = on_option,
+        .doc =
+            "Serves as a meeting point: nodes that are given --grid http://HOST:PORT/NAME find each other through it. "
+            "It holds sealed entries that it cannot read, in memory only, and is needed by newcomers only.",
+    };
+    struct request q = {.port = PORT_DEFAULT, .entries = 20000, .memory = 64u << 20};
+    argp_parse(&parser, argc, argv, ARGP_NO_HELP, NULL, &q);
+    static struct server s;
+    struct moyai_error why = {0};
+    uint64_t seed;
+    int rc = rng_system(&seed, sizeof seed);
+    const struct endpoint_limits limits = {.grids = 1000, .entries = (size_t)q.entries, .bytes = q.memory};
+    if (rc == 0) rc = endpoint_store_new(&s.store, &limits, seed);
+    if (rc < 0) err_set(&why, rc, "%s", moyai_strerror(rc));
+    if (rc == 0 && q.key_file) rc = keyfile_open(&s.keys, q.key_file, &why);
+    if (rc == 0) rc = serve(&s, &q, argv[0], &why);
+    if (rc < 0) fprintf(stderr, "%s: %s\n", argv[0], why.text);
+    keyfile_close(s.keys);
+    endpoint_store_free(s.store);
+    return rc == 0 ? CLI_OK : CLI_FAILED;
+}

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* moyai endpoint over plain sockets: what it keeps, what it refuses, and that it goes on whatever is sent to it. */
+#include "tests/cli/kit.h"
+
+#include "link/key.h"
+#include "link/seal.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define ID1 "00112233445566778899aabbccddeeff"
+#define ID2 "ffeeddccbbaa99887766554433221100"
+
+static char dir[64], port_file[100];
+static uint16_t port;
+
+static int set_up(void **state) {
+    if (kit_setup(state) != 0) return -1;
+    snprintf(dir, sizeof dir, "/tmp/moyai-cli-endpoint-%d", (int)getpid());
+    snprintf(port_file, sizeof port_file, "%s/port", dir);
+    return mkdir(dir, 0700);
+}
+
+static int tear_down(void **state) {
+    char command[100];
+    snprintf(command, sizeof command, "rm -rf %s", dir);
+    return system(command) | kit_teardown(state);
+}
+
+static void begin(struct cli *c, const char *option, const char *value) {
+    cli_start(c, NULL, "endpoint", "--listen", "127.0.0.1:0", "--port-file", port_file, option, value, NULL);
+    (void)cli_line(c, 1, "serving http://127.0.0.1:");
+    char *text = kit_read(port_file);
+    port = (uint16_t)atoi(text);
+    assert_true(port > 0);
+    free(text);
+}
+
+static void end(struct cli *c) {
+    kill(c->pid, SIGTERM);
+    assert_int_equal(cli_wait(c), 0);
+    cli_free(c);
+}
+
+static int dial(void) {
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    assert_true(fd >= 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&a, sizeof a), 0);
+    return fd;
+}
+
+struct reply {
+    int status; /* 0: closed without a word */
+    size_t n;
+    uint8_t *body; /* in text */
+    char text[1 << 20];
+};
+
+static void ask_raw(struct reply *r, const void *p, size_t n) {
+    int fd = dial();
+    (void)!send(fd, p, n, MSG_NOSIGNAL);
+    shutdown(fd, SHUT_WR);
+    size_t at = 0;
+    ssize_t k;
+    while (at + 1 < sizeof r->text && (k = recv(fd, r->text + at, sizeof r->text - 1 - at, 0)) > 0) at += (size_t)k;
+    close(fd);
+    r->text[at] = 0;
+    char *body = memmem(r->text, at, "\r\n\r\n", 4);
+    r->status = body && sscanf(r->text, "HTTP/1.%*d %d", &r->status) == 1 ? r->status : 0;
+    r->body = (uint8_t *)(body ? body + 4 : r->text + at);
+    r->n = at - (size_t)(r->body - (uint8_t *)r->text);
+}
+
+static void ask(struct reply *r, const char *method, const char *path, const char *head, const void *p, size_t n) {
+    static char request[20000];
+    int at = snprintf(request, sizeof request,
+                      "%s %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n%sContent-Length: %zu\r\n\r\n", method, path,
+                      head, n);
+    assert_true((size_t)at + n < sizeof request);
+    if (n) memcpy(request + at, p, n);
+    ask_raw(r, request, (size_t)at + n);
+}
+
+static int put(struct reply *r, const char *path, const void *p, size_t n) {
+    ask(r, "PUT", path, "", p, n);
+    return r->status;
+}
+
+static struct reply r;
+
+static void entries_are_kept(void **state) {
+    (void)state;
+    struct cli c;
+    begin(&c, NULL, NULL);
+    assert_int_equal(put(&r, "/lab/" ID1, "one", 3), 204);
+    assert_int_equal(put(&r, "/lab/" ID2, "twelve", 6), 204);
+    assert_int_equal(put(&r, "/other/" ID2, "x", 1), 204);
+    ask(&r, "GET", "/lab", "", NULL, 0);
+    assert_int_equal(r.status, 200);
+    assert_int_equal(r.n, 18 + 3 + 18 + 6);
+    for (size_t at = 0; at < r.n; at += 18 + (size_t)r.body[at + 16]) {
+        bool first = r.body[at] == 0;
+        assert_int_equal(r.body[at + 16], first ? 3 : 6);
+        assert_memory_equal(r.body + at + 18, first ? "one" : "twelve", first ? 3 : 6);
+        assert_int_equal(r.body[at + 1], first ? 0x11 : 0xee);
+    }
+    ask(&r, "GET", "/lab?n=1", "", NULL, 0);
+    assert_true(r.n == 21 || r.n == 24);
+    ask(&r, "GET", "/lab?n=0", "", NULL, 0);
+    assert_int_equal(r.n, 0);
+    assert_int_equal(put(&r, "/lab/" ID1, "1", 1), 204); /* newest wins */
+    ask(&r, "DELETE", "/lab/" ID2, "", NULL, 0);
+    assert_int_equal(r.status, 204);
+    ask(&r, "DELETE", "/lab/" ID2, "", NULL, 0);
+    assert_int_equal(r.status, 204);
+    ask(&r, "GET", "/lab", "", NULL, 0);
+    assert_int_equal(r.n, 19);
+    assert_int_equal(r.body[18], '1');
+    ask(&r, "GET", "/nobody", "", NULL, 0);
+    assert_int_equal(r.status, 200);
+    assert_int_equal(r.n, 0);
+    ask(&r, "GET", "/", "", NULL, 0);
+    assert_non_null(strstr((char *)r.body, "2 grids, 2 nodes"));
+    end(&c);
+}
+
+static void what_is_wrong_is_refused(void **state) {
+    (void)state;
+    struct cli c;
+    begin(&c, "--entries", "2");
+    static char big[4097];
+    assert_int_equal(put(&r, "/lab/" ID1, big, 4096), 204);
+    assert_int_equal(put(&r, "/lab/" ID1, big, 4097), 413);
+    assert_int_equal(put(&r, "/lab/" ID1, big, 0), 400);
+    assert_int_equal(put(&r, "/lab/short", "x", 1), 404);
+    assert_int_equal(put(&r, "/lab/" ID1 "0", "x", 1), 404);
+    assert_int_equal(put(&r, "/lab", "x", 1), 405);
+    assert_int_equal(put(&r, "//" ID1, "x", 1), 404);
+    assert_int_equal(put(&r, "/a%20b/" ID1, "x", 1), 404);
+    assert_int_equal(put(&r, "/../" ID1, "x", 1), 204); /* a name like others: nothing here is a path */
+    ask(&r, "POST", "/lab/" ID1, "", "x", 1);
+    assert_int_equal(r.status, 405);
+    assert_non_null(strstr(r.text, "Allow:"));
+    ask(&r, "GET", "/lab?n=many", "", NULL, 0);
+    assert_int_equal(r.status, 400);
+    ask(&r, "PUT", "/lab/" ID1, "Moyai-Lifetime: 0\r\n", "x", 1);
+    assert_int_equal(r.status, 400);
+    ask(&r, "PUT", "/lab/" ID1, "Moyai-Lifetime: 3601\r\n", "x", 1);
+    assert_int_equal(r.status, 400);
+    ask(&r, "PUT", "/lab/" ID1, "Moyai-Lifetime: 3600\r\n", "x", 1);
+    assert_int_equal(r.status, 204);
+    assert_int_equal(put(&r, "/lab/" ID2, "x", 1), 204);
+    assert_int_equal(put(&r, "/lab/0123456789abcdef0123456789abcdef", "x", 1), 507);
+    assert_non_null(strstr((char *)r.body, "2 nodes of this grid"));
+    end(&c);
+}
+
+static void garbage_harms_nobody(void **state) {
+    (void)state;
+    struct cli c;
+    begin(&c, NULL, NULL);
+    assert_int_equal(put(&r, "/lab/" ID1, "one", 3), 204);
+    static const char *const texts[] = {"",
+                                        "\r\n\r\n",
+                                        "GET",
+                                        "GET / HTTP/9.9\r\n\r\n",
+                                        "\x16\x03\x01\x02\x00\x01",
+                                        "PUT /lab/" ID2 " HTTP/1.1\r\nContent-Length: 99999999999999999999\r\n\r\n",
+                                        "PUT /lab/" ID2 " HTTP/1.1\r\nContent-Length: -1\r\n\r\nx",
+                                        "PUT /lab/" ID2 " HTTP/1.1\r\nContent-Length: 10\r\n\r\nshort"};
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        ask_raw(&r, texts[i], strlen(texts[i]));
+        assert_true(r.status == 0 || r.status >= 400 || i == 3);
+    }
+    static char large[300000];
+    memset(large, 'a', sizeof large);
+    memcpy(large, "GET /", 5);
+    ask_raw(&r, large, sizeof large);
+    assert_true(r.status == 0 || r.status >= 400);
+    /* Many connections that say nothing, as many as this process may have: others are served once they are gone. */
+    struct rlimit files;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &files), 0);
+    int most = files.rlim_cur < 900 ? (int)files.rlim_cur - 50 : 850, *fd = calloc((size_t)most, sizeof *fd);
+    for (int i = 0; i < most; i++) fd[i] = dial();
+    assert_int_equal(put(&r, "/lab/" ID1, "two", 3), 204);
+    for (int i = 0; i < most; i++) close(fd[i]);
+    free(fd);
+    ask(&r, "GET", "/lab", "", NULL, 0);
+    assert_int_equal(r.status, 200);
+    assert_int_equal(r.n, 21);
+    end(&c);
+}
+
+static void with_a_key_only_seals_are_taken(void **state) {
+    (void)state;
+    struct keyring mine = {.n = 1}, other = {.n = 1};
+    char path[100];
+    snprintf(path, sizeof path, "%s/key", dir);
+    assert_int_equal(key_new(&mine.key[0], NULL), 0);
+    assert_int_equal(key_new(&other.key[0], NULL), 0);
+    assert_int_equal(keyfile_write(&mine, path, false, NULL), 0);
+    struct cli c;
+    begin(&c, "--key-file", path);
+    uint8_t sealed[3 + SEAL_MORE];
+    assert_int_equal(seal(&mine.key[0], SEAL_RENDEZVOUS, (const uint8_t *)"one", 3, sealed), 0);
+    assert_int_equal(put(&r, "/lab/" ID1, sealed, sizeof sealed), 204);
+    sealed[30] ^= 1;
+    assert_int_equal(put(&r, "/lab/" ID1, sealed, sizeof sealed), 403);
+    assert_int_equal(put(&r, "/lab/" ID1, "one", 3), 403);
+    assert_int_equal(seal(&other.key[0], SEAL_RENDEZVOUS, (const uint8_t *)"one", 3, sealed), 0);
+    assert_int_equal(put(&r, "/lab/" ID1, sealed, sizeof sealed), 403);
+    assert_int_equal(keyfile_write(&other, path, false, NULL), 0); /* replaced while it runs */
+    assert_int_equal(put(&r, "/lab/" ID1, sealed, sizeof sealed), 204);
+    end(&c);
+    assert_int_equal(cli_do(&c, "endpoint", "--key-file", "/nowhere/key", NULL), 1);
+    assert_non_null(strstr(c.text[1].p, "/nowhere/key"));
+    cli_free(&c);
+}
+
+static void a_port_in_use_is_named(void **state) {
+    (void)state;
+    struct cli c, d;
+    begin(&c, NULL, NULL);
+    char text[40];
+    snprintf(text, sizeof text, "127.0.0.1:%u", port);
+    assert_int_equal(cli_do(&d, "endpoint", "--listen", text, NULL), 1);
+    assert_non_null(strstr(d.text[1].p, text));
+    cli_free(&d);
+    assert_int_equal(cli_do(&d, "endpoint", "--listen", "127.0.0.1:0", "--port-file", "/nowhere/port", NULL), 1);
+    assert_non_null(strstr(d.text[1].p, "/nowhere/port"));
+    cli_free(&d);
+    end(&c);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(entries_are_kept),       cmocka_unit_test(what_is_wrong_is_refused),
+        cmocka_unit_test(garbage_harms_nobody),   cmocka_unit_test(with_a_key_only_seals_are_taken),
+        cmocka_unit_test(a_port_in_use_is_named),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
