@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Nodes meet at a server: the asking side (overlay/io/meet.h) against `moyai endpoint`, and against servers that lie.
+ */
+#include "tests/cli/kit.h"
+
+#include "exec/exec.h"
+#include "link/key.h"
+#include "overlay/io/meet.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char dir[64], key_path[100];
+
+/* What a node has heard. */
+struct ear {
+    struct exec *x;
+    struct meet *m;
+    struct keyfile *keys;
+    atomic_bool stop;
+    int done, asked, code, entries;
+    char text[300], last[100];
+};
+
+static void on_entry(void *ctx, const uint8_t *p, size_t n) {
+    struct ear *e = ctx;
+    e->entries++;
+    snprintf(e->last, sizeof e->last, "%.*s", (int)n, (const char *)p);
+}
+static void on_asked(void *ctx, const char *url, int code, const char *text) {
+    struct ear *e = ctx;
+    (void)url;
+    e->asked++;
+    e->code = code;
+    snprintf(e->text, sizeof e->text, "%s", text);
+}
+static void on_done(void *ctx) {
+    struct ear *e = ctx;
+    e->done++;
+    atomic_store(&e->stop, true);
+    exec_kick(e->x);
+}
+static const struct meet_ops ops = {.entry = on_entry, .asked = on_asked, .done = on_done};
+
+static void open_ear(struct ear *e, const char *const *urls, size_t n) {
+    memset(e, 0, sizeof *e);
+    assert_int_equal(exec_new(&e->x, NULL, NULL), 0);
+    assert_int_equal(keyfile_open(&e->keys, key_path, NULL), 0);
+    exec_lock(e->x);
+    assert_int_equal(meet_new(&e->m, e->x, e->keys, urls, n, &ops, e, NULL), 0);
+}
+
+static void close_ear(struct ear *e) {
+    meet_free(e->m);
+    exec_unlock(e->x);
+    exec_free(e->x);
+    keyfile_close(e->keys);
+}
+
+static void leave(struct ear *e, uint8_t who, const char *text) {
+    uint8_t id[16] = {who};
+    assert_int_equal(meet_entry(e->m, id, (const uint8_t *)text, strlen(text), 60 * MOYAI_SEC), 0);
+}
+
+static void look(struct ear *e) {
+    e->entries = e->asked = e->done = 0;
+    atomic_store(&e->stop, false);
+    struct moyai_error why = {0};
+    int rc = meet_look(e->m, &why);
+    if (rc < 0) fail_msg("%s", why.text);
+    assert_int_equal(exec_serve(e->x, &e->stop, moyai_now() + 100 * MOYAI_SEC), 0);
+    assert_int_equal(e->done, 1);
+}
+
+static int set_up(void **state) {
+    if (kit_setup(state) != 0) return -1;
+    unsetenv("http_proxy");
+    snprintf(dir, sizeof dir, "/tmp/moyai-cli-meet-%d", (int)getpid());
+    snprintf(key_path, sizeof key_path, "%s/key", dir);
+    struct keyring r = {.n = 1};
+    return mkdir(dir, 0700) | key_new(&r.key[0], NULL) | keyfile_write(&r, key_path, true, NULL);
+}
+
+static int tear_down(void **state) {
+    char command[100];
+    snprintf(command, sizeof command, "rm -rf %s", dir);
+    return system(command) | kit_teardown(state);
+}
+
+static void begin_server(struct cli *c, char url[100], const char *grid) {
+    cli_start(c, NULL, "endpoint", "--listen", "127.0.0.1:0", NULL);
+    const char *line = cli_line(c, 1, "http://");
+    int n = 0;
+    assert_int_equal(sscanf(strstr(line, "http://"), "%60[^/]//%n", url, &n), 1);
+    snprintf(url, 100, "%.40s", strstr(line, "http://"));
+    *strchr(url + 7, '/') = 0;
+    strcat(url, "/");
+    strcat(url, grid);
+}
+
+static void end_server(struct cli *c) {
+    kill(c->pid, SIGTERM);
+    assert_int_equal(cli_wait(c), 0);
+    cli_free(c);
+}
+
+static void members_meet(void **state) {
+    (void)state;
+    struct cli c;
+    char url[100], other[110];
+    begin_server(&c, url, "lab");
+    const char *const urls[] = {url};
+    struct ear a, b;
+    open_ear(&a, urls, 1);
+    open_ear(&b, urls, 1);
+    look(&a); /* nothing of its own to leave yet */
+    assert_int_equal(a.code, 0);
+    assert_int_equal(a.entries, 0);
+    leave(&a, 1, "I am a");
+    look(&a);
+    assert_int_equal(a.entries, 1); /* its own */
+    leave(&b, 2, "I am b");
+    look(&b);
+    assert_int_equal(b.entries, 2);
+    leave(&a, 1, "I am a, elsewhere");
+    look(&a);
+    assert_int_equal(a.entries, 2);
+    close_ear(&b); /* takes its entry back */
+    look(&a);
+    assert_int_equal(a.entries, 1);
+    assert_string_equal(a.last, "I am a, elsewhere");
+    /* Without the key nothing is understood. */
+    struct keyring r = {.n = 1}, before;
+    assert_int_equal(keyfile_read(&before, key_path, NULL), 0);
+    assert_int_equal(key_new(&r.key[0], NULL), 0);
+    assert_int_equal(keyfile_write(&r, key_path, false, NULL), 0);
+    open_ear(&b, urls, 1);
+    look(&b);
+    assert_int_equal(b.code, 0);
+    assert_int_equal(b.entries, 0);
+    close_ear(&b);
+    assert_int_equal(keyfile_write(&before, key_path, false, NULL), 0);
+    /* Another grid of the same server; a slash at the end does no harm. */
+    snprintf(other, sizeof other, "%s2/", url);
+    const char *const others[] = {other};
+    open_ear(&b, others, 1);
+    leave(&b, 2, "I am b");
+    look(&b);
+    assert_int_equal(b.code, 0);
+    assert_int_equal(b.entries, 1);
+    close_ear(&b);
+    close_ear(&a);
+    end_server(&c);
+}
+
+/* Several places: the ones that are dead stop nobody. */
+static void dead_places_are_passed_over(void **state) {
+    (void)state;
+    struct cli c;
+    char url[100];
+    begin_server(&c, url, "lab");
+    const char *const urls[] = {"http://127.0.0.1:1/lab", url, "http://host.invalid:1/lab"};
+    struct ear a;
+    open_ear(&a, urls, 3);
+    leave(&a, 1, "I am a");
+    look(&a);
+    assert_int_equal(a.asked, 3);
+    assert_int_equal(a.code, MOYAI_EUNREACHABLE);
+    assert_true(a.text[0]);
+    assert_int_equal(a.entries, 1);
+    end_server(&c);
+    look(&a);
+    assert_int_equal(a.entries, 0);
+    close_ear(&a);
+}
+
+static void addresses_are_checked(void **state) {
+    (void)state;
+    struct ear a;
+    open_ear(&a, NULL, 0);
+    static const char *const bad[] = {"",
+                                      "file:/x",
+                                      "http://",
+                                      "http://host:1",
+                                      "http://host:1/",
+                                      "http:///lab",
+                                      "http://host:1/lab/x/?n",
+                                      "http://host:1/lab?n=1",
+                                      "ftp://host/lab"};
+    struct meet *m;
+    struct moyai_error e;
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        assert_int_equal(meet_new(&m, a.x, a.keys, &bad[i], 1, &ops, &a, &e), MOYAI_EINVAL);
+    close_ear(&a);
+}
+
+/* ---- servers that lie ------------------------------------------------------------------------ */
+
+struct liar {
+    int listener;
+    const char *text;
+    size_t n;
+    bool hang;
+    atomic_bool stop;
+    pthread_t thread;
+    char url[60];
+};
+
+static void *lie(void *arg) {
+    struct liar *l = arg;
+    while (!l->stop) {
+        struct pollfd p = {.fd = l->listener, .events = POLLIN};
+        if (poll(&p, 1, 20) != 1) continue;
+        int fd = accept(l->listener, NULL, NULL);
+        char sink[8192];
+        (void)!read(fd, sink, sizeof sink);
+        for (size_t at = 0; at < l->n;) {
+            ssize_t k = send(fd, l->text + at, l->n - at, MSG_NOSIGNAL);
+            if (k <= 0) break;
+            at += (size_t)k;
+        }
+        while (l->hang && !l->stop) usleep(10000);
+        close(fd);
+    }
+    return NULL;
+}
+
+static void begin_liar(struct liar *l, const char *text, size_t n, bool hang) {
+    *l = (struct liar){.text = text, .n = n, .hang = hang};
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof a;
+    l->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(l->listener, (struct sockaddr *)&a, sizeof a), 0);
+    assert_int_equal(listen(l->listener, 10), 0);
+    assert_int_equal(getsockname(l->listener, (struct sockaddr *)&a, &len), 0);
+    snprintf(l->url, sizeof l->url, "http://127.0.0.1:%u/lab", ntohs(a.sin_port));
+    assert_int_equal(pthread_create(&l->thread, NULL, lie, l), 0);
+}
+
+static void end_liar(struct liar *l) {
+    l->stop = true;
+    pthread_join(l->thread, NULL);
+    close(l->listener);
+}
+
+static void lies_are_refused(void **state) {
+    (void)state;
+    enum { HUGE_ANSWER = 2 << 20 };
+    char *huge = calloc(1, HUGE_ANSWER);
+    int n = sprintf(huge, "HTTP/1.1 200 OK\r\nContent-Length: 99999999\r\n\r\n");
+    memset(huge + n, 'x', (size_t)(HUGE_ANSWER - n));
+    static const char torn[] =
+        "HTTP/1.1 200 OK\r\nContent-Length: 20\r\nConnection: close\r\n\r\n0123456789abcdef\x05\x00xy";
+    static const char zero[] =
+        "HTTP/1.1 200 OK\r\nContent-Length: 18\r\nConnection: close\r\n\r\n0123456789abcdef\x00\x00";
+    static const char noise[] =
+        "HTTP/1.1 200 OK\r\nContent-Length: 20\r\nConnection: close\r\n\r\n0123456789abcdef\x02\x00xy";
+    static const char page[] = "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+    static const char moved[] = "HTTP/1.1 302 Found\r\nLocation: file:///etc/passwd\r\nContent-Length: 0\r\n\r\n";
+    const struct {
+        const char *text;
+        size_t n;
+        int code;
+    } lies[] = {
+        {"SSH-2.0-OpenSSH_9.2\r\n", 21, MOYAI_EUNREACHABLE},
+        {"", 0, MOYAI_EUNREACHABLE},
+        {huge, HUGE_ANSWER, MOYAI_EUNREACHABLE},
+        {torn, sizeof torn - 1, MOYAI_EPROTO},
+        {zero, sizeof zero - 1, MOYAI_EPROTO},
+        {noise, sizeof noise - 1, 0}, /* well formed, and nobody's whom we know: passed over */
+        {page, sizeof page - 1, MOYAI_EPROTO},
+        {moved, sizeof moved - 1, MOYAI_EPROTO},
+    };
+    for (size_t i = 0; i < sizeof lies / sizeof lies[0]; i++) {
+        struct liar l;
+        struct ear a;
+        begin_liar(&l, lies[i].text, lies[i].n, false);
+        const char *const urls[] = {l.url};
+        open_ear(&a, urls, 1);
+        look(&a);
+        assert_int_equal(a.code, lies[i].code);
+        assert_int_equal(a.entries, 0);
+        close_ear(&a);
+        end_liar(&l);
+    }
+    free(huge);
+}
+
+/* A server that says nothing does not keep a node from ending. */
+static void a_silent_server_holds_nobody(void **state) {
+    (void)state;
+    struct liar l;
+    struct ear a;
+    begin_liar(&l, "", 0, true);
+    const char *const urls[] = {l.url, l.url};
+    open_ear(&a, urls, 2);
+    leave(&a, 1, "I am a");
+    struct moyai_error why;
+    assert_int_equal(meet_look(a.m, &why), 0);
+    atomic_bool never = false;
+    (void)exec_serve(a.x, &never, moyai_now() + 100 * MOYAI_MS);
+    assert_int_equal(a.done, 0);
+    close_ear(&a);
+    assert_int_equal(a.done + a.asked, 0);
+    end_liar(&l);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(members_meet),
+        cmocka_unit_test(dead_places_are_passed_over),
+        cmocka_unit_test(addresses_are_checked),
+        cmocka_unit_test(lies_are_refused),
+        cmocka_unit_test(a_silent_server_holds_nobody),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
