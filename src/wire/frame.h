@@ -23,6 +23,10 @@ enum frame_type {
     FRAME_DEAD = 5,     /* evidence of death: member/evidence.h */
     FRAME_SESSION = 16, /* 16 + enum session_frame_kind, overlay/session_wire.h */
     FRAME_SESSION_LAST = 25,
+    FRAME_PEERS = 48, /* 48 + enum peers_frame_kind, overlay/peers_wire.h */
+    FRAME_PEERS_LAST = 55,
+    FRAME_DEATH = 64, /* 64 + enum death_frame_kind, overlay/death_wire.h */
+    FRAME_DEATH_LAST = 68,
 };
 
 enum frame_class {

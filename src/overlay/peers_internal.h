@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The peers machine inside: its block, and what peers.c (events), peers_link.c (links and room for them) and
+ * peers_known.c (endpoints) ask of each other. Tests include it to look inside.
+ *
+ * The block: struct peers, then at the offsets it holds
+ *
+ *   links   peers_link[links_cap]   offered, or in use; in no order
+ *   dials   peers_dial[attempts]    connections being made; in no order
+ *   known   peers_known[known]      endpoints; in no order
+ *   texts   known * text bytes      their addresses
+ *   fx      peers_fx[fx_cap]        effects of the last step
+ */
+#ifndef OVERLAY_PEERS_INTERNAL_H
+#define OVERLAY_PEERS_INTERNAL_H
+
+#include "base/id.h"
+#include "base/rng.h"
+#include "overlay/peers.h"
+
+#define PEERS_LINES ((uint32_t)16)                /* places for lines, and for links not yet agreed on */
+#define PEERS_SLACK ((uint32_t)4)                 /* newcomers that may wait for a place that was asked for */
+#define PEERS_MIX   ((uint32_t)8)                 /* nodes of the grid that open one link more, each look */
+#define PEERS_TOLD  ((moyai_ns)(60 * MOYAI_SEC))  /* a count is believed so long */
+#define PEERS_REPLY ((moyai_ns)(5 * MOYAI_SEC))   /* for an answer to YIELD */
+#define PEERS_BACK  ((moyai_ns)(5 * MOYAI_SEC))   /* after a failure; doubled with each, up to 32 times */
+#define PEERS_ALONE ((moyai_ns)(4 * MOYAI_SEC))   /* the longest of these for a node without links */
+#define PEERS_AGAIN ((moyai_ns)MOYAI_SEC)         /* after a link was lost, before its node is called again */
+#define PEERS_CALM  ((moyai_ns)(30 * MOYAI_SEC))  /* the longest gap between attempts that all fail */
+#define PEERS_DOUBT ((moyai_ns)(300 * MOYAI_SEC)) /* the same if all that is missing are other sites */
+#define PEERS_HURRY ((moyai_ns)MOYAI_SEC)         /* the same with few links */
+
+enum peers_link_state { PEERS_OFFERED = 1, PEERS_USED };
+
+enum peers_link_flag {
+    LINK_ACCEPTS = 1, /* its node can be connected to */
+    LINK_GUEST = 2,   /* taken while somebody is asked for the place */
+    LINK_RESCUED = 4, /* beyond cfg.most */
+    LINK_EXTRA = 8,   /* opened though there were enough */
+    LINK_ASKED = 16,  /* ASK has been sent and not answered */
+    LINK_YIELD = 32,  /* YIELD has been sent; due: for how long to wait */
+    LINK_FAR = 64,    /* to another site, or one of the two has none */
+};
+
+struct peers_link {
+    uint64_t link; /* 0: free */
+    uint8_t id[16];
+    uint64_t site;
+    uint64_t since;
+    uint64_t counted; /* when `count` was told */
+    uint64_t due;     /* OFFERED: until when; USED: LINK_YIELD; else 0 */
+    uint32_t count;
+    uint8_t state, kind, flags, zero;
+};
+
+struct peers_dial {
+    uint8_t id[16];
+    uint64_t until;
+    uint64_t extra;
+};
+
+struct peers_known {
+    uint8_t id[16];
+    uint64_t site, hash, until, retry;
+    uint32_t accepts, fails, n_text;
+    uint32_t near; /* of our own site */
+};
+
+struct peers_fx {
+    uint64_t link;
+    uint8_t id[16];
+    uint32_t kind, what;
+    uint32_t frame, flags, count, n;
+    uint16_t pick[PEERS_ENTRIES]; /* indices of known endpoints; CONNECT: the first */
+};
+
+struct peers {
+    /* configuration */
+    uint8_t self[16];
+    uint64_t site;
+    uint64_t attempt, gap, rendezvous, exchange;
+    uint32_t accepts, lifetime, n_text;
+    uint32_t degree, far_least; /* links wanted in all, and of these to other sites */
+    uint32_t most, rescue, known_cap, attempts, text, links_cap, fx_cap;
+    uint32_t off_links, off_dials, off_known, off_texts, off_fx;
+    uint8_t self_text[PEERS_TEXT];
+
+    /* life */
+    struct moyai_rng rng;
+    uint64_t secret; /* of the order of known endpoints */
+    uint32_t started, leaving;
+    uint32_t extra; /* one link more is wanted */
+    uint32_t looks; /* since there was a link */
+    uint64_t look_at, exchange_at;
+    uint64_t gap_at;    /* no attempt before */
+    uint64_t dry_until; /* nobody to connect to before; 0: not known */
+    uint32_t misses;    /* attempts without success in a row */
+    uint32_t streak[2]; /* of these, nodes of [1] our own site or [0] others that could not be reached */
+
+    /* counts */
+    uint32_t links_n, offered, mesh, far, direct, guests, rescued; /* far: of mesh */
+    uint32_t dials_n, known_n, near_n;
+    uint32_t fx_n, fx_at;
+    uint64_t now; /* of the last step, while its effects are fetched */
+};
+
+static inline void *peers_at(const struct peers *p, uint32_t off) {
+    return (char *)(uintptr_t)p + off;
+}
+static inline struct peers_link *peers_links(const struct peers *p) {
+    return peers_at(p, p->off_links);
+}
+static inline struct peers_dial *peers_dials(const struct peers *p) {
+    return peers_at(p, p->off_dials);
+}
+static inline struct peers_known *peers_knowns(const struct peers *p) {
+    return peers_at(p, p->off_known);
+}
+static inline uint8_t *peers_text(const struct peers *p, uint32_t i) {
+    return (uint8_t *)peers_at(p, p->off_texts) + (size_t)i * p->text;
+}
+static inline struct peers_fx *peers_fxs(const struct peers *p) {
+    return peers_at(p, p->off_fx);
+}
+static inline uint64_t peers_after(moyai_ns now, uint64_t span) {
+    return now > UINT64_MAX - span ? UINT64_MAX : now + span;
+}
+static inline uint64_t peers_min(uint64_t a, uint64_t b) {
+    return a < b ? a : b;
+}
+/* A time after now: span, half of it more or less. */
+static inline uint64_t peers_jitter(struct peers *p, moyai_ns now, uint64_t span) {
+    return peers_after(now, span / 2 + rng_below(&p->rng, span + 1));
+}
+
+/* peers.c */
+struct peers_fx *peers_say(struct peers *p, enum peers_effect_kind kind, uint64_t link, const uint8_t id[16]);
+struct peers_fx *peers_send(struct peers *p, const struct peers_link *l, enum peers_frame_kind frame);
+
+/* peers_known.c */
+void peers_learn(struct peers *p, const struct peers_endpoint *e, moyai_ns now);
+void peers_forget(struct peers *p, const uint8_t id[16]);
+void peers_expire(struct peers *p, moyai_ns now);
+struct peers_known *peers_find(const struct peers *p, const uint8_t id[16]);
+/* Draw up to `most` endpoints to tell to a node of that id and site. */
+void peers_draw(struct peers *p, struct peers_fx *fx, uint32_t most, const uint8_t id[16], uint64_t site, moyai_ns now);
+/* Draw somebody to connect to, of another site if far; UINT32_MAX: nobody now, and dry_until says when to try again. */
+uint32_t peers_candidate(struct peers *p, bool far, moyai_ns now);
+void peers_missed(struct peers *p, const uint8_t id[16], bool reached, moyai_ns now); /* no link to it */
+void peers_rest(struct peers *p, const uint8_t id[16], uint64_t span, moyai_ns now);  /* not before that time */
+void peers_met(struct peers *p, const uint8_t id[16], uint64_t site);                 /* a link to it */
+void peers_hasten(struct peers *p, moyai_ns now); /* without links, everybody is worth another call soon */
+
+/* peers_link.c */
+uint32_t peers_taken(const struct peers *p); /* places of cfg.most */
+struct peers_link *peers_link_of(const struct peers *p, uint64_t link);
+struct peers_link *peers_link_to(const struct peers *p, const uint8_t id[16]);
+struct peers_dial *peers_dial_to(const struct peers *p, const uint8_t id[16]);
+void peers_dial_remove(struct peers *p, struct peers_dial *d);
+struct peers_link *peers_link_add(struct peers *p, uint64_t link, const uint8_t id[16], uint32_t kind, moyai_ns now);
+void peers_link_use(struct peers *p, struct peers_link *l, const struct peers_frame *f, moyai_ns now);
+void peers_link_remove(struct peers *p, struct peers_link *l, moyai_ns now);
+void peers_offered(struct peers *p, uint64_t link, const struct peers_frame *f, moyai_ns now);
+void peers_yield(struct peers *p, struct peers_link *l, const struct peers_frame *f, moyai_ns now);
+void peers_kept(struct peers *p, struct peers_link *l, moyai_ns now);
+void peers_retire(struct peers *p, struct peers_link *added, moyai_ns now);
+
+#endif

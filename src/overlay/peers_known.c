@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Endpoints: which to keep, which to tell, which to connect to.
+ *
+ * Of all endpoints that come by, those with the smallest hashes of their ids are kept, under a secret of this node. A
+ * reservoir with coins would count how often an endpoint comes by, and the well-known would become better known; the
+ * smallest of hashes is a uniform sample of the distinct ids, needs no count, and cannot be aimed at from outside. The
+ * places of expired endpoints, and of those that fail again and again, go to whoever comes by next.
+ *
+ * A node behind a filter may reach its own site only, and of a small site a uniform sample of a large grid would hold
+ * nobody: so a quarter of the places is for the own site. Attempts go to either half the time, and rarely to a kind
+ * that has failed several times in a row.
+ */
+#include "overlay/peers_internal.h"
+
+#include <string.h>
+
+#define FAILS_SHIFT 5u /* the longest rest after failures: so often doubled */
+#define FAILS_MANY  4u /* an endpoint that failed so often gives way to any other */
+#define STREAK      4u /* failures in a row after which a kind is doubted */
+
+static uint64_t hash_of(const struct peers *p, const uint8_t id[16]) {
+    uint64_t h = (id_lo(id) ^ p->secret) * UINT64_C(0x9e3779b97f4a7c15);
+    h = (h ^ h >> 32 ^ id_hi(id)) * UINT64_C(0xd6e8feb86659fd93);
+    return h ^ h >> 29;
+}
+
+struct peers_known *peers_find(const struct peers *p, const uint8_t id[16]) {
+    struct peers_known *k = peers_knowns(p);
+    for (uint32_t i = 0; i < p->known_n; i++)
+        if (id_equal(k[i].id, id)) return &k[i];
+    return NULL;
+}
+
+static void put_text(struct peers *p, uint32_t i, const struct peers_endpoint *e) {
+    uint32_t n = 0;
+    while (n < e->n_text && n + 1 + e->text[n] <= p->text) n += 1u + e->text[n];
+    uint8_t *text = peers_text(p, i);
+    memcpy(text, e->text, n);
+    memset(text + n, 0, p->text - n);
+    peers_knowns(p)[i].n_text = n;
+}
+
+static void put(struct peers *p, uint32_t i, const struct peers_endpoint *e, uint64_t until, bool near) {
+    struct peers_known *k = &peers_knowns(p)[i];
+    *k = (struct peers_known){.site = e->site, .until = until, .accepts = e->accepts, .near = near};
+    memcpy(k->id, e->id.b, 16);
+    k->hash = hash_of(p, e->id.b);
+    put_text(p, i, e);
+    p->dry_until = 0;
+}
+
+static void remove_at(struct peers *p, uint32_t i) {
+    struct peers_known *k = peers_knowns(p);
+    uint32_t last = --p->known_n;
+    p->near_n -= k[i].near;
+    k[i] = k[last];
+    if (i != last) memcpy(peers_text(p, i), peers_text(p, last), p->text);
+    memset(&k[last], 0, sizeof *k);
+    memset(peers_text(p, last), 0, p->text);
+}
+
+void peers_forget(struct peers *p, const uint8_t id[16]) {
+    struct peers_known *k = peers_find(p, id);
+    if (k) remove_at(p, (uint32_t)(k - peers_knowns(p)));
+}
+
+void peers_expire(struct peers *p, moyai_ns now) {
+    for (uint32_t i = p->known_n; i-- > 0;)
+        if (peers_knowns(p)[i].until <= now) remove_at(p, i);
+}
+
+/* The place of the endpoint of that kind which is worth least, if it is worth less than one of this hash. */
+static uint32_t worst(const struct peers *p, bool near, uint64_t hash, moyai_ns now) {
+    const struct peers_known *k = peers_knowns(p);
+    uint32_t at = UINT32_MAX;
+    for (uint32_t i = 0; i < p->known_n; i++) {
+        if (k[i].near != near) continue;
+        if (k[i].until <= now) return i;
+        uint64_t h = k[i].fails >= FAILS_MANY ? UINT64_MAX : k[i].hash;
+        if (h <= hash) continue;
+        hash = h;
+        at = i;
+    }
+    return at;
+}
+
+void peers_learn(struct peers *p, const struct peers_endpoint *e, moyai_ns now) {
+    bool near = e->site != 0 && e->site == p->site;
+    if (id_equal(e->id.b, p->self) || id_zero(e->id.b) || e->n_text == 0 || e->lifetime == 0) return;
+    if (!e->accepts && !near) return;
+    if (1u + e->text[0] > p->text) return; /* not even its first address fits */
+    uint32_t lifetime = e->lifetime < PEERS_LIFETIME ? e->lifetime : PEERS_LIFETIME;
+    uint64_t until = peers_after(now, (uint64_t)lifetime * (uint64_t)MOYAI_SEC);
+    struct peers_known *k = peers_find(p, e->id.b);
+    if (k) {
+        if (until <= k->until) return; /* what we have is newer */
+        if (k->near == near) {
+            k->until = until;
+            k->site = e->site;
+            k->accepts = e->accepts;
+            put_text(p, (uint32_t)(k - peers_knowns(p)), e);
+            return;
+        }
+        peers_forget(p, e->id.b);
+    }
+    uint32_t places = near ? p->known_cap / 4 : p->known_cap - p->known_cap / 4;
+    uint32_t used = near ? p->near_n : p->known_n - p->near_n;
+    uint32_t at = used < places ? p->known_n : worst(p, near, hash_of(p, e->id.b), now);
+    if (at == UINT32_MAX) return;
+    if (at == p->known_n) {
+        p->known_n++;
+        p->near_n += near;
+    }
+    put(p, at, e, until, near);
+}
+
+void peers_draw(struct peers *p, struct peers_fx *fx, uint32_t most, const uint8_t id[16], uint64_t site,
+                moyai_ns now) {
+    const struct peers_known *k = peers_knowns(p);
+    uint64_t seen = 0;
+    fx->n = 0;
+    for (uint32_t i = 0; i < p->known_n; i++) {
+        if (k[i].until <= peers_after(now, (uint64_t)MOYAI_SEC) || id_equal(k[i].id, id)) continue;
+        if (!k[i].accepts && (site == 0 || k[i].site != site)) continue;
+        uint64_t at = seen++;
+        if (at >= most) at = rng_below(&p->rng, seen);
+        if (at >= most) continue;
+        fx->pick[at] = (uint16_t)i;
+        if (fx->n < most) fx->n++;
+    }
+}
+
+uint32_t peers_candidate(struct peers *p, bool far, moyai_ns now) {
+    const struct peers_known *k = peers_knowns(p);
+    uint32_t found[2] = {UINT32_MAX, UINT32_MAX};
+    uint64_t seen[2] = {0, 0}, soon = UINT64_MAX;
+    for (uint32_t i = 0; i < p->known_n; i++) {
+        if ((far && k[i].near) || k[i].until <= now || peers_link_to(p, k[i].id) || peers_dial_to(p, k[i].id)) continue;
+        if (k[i].retry > now) {
+            soon = peers_min(soon, k[i].retry);
+        } else if (rng_below(&p->rng, ++seen[k[i].near]) == 0) {
+            found[k[i].near] = i;
+        }
+    }
+    uint64_t near = p->extra == 1 ? 1 : 4; /* eighths */
+    if ((p->streak[0] >= STREAK) != (p->streak[1] >= STREAK)) near = p->streak[0] >= STREAK ? 7 : 1;
+    uint32_t kind = rng_below(&p->rng, 8) < near;
+    if (found[kind] == UINT32_MAX) kind = !kind;
+    if (found[kind] == UINT32_MAX) p->dry_until = soon;
+    return found[kind];
+}
+
+void peers_rest(struct peers *p, const uint8_t id[16], uint64_t span, moyai_ns now) {
+    struct peers_known *k = peers_find(p, id);
+    if (k) k->retry = peers_jitter(p, now, p->mesh ? span : peers_min(span, PEERS_ALONE));
+    p->dry_until = 0;
+}
+
+void peers_missed(struct peers *p, const uint8_t id[16], bool reached, moyai_ns now) {
+    struct peers_known *k = peers_find(p, id);
+    if (p->misses < 16) p->misses++;
+    if (k) {
+        if (!reached && p->streak[k->near] < STREAK) p->streak[k->near]++;
+        peers_rest(p, id, PEERS_BACK << (k->fails < FAILS_SHIFT ? k->fails : FAILS_SHIFT), now);
+        if (k->fails < 255) k->fails++;
+    }
+    p->dry_until = 0;
+    uint64_t most = p->mesh < (p->degree + 2) / 3 ? PEERS_HURRY : PEERS_CALM;
+    if (p->mesh >= p->degree && p->streak[0] >= STREAK) most = PEERS_DOUBT;
+    p->gap_at = peers_jitter(p, now, peers_min(p->gap << p->misses, most));
+}
+
+void peers_met(struct peers *p, const uint8_t id[16], uint64_t site) {
+    struct peers_known *k = peers_find(p, id);
+    if (k) k->fails = 0;
+    p->misses = 0;
+    p->streak[site != 0 && site == p->site] = 0;
+}
+
+void peers_hasten(struct peers *p, moyai_ns now) {
+    struct peers_known *k = peers_knowns(p);
+    for (uint32_t i = 0; i < p->known_n; i++) {
+        k[i].fails = 0;
+        if (k[i].retry > now) k[i].retry = peers_min(k[i].retry, peers_jitter(p, now, PEERS_AGAIN));
+    }
+    p->dry_until = 0;
+    p->misses = 0;
+}

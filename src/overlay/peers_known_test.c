@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is known of others: which endpoints are kept, that the sample is fair, and whom of them a node connects to. */
+#include "overlay/peers_testkit.h"
+
+static bool known(const struct tested *t, uint32_t n) {
+    struct moyai_node_id id = node(n);
+    return peers_find(t->p, id.b) != NULL;
+}
+
+static struct tested *started(struct peers_cfg cfg) {
+    struct tested *t = tested_new(cfg);
+    (void)step(t, EV(START));
+    t->did[0] = 0;
+    return t;
+}
+
+static void test_which(void **state) {
+    (void)state;
+    struct tested *t = started((struct peers_cfg){.known = 8, .text = 8});
+    struct peers_endpoint e = open_node(500);
+    knows(t, e); /* itself */
+    e.id = (struct moyai_node_id){{0}};
+    knows(t, e);
+    e = open_node(2);
+    e.lifetime = 0;
+    knows(t, e);
+    e = open_node(3);
+    e.n_text = 0;
+    knows(t, e);
+    knows(t, at_site(4, 2, false)); /* of another site, and nobody gets in */
+    knows(t, at_site(5, 0, false)); /* of none */
+    assert_int_equal(peers_count(t->p).known, 0);
+    knows(t, at_site(6, 1, false));
+    knows(t, open_node(7));
+    assert_true(known(t, 6) && known(t, 7));
+    assert_int_equal(peers_count(t->p).known, 2);
+    assert_int_equal(peers_knowns(t->p)[0].n_text, 6); /* its second address does not fit */
+    e = open_node(8);
+    e.text = (const uint8_t *)"\10abcdefgh";
+    e.n_text = 9;
+    knows(t, e);
+    assert_false(known(t, 8)); /* its first does not */
+    e.n_text = 5;
+    assert_int_equal(step(t, EV(ENTRY, .endpoint = &e)), MOYAI_EINVAL);
+    assert_int_equal(step(t, EV(ENTRY)), MOYAI_EINVAL);
+    tested_free(t);
+}
+
+static void test_newer(void **state) {
+    (void)state;
+    struct tested *t = started((struct peers_cfg){.known = 8});
+    struct moyai_node_id id = node(1);
+    struct peers_endpoint e = open_node(1);
+    knows(t, e);
+    moyai_ns until = peers_find(t->p, id.b)->until;
+    assert_int_equal(until, t->now + 600 * SEC);
+    e.lifetime = 500; /* older */
+    e.n_text = 6;
+    knows(t, e);
+    assert_int_equal(peers_find(t->p, id.b)->n_text, 10);
+    e.lifetime = 700;
+    knows(t, e);
+    assert_int_equal(peers_find(t->p, id.b)->n_text, 6);
+    assert_int_equal(peers_find(t->p, id.b)->until, t->now + 700 * SEC);
+    e.lifetime = UINT32_MAX; /* nobody's word is good for more than an hour */
+    knows(t, e);
+    assert_int_equal(peers_find(t->p, id.b)->until, t->now + 3600 * SEC);
+    e = at_site(2, 1, true);
+    knows(t, e);
+    assert_int_equal(t->p->near_n, 1);
+    e.site = 9; /* moved: not near any more */
+    e.lifetime++;
+    knows(t, e);
+    assert_int_equal(t->p->near_n, 0);
+    assert_true(known(t, 2));
+    t->now += 3599 * SEC;
+    (void)step(t, EV(TIMEOUT));
+    assert_true(known(t, 1) && !known(t, 2));
+    t->now += SEC;
+    (void)step(t, EV(TIMEOUT));
+    assert_false(known(t, 1));
+    tested_free(t);
+}
+
+/* A quarter of the places for the own site, three for others; neither takes from the other. */
+static void test_shares(void **state) {
+    (void)state;
+    struct tested *t = started((struct peers_cfg){.known = 16});
+    for (uint32_t i = 1; i < 100; i++) knows(t, open_node(i));
+    assert_int_equal(peers_count(t->p).known, 12);
+    for (uint32_t i = 101; i < 200; i++) knows(t, at_site(i, 1, i & 1));
+    assert_int_equal(peers_count(t->p).known, 16);
+    assert_int_equal(t->p->near_n, 4);
+    tested_free(t);
+}
+
+/* Whatever the order, and however often each is named, all have the same chance; and two nodes know different ones. */
+static void test_fair(void **state) {
+    (void)state;
+    uint32_t times[40] = {0}, both = 0;
+    for (uint64_t seed = 1; seed <= 300; seed++) {
+        struct tested *t = started((struct peers_cfg){.known = 12, .seed = seed});
+        for (uint32_t i = 0; i < 40; i++)
+            for (uint32_t k = 0; k < (i < 10 ? 20u : 1u); k++) knows(t, open_node(1 + (i + k) % 40));
+        for (uint32_t i = 0; i < 40; i++) times[i] += known(t, 1 + i);
+        both += known(t, 1) && known(t, 2);
+        tested_free(t);
+    }
+    /* 9 of 40 each: 67.5 of 300, standard deviation 7.2 */
+    for (uint32_t i = 0; i < 40; i++) assert_in_range(times[i], 67 - 32, 68 + 32);
+    assert_in_range(both, 1, 40); /* 9/40 * 8/39 of 300: 14 */
+}
+
+/* Those that expired, and those that failed again and again, give way. */
+static void test_give_way(void **state) {
+    (void)state;
+    struct tested *t = started((struct peers_cfg){.known = 4});
+    uint32_t n = 0;
+    for (uint32_t i = 1; i < 50; i++) knows(t, open_node(i));
+    for (uint32_t i = 1; i < 50; i++) n += known(t, i);
+    assert_int_equal(n, 3);
+    knows(t, open_node(60));
+    knows(t, open_node(61));
+    uint32_t newcomer = 62;
+    while (newcomer < 100) { /* one that is not among the smallest */
+        knows(t, open_node(newcomer));
+        if (!known(t, newcomer)) break;
+        newcomer++;
+    }
+    struct peers_known *k = &peers_knowns(t->p)[1];
+    k->fails = 3;
+    knows(t, open_node(newcomer));
+    assert_false(known(t, newcomer));
+    k->fails = 4;
+    knows(t, open_node(newcomer));
+    assert_true(known(t, newcomer));
+    assert_int_equal(k->fails, 0);
+    for (uint32_t i = 101; i < 200; i++) { /* and an expired one to the next that comes, without a timeout between */
+        t->now += 700 * SEC;
+        knows(t, open_node(i));
+        assert_true(known(t, i));
+    }
+    assert_int_equal(peers_count(t->p).known, 3);
+    tested_free(t);
+}
+
+/* Who is tried: one without a link and not resting; the own site half the time; a kind that fails seldom. */
+static void test_candidate(void **state) {
+    (void)state;
+    struct tested *t = started((struct peers_cfg){.known = 64});
+    for (uint32_t i = 1; i <= 10; i++) knows(t, open_node(i));
+    for (uint32_t i = 21; i <= 30; i++) knows(t, at_site(i, 1, false));
+    const struct {
+        uint32_t streak[2], extra;
+        bool far;
+        uint32_t least, most; /* of 1000, near */
+    } cases[] = {
+        {{0, 0}, 0, false, 400, 600}, {{3, 0}, 0, false, 400, 600}, {{4, 0}, 0, false, 820, 930},
+        {{0, 4}, 0, false, 70, 180},  {{4, 4}, 0, false, 400, 600}, {{0, 0}, 1, false, 70, 180},
+        {{4, 0}, 0, true, 0, 0},
+    };
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        uint32_t near = 0, times[32] = {0};
+        memcpy(t->p->streak, cases[c].streak, sizeof t->p->streak);
+        t->p->extra = cases[c].extra;
+        for (int i = 0; i < 1000; i++) {
+            uint32_t k = peers_candidate(t->p, cases[c].far, t->now);
+            assert_true(k < t->p->known_n);
+            near += peers_knowns(t->p)[k].near;
+            struct moyai_node_id id;
+            memcpy(id.b, peers_knowns(t->p)[k].id, 16);
+            times[number(&id)]++;
+        }
+        assert_in_range(near, cases[c].least, cases[c].most);
+        for (uint32_t i = 1; near && i <= 30; i++) /* all of a kind alike */
+            if (i <= 10 || i > 20) assert_in_range(times[i], (i <= 10 ? 1000 - near : near) / 25, 1000 / 5);
+    }
+    t->p->streak[0] = t->p->streak[1] = 0;
+    t->p->extra = 0;
+    /* With one kind resting the other is taken; with both, until the first is ready. */
+    for (uint32_t i = 0; i < t->p->known_n; i++)
+        if (peers_knowns(t->p)[i].near) peers_knowns(t->p)[i].retry = t->now + i * SEC + SEC;
+    for (int i = 0; i < 50; i++) assert_false(peers_knowns(t->p)[peers_candidate(t->p, false, t->now)].near);
+    for (uint32_t i = 0; i < t->p->known_n; i++) peers_knowns(t->p)[i].retry = t->now + (i + 7) * SEC;
+    assert_int_equal(peers_candidate(t->p, false, t->now), UINT32_MAX);
+    assert_int_equal(t->p->dry_until, t->now + 7 * SEC);
+    assert_int_equal(peers_candidate(t->p, false, t->now + 7 * SEC), 0);
+    for (uint32_t i = 0; i < t->p->known_n; i++) peers_knowns(t->p)[i].until = t->now;
+    assert_int_equal(peers_candidate(t->p, false, t->now + 100 * SEC), UINT32_MAX);
+    assert_int_equal(t->p->dry_until, UINT64_MAX);
+    tested_free(t);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_which), cmocka_unit_test(test_newer),    cmocka_unit_test(test_shares),
+        cmocka_unit_test(test_fair),  cmocka_unit_test(test_give_way), cmocka_unit_test(test_candidate),
+    };
+    return cmocka_run_group_tests_name("peers known", tests, NULL, NULL);
+}

@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Links: the table of them, whom to accept, and making room.
+ *
+ * A node with all places taken does not simply refuse. Where most nodes cannot accept, those that came first would hold
+ * all places and late ones have none. So it takes the newcomer as a *guest* and asks the peer that, by its last count,
+ * has most links, whether it would give its own up (YIELD with the newcomer's count). The peer judges by its own true
+ * count: it yields if it still has at least as many links as the newcomer then has, or if it can accept, has more links
+ * than it needs, and the newcomer cannot accept. So links move from the rich to the poor only (the sum of the squares
+ * of all counts falls with each), nobody gives up its last one, and it ends. If all who might have kept theirs, the
+ * guest is put out with three other names.
+ *
+ * The count that is told and compared is, on a link between two sites, that of links to other sites only: else a site
+ * that nobody can enter would be content with links of its own and drift off. For the same reason a node wants some
+ * links to other sites, however many it has to its own.
+ *
+ * Two nodes that offer each other a link at once: the offer of the lower id stands, whatever comes first at either end.
+ * An offer counts from when it is sent; a connection only being made gives way to the other's offer.
+ */
+#include "overlay/peers_internal.h"
+
+#include <string.h>
+
+struct peers_link *peers_link_of(const struct peers *p, uint64_t link) {
+    struct peers_link *l = peers_links(p);
+    for (uint32_t i = 0; i < p->links_n; i++)
+        if (l[i].link == link) return &l[i];
+    return NULL;
+}
+
+struct peers_link *peers_link_to(const struct peers *p, const uint8_t id[16]) {
+    struct peers_link *l = peers_links(p);
+    for (uint32_t i = 0; i < p->links_n; i++)
+        if (id_equal(l[i].id, id)) return &l[i];
+    return NULL;
+}
+
+struct peers_dial *peers_dial_to(const struct peers *p, const uint8_t id[16]) {
+    struct peers_dial *d = peers_dials(p);
+    for (uint32_t i = 0; i < p->dials_n; i++)
+        if (id_equal(d[i].id, id)) return &d[i];
+    return NULL;
+}
+
+void peers_dial_remove(struct peers *p, struct peers_dial *d) {
+    struct peers_dial *last = &peers_dials(p)[--p->dials_n];
+    if (d->extra) p->extra = 0;
+    *d = *last;
+    memset(last, 0, sizeof *last);
+    p->dry_until = 0;
+}
+
+/* Offered; there must be a place. */
+struct peers_link *peers_link_add(struct peers *p, uint64_t link, const uint8_t id[16], uint32_t kind, moyai_ns now) {
+    struct peers_link *l = &peers_links(p)[p->links_n++];
+    *l = (struct peers_link){.link = link, .since = now, .state = PEERS_OFFERED, .kind = (uint8_t)kind};
+    l->due = peers_after(now, p->attempt);
+    memcpy(l->id, id, 16);
+    const struct peers_known *k = peers_find(p, id);
+    if (!k || !k->near) l->flags = LINK_FAR;
+    p->offered++;
+    return l;
+}
+
+uint32_t peers_taken(const struct peers *p) {
+    return p->mesh + p->direct - p->rescued;
+}
+
+/* A place has become free: the guest that came first has it. */
+static void settle_guest(struct peers *p) {
+    struct peers_link *found = NULL;
+    for (uint32_t i = 0; i < p->links_n; i++) {
+        struct peers_link *l = &peers_links(p)[i];
+        if (l->flags & LINK_GUEST && (!found || l->since < found->since)) found = l;
+    }
+    if (!found) return;
+    found->flags &= (uint8_t)~LINK_GUEST;
+    p->guests--;
+}
+
+void peers_link_use(struct peers *p, struct peers_link *l, const struct peers_frame *f, moyai_ns now) {
+    p->offered--;
+    l->flags &= (uint8_t)~LINK_FAR;
+    if (f->e[0].site == 0 || f->e[0].site != p->site) l->flags |= LINK_FAR;
+    if (l->kind == PEERS_DIRECT) {
+        p->direct++;
+    } else {
+        p->mesh++;
+        p->far += (l->flags & LINK_FAR) != 0;
+    }
+    l->state = PEERS_USED;
+    l->due = 0;
+    l->since = now;
+    l->site = f->e[0].site;
+    l->count = f->count + 1; /* with this one */
+    l->counted = now;
+    if (f->e[0].accepts) l->flags |= LINK_ACCEPTS;
+    p->looks = 0;
+    peers_met(p, l->id, l->site);
+    struct peers_fx *fx = peers_say(p, PEERS_FX_USE, l->link, l->id);
+    fx->what = l->kind;
+}
+
+void peers_link_remove(struct peers *p, struct peers_link *l, moyai_ns now) {
+    const struct peers_link was = *l;
+    struct peers_link *last = &peers_links(p)[--p->links_n];
+    *l = *last;
+    memset(last, 0, sizeof *last);
+    if (was.flags & LINK_EXTRA) p->extra = 0;
+    p->dry_until = 0;
+    if (was.state == PEERS_OFFERED) {
+        p->offered--;
+        return;
+    }
+    p->guests -= (was.flags & LINK_GUEST) != 0;
+    p->rescued -= (was.flags & LINK_RESCUED) != 0;
+    if (was.kind == PEERS_DIRECT) {
+        p->direct--;
+    } else {
+        p->mesh--;
+        p->far -= (was.flags & LINK_FAR) != 0;
+    }
+    if (p->guests && !(was.flags & (LINK_GUEST | LINK_RESCUED))) settle_guest(p);
+    p->misses = 0;
+    peers_rest(p, was.id, PEERS_AGAIN, now);
+    if (p->mesh || was.kind == PEERS_DIRECT) return;
+    peers_hasten(p, now);
+    if (!p->leaving) p->look_at = peers_jitter(p, now, PEERS_AGAIN / 10);
+}
+
+/* --- room ------------------------------------------------------------------------------------------ */
+
+/* Would a node with so many links give one up for a newcomer? */
+static bool yields(const struct peers *p, uint32_t count, bool accepts, uint32_t newcomer, bool newcomer_accepts) {
+    if (newcomer >= p->degree) return false;
+    return count >= newcomer + 2 || (accepts && !newcomer_accepts && count > p->degree);
+}
+
+/* What a peer's count is now, as far as we know: an old one may have grown to what all strive for. */
+static uint32_t count_of(const struct peers *p, const struct peers_link *l, moyai_ns now) {
+    return now - l->counted < PEERS_TOLD || l->count > p->degree ? l->count : p->degree;
+}
+
+/* Whom to ask for the place of a newcomer, which may be `but`. */
+static struct peers_link *victim(struct peers *p, const struct peers_link *but, uint32_t newcomer,
+                                 bool newcomer_accepts, moyai_ns now) {
+    struct peers_link *best = NULL, *l = peers_links(p);
+    for (uint32_t i = 0; i < p->links_n; i++) {
+        if (&l[i] == but || l[i].state != PEERS_USED || l[i].kind != PEERS_MESH ||
+            l[i].flags & (LINK_GUEST | LINK_YIELD))
+            continue;
+        bool accepts = l[i].flags & LINK_ACCEPTS;
+        if (!yields(p, count_of(p, &l[i], now), accepts, newcomer, newcomer_accepts)) continue;
+        bool better = !best;
+        if (best && accepts != ((best->flags & LINK_ACCEPTS) != 0))
+            better = accepts;
+        else if (best)
+            better = count_of(p, &l[i], now) > count_of(p, best, now);
+        if (better) best = &l[i];
+    }
+    return best;
+}
+
+static void ask(struct peers *p, struct peers_link *l, uint32_t count, uint32_t flags, moyai_ns now) {
+    l->flags |= LINK_YIELD;
+    l->due = peers_after(now, PEERS_REPLY);
+    struct peers_fx *fx = peers_send(p, l, PEERS_YIELD);
+    fx->count = count;
+    fx->flags = flags;
+}
+
+static struct peers_link *guest(const struct peers *p) {
+    struct peers_link *found = NULL;
+    for (uint32_t i = 0; i < p->links_n; i++) {
+        struct peers_link *l = &peers_links(p)[i];
+        if (l->flags & LINK_GUEST && (!found || l->since > found->since)) found = l;
+    }
+    return found;
+}
+
+/* A peer kept its link: ask another, or put the last guest out. */
+void peers_kept(struct peers *p, struct peers_link *l, moyai_ns now) {
+    l->flags &= (uint8_t)~LINK_YIELD;
+    l->due = 0;
+    struct peers_link *g = guest(p);
+    if (!g) return;
+    if (l->count > g->count) l->count = g->count; /* whatever it says, it is not asked for this one again */
+    struct peers_link *v = victim(p, NULL, g->count - 1, g->flags & LINK_ACCEPTS, now);
+    if (v) {
+        ask(p, v, g->count - 1, g->flags & LINK_ACCEPTS, now);
+        return;
+    }
+    struct peers_fx *fx = peers_send(p, g, PEERS_REFUSE);
+    fx->what = PEERS_FULL;
+    peers_draw(p, fx, PEERS_OTHERS, g->id, g->site, now);
+    fx = peers_say(p, PEERS_FX_DROP, g->link, g->id);
+    fx->what = PEERS_FULL;
+    peers_link_remove(p, g, now);
+}
+
+void peers_yield(struct peers *p, struct peers_link *l, const struct peers_frame *f, moyai_ns now) {
+    bool far = l->flags & LINK_FAR, yes = l->kind == PEERS_MESH && p->mesh > 1;
+    if (f->flags & PEERS_RETIRE)
+        yes = yes && p->mesh > p->degree && (!far || p->far > p->far_least);
+    else
+        yes = yes && yields(p, far ? p->far : p->mesh, p->accepts, f->count, f->flags & PEERS_ACCEPTS);
+    if (!yes) {
+        (void)peers_send(p, l, PEERS_KEEP);
+        return;
+    }
+    struct peers_fx *fx = peers_send(p, l, PEERS_BYE);
+    fx->what = PEERS_YIELDED;
+    fx = peers_say(p, PEERS_FX_DROP, l->link, l->id);
+    fx->what = PEERS_YIELDED;
+    uint8_t id[16];
+    memcpy(id, l->id, 16);
+    peers_link_remove(p, l, now);
+    peers_rest(p, id, PEERS_CALM, now);
+}
+
+/* An extra link was added: where there is now one more than needed, ask somebody to do without. */
+void peers_retire(struct peers *p, struct peers_link *added, moyai_ns now) {
+    struct peers_link *found = NULL;
+    uint64_t seen = 0;
+    if (peers_taken(p) > p->most) { /* then as for a newcomer */
+        found = victim(p, added, 0, false, now);
+        if (found) ask(p, found, 0, 0, now);
+        return;
+    }
+    for (uint32_t i = 0; i < p->links_n && p->mesh > p->degree; i++) {
+        struct peers_link *l = &peers_links(p)[i];
+        if (l == added || l->state != PEERS_USED || l->kind != PEERS_MESH || l->flags & (LINK_GUEST | LINK_YIELD))
+            continue;
+        if (now - l->counted < PEERS_TOLD && l->count <= p->far_least) continue;
+        if (l->flags & LINK_FAR && p->far <= p->far_least) continue;
+        if (rng_below(&p->rng, ++seen) == 0) found = l;
+    }
+    if (found) ask(p, found, 0, PEERS_RETIRE, now);
+}
+
+/* --- offers ---------------------------------------------------------------------------------------- */
+
+static void refuse(struct peers *p, const struct peers_link *l, enum peers_reason why, uint64_t site, moyai_ns now) {
+    struct peers_fx *fx = peers_send(p, l, PEERS_REFUSE);
+    fx->what = why;
+    if (why == PEERS_FULL) peers_draw(p, fx, PEERS_OTHERS, l->id, site, now);
+    fx = peers_say(p, PEERS_FX_DROP, l->link, l->id);
+    fx->what = why;
+}
+
+/* May it be taken? *v: the peer to be asked for its place; *flags: as what. */
+static bool room(struct peers *p, const struct peers_frame *f, struct peers_link **v, uint8_t *flags, moyai_ns now) {
+    *v = NULL;
+    *flags = 0;
+    if (p->links_n >= p->links_cap) return false;
+    if (f->what == PEERS_LINE) return true;
+    if (f->what == PEERS_DIRECT) return peers_taken(p) < p->most && p->direct < p->most / 3;
+    if (peers_taken(p) < p->most) return true;
+    if (p->guests < PEERS_SLACK) {
+        *v = victim(p, NULL, f->count, f->e[0].accepts, now);
+        *flags = LINK_GUEST;
+        if (*v) return true;
+    }
+    *flags = LINK_RESCUED;
+    return f->flags & PEERS_LAST && p->rescued < p->rescue;
+}
+
+/* OFFER, well-formed, on a new link. */
+void peers_offered(struct peers *p, uint64_t link, const struct peers_frame *f, moyai_ns now) {
+    const uint8_t *id = f->e[0].id.b;
+    struct peers_link *have = peers_link_to(p, id), one = {.link = link};
+    struct peers_dial *d = peers_dial_to(p, id);
+    memcpy(one.id, id, 16);
+    if (p->leaving) {
+        refuse(p, &one, PEERS_LEAVING, 0, now);
+        return;
+    }
+    if (have && have->state == PEERS_USED) {
+        refuse(p, &one, PEERS_DUPLICATE, 0, now);
+        /* Its offer was under way when ours was accepted, or it has lost the link and we do not know. */
+        if (now - have->since > p->attempt) (void)peers_say(p, PEERS_FX_PROBE, have->link, id);
+        return;
+    }
+    if (have && id_cmp(p->self, id) < 0) { /* ours stands */
+        refuse(p, &one, PEERS_DUPLICATE, 0, now);
+        return;
+    }
+    struct peers_link *v;
+    uint8_t flags;
+    if (have) { /* theirs stands: it will refuse ours */
+        struct peers_fx *fx = peers_say(p, PEERS_FX_DROP, have->link, have->id);
+        fx->what = PEERS_DUPLICATE;
+        peers_link_remove(p, have, now);
+    }
+    if (!room(p, f, &v, &flags, now)) {
+        refuse(p, &one, PEERS_FULL, f->e[0].site, now);
+        return;
+    }
+    if (d) {
+        (void)peers_say(p, PEERS_FX_CANCEL, 0, id);
+        peers_dial_remove(p, d);
+    }
+    if (v) ask(p, v, f->count, f->e[0].accepts ? PEERS_ACCEPTS : 0, now);
+    struct peers_link *l = peers_link_add(p, link, id, f->what, now);
+    l->flags |= flags;
+    p->guests += (flags & LINK_GUEST) != 0;
+    p->rescued += (flags & LINK_RESCUED) != 0;
+    (void)peers_send(p, l, PEERS_ACCEPT);
+    peers_link_use(p, l, f, now);
+}

@@ -1,0 +1,392 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Links that others open: whom to take, whom to make room for and how, two offers that cross; what a peer may say. */
+#include "overlay/peers_testkit.h"
+
+/* Full with links 1 to 4 to nodes 1 to 4, of so many links each. degree 3, most 4. */
+static struct tested *full(uint32_t a, uint32_t b, uint32_t c, uint32_t d, bool accepts) {
+    struct tested *t =
+        tested_new((struct peers_cfg){.self = at_site(500, 1, accepts), .degree = 3, .most = 4, .rescue = 1});
+    (void)step(t, EV(START));
+    const uint32_t counts[] = {a, b, c, d};
+    for (uint32_t i = 0; i < 4; i++) joins(t, 1 + i, 1 + i, counts[i] - 1);
+    return t;
+}
+
+static int offers(struct tested *t, uint64_t link, uint32_t n, uint32_t count, uint32_t flags) {
+    struct peers_endpoint e = at_site(n, 1000 + n, flags & PEERS_ACCEPTS);
+    return from(t, link, &e, PEERS_OFFER, count, PEERS_MESH, flags);
+}
+
+static void test_full(void **state) {
+    (void)state;
+    struct tested *t = full(2, 2, 2, 2, true);
+    assert_int_equal(offers(t, 5, 5, 1, PEERS_ACCEPTS), 0); /* nobody has two more than it */
+    expect(t, "REFUSE@5 c4 drop@5w0");
+    assert_int_equal(t->last.frame.n, 3);
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_true(number(&t->last.frame.e[i].id) <= 4);
+        for (uint32_t k = 0; k < i; k++)
+            assert_int_not_equal(number(&t->last.frame.e[i].id), number(&t->last.frame.e[k].id));
+    }
+    assert_int_equal(offers(t, 6, 6, 0, PEERS_ACCEPTS), 0);
+    assert_non_null(strstr(t->did, "YIELD@"));
+    tested_free(t);
+}
+
+static void test_yield(void **state) {
+    (void)state;
+    struct tested *t = full(2, 4, 3, 3, true);
+    struct peers_endpoint two = open_node(2), three = open_node(3), four = open_node(4);
+    assert_int_equal(offers(t, 5, 5, 1, 0), 0);
+    expect(t, "YIELD@2 c1 ACCEPT@5 c4 use@5"); /* the richest is asked */
+    assert_int_equal(peers_count(t->p).mesh, 5);
+    assert_true(peers_link_of(t->p, 5)->flags & LINK_GUEST);
+    assert_int_equal(from(t, 2, &two, PEERS_BYE, 3, PEERS_YIELDED, 0), 0);
+    expect(t, "drop@2w2");
+    assert_false(peers_link_of(t->p, 5)->flags & LINK_GUEST);
+    /* The next: 3 keeps its link, 4 too; the guest is put out. */
+    assert_int_equal(offers(t, 6, 6, 1, 0), 0);
+    assert_true(!strcmp(t->did, "YIELD@3 c1 ACCEPT@6 c4 use@6") || !strcmp(t->did, "YIELD@4 c1 ACCEPT@6 c4 use@6"));
+    bool first = t->did[6] == '3';
+    t->did[0] = 0;
+    assert_int_equal(from(t, first ? 3 : 4, first ? &three : &four, PEERS_KEEP, 2, 0, 0), 0);
+    expect(t, first ? "YIELD@4 c1" : "YIELD@3 c1");
+    moyai_ns at = t->now;
+    while (!strstr(t->did, "drop")) wait_next(t); /* the other never answers */
+    assert_int_equal(t->now, at + 5 * SEC);
+    assert_non_null(strstr(t->did, "REFUSE@6 c5 drop@6w0"));
+    assert_int_equal(peers_count(t->p).mesh, 4);
+    t->did[0] = 0;
+    /* It says it has many and keeps it: it is not asked again for the same newcomer. */
+    assert_int_equal(from(t, first ? 3 : 4, first ? &three : &four, PEERS_KEEP, 9, 0, 0), 0);
+    assert_int_equal(offers(t, 7, 7, 1, 0), 0);
+    t->did[0] = 0;
+    assert_int_equal(from(t, first ? 3 : 4, first ? &three : &four, PEERS_KEEP, 9, 0, 0), 0);
+    assert_non_null(strstr(t->did, "drop@7w0"));
+    tested_free(t);
+}
+
+/* A count older than a minute may have become what all strive for. */
+static void test_old_count(void **state) {
+    (void)state;
+    struct tested *t = full(1, 1, 1, 1, true);
+    assert_int_equal(offers(t, 5, 5, 1, 0), 0);
+    expect(t, "REFUSE@5 c4 drop@5w0");
+    t->now += 60 * SEC;
+    assert_int_equal(offers(t, 6, 6, 1, 0), 0);
+    assert_non_null(strstr(t->did, "use@6"));
+    t->did[0] = 0;
+    assert_int_equal(offers(t, 7, 7, 2, 0), 0); /* 3 >= 2 + 2 is not so */
+    assert_non_null(strstr(t->did, "drop@7w0"));
+    tested_free(t);
+}
+
+/* A node that accepts and has more than it needs makes room for one that does not accept; the former are asked first.
+ */
+static void test_who_accepts(void **state) {
+    (void)state;
+    struct tested *t = full(4, 4, 4, 4, true);
+    peers_link_of(t->p, 1)->flags &= (uint8_t)~LINK_ACCEPTS;
+    peers_link_of(t->p, 1)->count = 9;
+    assert_int_equal(offers(t, 5, 5, 2, PEERS_ACCEPTS), 0);
+    assert_non_null(strstr(t->did, "YIELD@2 c2f1")); /* though 1 has more */
+    t->did[0] = 0;
+    tested_free(t);
+    t = full(4, 4, 4, 4, true);
+    assert_int_equal(offers(t, 6, 6, 3, PEERS_ACCEPTS), 0); /* it has what it needs */
+    assert_non_null(strstr(t->did, "drop@6w0"));
+    t->did[0] = 0;
+    for (uint32_t i = 1; i <= 4; i++) peers_link_of(t->p, i)->count = 3;
+    assert_int_equal(offers(t, 7, 7, 2, 0), 0);
+    assert_non_null(strstr(t->did, "drop@7w0"));
+    t->did[0] = 0;
+    peers_link_of(t->p, 3)->count = 4; /* more than degree: 4 >= 2 + 2, and 5 would be for the second rule */
+    assert_int_equal(offers(t, 8, 8, 2, 0), 0);
+    assert_non_null(strstr(t->did, "YIELD@3 c2 "));
+    tested_free(t);
+}
+
+/* Asked itself. */
+static void test_asked(void **state) {
+    (void)state;
+    const struct {
+        bool accepts;
+        uint32_t links, count, flags;
+        bool yes;
+    } cases[] = {
+        {true, 3, 1, 0, true},
+        {true, 3, 1, PEERS_ACCEPTS, true},
+        {true, 3, 2, 0, false},
+        {true, 2, 0, 0, true},
+        {true, 1, 0, 0, false},
+        {true, 4, 2, PEERS_ACCEPTS, true},
+        {false, 4, 2, 0, true},
+        {false, 4, 3, 0, false},
+        {true, 4, 3, 0, false},
+        {true, 3, 0, PEERS_RETIRE, false},
+        {true, 4, 0, PEERS_RETIRE, true},
+        {true, 4, 9, PEERS_RETIRE, true},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct tested *t =
+            tested_new((struct peers_cfg){.self = at_site(500, 1, cases[i].accepts), .degree = 3, .most = 9});
+        (void)step(t, EV(START));
+        for (uint32_t k = 1; k <= cases[i].links; k++) joins(t, k, k, 1);
+        struct peers_endpoint e = open_node(1);
+        assert_int_equal(from(t, 1, &e, PEERS_YIELD, cases[i].count, 0, cases[i].flags), 0);
+        char text[32];
+        snprintf(text, sizeof text, "KEEP@1 c%" PRIu32, cases[i].links);
+        if (cases[i].yes)
+            assert_non_null(strstr(t->did, "w2 drop@1w2")); /* BYE first */
+        else
+            assert_string_equal(t->did, text);
+        tested_free(t);
+    }
+    /* The second rule alone: 5 links, degree 4, newcomer with 3 of its own that cannot accept... and a line stays. */
+    struct tested *t = tested_new((struct peers_cfg){.degree = 4, .most = 9});
+    (void)step(t, EV(START));
+    for (uint32_t k = 1; k <= 5; k++) joins(t, k, k, 1);
+    struct peers_endpoint e = open_node(1), line = open_node(7);
+    assert_int_equal(from(t, 7, &line, PEERS_OFFER, 0, PEERS_LINE, 0), 0);
+    t->did[0] = 0;
+    assert_int_equal(from(t, 7, &line, PEERS_YIELD, 0, 0, 0), 0);
+    expect(t, "KEEP@7 c6");
+    (void)step(t, EV(LOST, .link = 7));
+    t->did[0] = 0;
+    t->p->accepts = 0;
+    assert_int_equal(from(t, 1, &e, PEERS_YIELD, 3, 0, 0), 0);
+    assert_int_equal(peers_count(t->p).mesh, 4); /* 5 >= 3 + 2 */
+    t->p->accepts = 1;
+    e = open_node(2);
+    t->did[0] = 0;
+    assert_int_equal(from(t, 2, &e, PEERS_YIELD, 3, 0, 0), 0);
+    expect(t, "KEEP@2 c4"); /* not more than it needs */
+    joins(t, 8, 8, 1);
+    assert_int_equal(from(t, 2, &e, PEERS_YIELD, 3, 0, PEERS_ACCEPTS), 0);
+    assert_int_equal(peers_count(t->p).mesh, 4); /* again by the first rule */
+    tested_free(t);
+}
+
+/* The links to other sites are counted apart: they are given up for who has none, not for who has many to its own. */
+static void test_far(void **state) {
+    (void)state;
+    struct tested *t = tested_new((struct peers_cfg){.degree = 3, .most = 9});
+    (void)step(t, EV(START));
+    for (uint32_t k = 1; k <= 3; k++) {
+        struct peers_endpoint e = at_site(k, 1, true);
+        assert_int_equal(from(t, k, &e, PEERS_OFFER, 2, PEERS_MESH, 1), 0);
+    }
+    expect(t, "look ACCEPT@1 use@1 ACCEPT@2 c1 use@2 ACCEPT@3 c2 use@3"); /* to near ones: all links */
+    struct peers_endpoint far = open_node(7), near = at_site(1, 1, true);
+    assert_int_equal(from(t, 7, &far, PEERS_OFFER, 2, PEERS_MESH, 1), 0);
+    expect(t, "ACCEPT@7 use@7"); /* to a far one: none so far */
+    assert_int_equal(t->p->far, 1);
+    assert_int_equal(from(t, 7, &far, PEERS_YIELD, 0, 0, 0), 0);
+    expect(t, "KEEP@7 c1"); /* the only far one */
+    assert_int_equal(from(t, 7, &far, PEERS_YIELD, 0, 0, PEERS_RETIRE), 0);
+    expect(t, "KEEP@7 c1");
+    assert_int_equal(from(t, 1, &near, PEERS_YIELD, 2, 0, PEERS_ACCEPTS), 0);
+    expect(t, "BYE@1 c4w2 drop@1w2");
+    /* Enough links, but none to another site: that is what it looks for, and only there. */
+    (void)step(t, EV(LOST, .link = 7));
+    joins(t, 9, 9, 0);
+    (void)step(t, EV(LOST, .link = 9));
+    struct peers_endpoint own = at_site(11, 1, true);
+    assert_int_equal(from(t, 11, &own, PEERS_OFFER, 2, PEERS_MESH, 1), 0);
+    assert_true(t->p->mesh == 3 && t->p->far == 0);
+    for (uint32_t k = 20; k < 30; k++) knows(t, at_site(k, 1, true));
+    t->p->dry_until = 0;
+    t->dialled_n = 0;
+    while (!t->dialled_n) wait_next(t);
+    assert_true(t->dialled[0] == 7 || t->dialled[0] == 9);
+    tested_free(t);
+}
+
+static void test_kinds(void **state) {
+    (void)state;
+    struct tested *t = tested_new((struct peers_cfg){.degree = 3, .most = 6});
+    (void)step(t, EV(START));
+    struct peers_endpoint e;
+    for (uint32_t i = 1; i <= 3; i++) {
+        e = open_node(i);
+        e.n_text = 0; /* so that it is not called */
+        assert_int_equal(from(t, i, &e, PEERS_OFFER, 0, PEERS_DIRECT, 0), 0);
+    }
+    expect(t, "look ACCEPT@1 use@1 ACCEPT@2 use@2 REFUSE@3 drop@3w0"); /* a third of six */
+    assert_int_equal(peers_count(t->p).direct, 2);
+    (void)step(t, EV(UP, .link = 8, .id = node(9), .what = PEERS_DIRECT)); /* its own wish likewise */
+    expect(t, "drop@8w0");
+    (void)step(t, EV(LOST, .link = 1));
+    (void)step(t, EV(UP, .link = 8, .id = node(9), .what = PEERS_DIRECT));
+    expect(t, "OFFER@8 f1w1");
+    e = open_node(9);
+    assert_int_equal(from(t, 8, &e, PEERS_ACCEPT, 0, 0, 0), 0);
+    assert_int_equal(peers_count(t->p).direct, 2);
+    for (uint32_t i = 11; i <= 14; i++) joins(t, i, i, 1);
+    e = open_node(15); /* six in all; but a line has a place */
+    assert_int_equal(from(t, 15, &e, PEERS_OFFER, 0, PEERS_LINE, 0), 0);
+    assert_non_null(strstr(t->did, "use@15"));
+    t->did[0] = 0;
+    (void)step(t, EV(LOST, .link = 8)); /* six again, one of them the line */
+    e = open_node(16);
+    assert_int_equal(from(t, 16, &e, PEERS_OFFER, 0, PEERS_DIRECT, 0), 0);
+    expect(t, "REFUSE@16 c5 drop@16w0");
+    (void)step(t, EV(UP, .link = 17, .id = node(17), .what = PEERS_DIRECT));
+    expect(t, "drop@17w0");
+    (void)step(t, EV(UP, .link = 18, .id = node(18), .what = PEERS_LINE));
+    assert_non_null(strstr(t->did, "OFFER@18"));
+    tested_free(t);
+}
+
+static void test_rescue(void **state) {
+    (void)state;
+    struct tested *t = full(1, 1, 1, 1, true);
+    assert_int_equal(offers(t, 5, 5, 0, 0), 0);
+    expect(t, "REFUSE@5 c4 drop@5w0");
+    assert_int_equal(offers(t, 6, 6, 0, PEERS_LAST), 0);
+    expect(t, "ACCEPT@6 c4 use@6");
+    assert_int_equal(t->p->rescued, 1);
+    assert_int_equal(offers(t, 7, 7, 0, PEERS_LAST), 0); /* rescue = 1 */
+    expect(t, "REFUSE@7 c5 drop@7w0");
+    (void)step(t, EV(LOST, .link = 6));
+    assert_int_equal(t->p->rescued, 0);
+    assert_int_equal(offers(t, 8, 8, 0, PEERS_LAST), 0);
+    expect(t, "ACCEPT@8 c4 use@8");
+    (void)step(t, EV(LOST, .link = 1)); /* a place: for the next */
+    assert_int_equal(offers(t, 9, 9, 0, 0), 0);
+    expect(t, "ACCEPT@9 c4 use@9");
+    tested_free(t);
+}
+
+/* At most four guests; a guest that leaves settles nobody. */
+static void test_guests(void **state) {
+    (void)state;
+    struct tested *t = tested_new((struct peers_cfg){.degree = 4, .most = 6});
+    (void)step(t, EV(START));
+    for (uint32_t i = 1; i <= 6; i++) joins(t, i, i, 3);
+    for (uint32_t i = 0; i < 5; i++) {
+        t->now++;
+        assert_int_equal(offers(t, 11 + i, 11 + i, 1, 0), 0);
+    }
+    assert_non_null(strstr(t->did, "drop@15w0"));
+    assert_int_equal(t->p->guests, 4);
+    (void)step(t, EV(LOST, .link = 12));
+    assert_int_equal(t->p->guests, 3);
+    (void)step(t, EV(LOST, .link = 1));
+    assert_int_equal(t->p->guests, 2);
+    assert_false(peers_link_of(t->p, 11)->flags & LINK_GUEST); /* the first has it */
+    assert_true(peers_link_of(t->p, 13)->flags & LINK_GUEST && peers_link_of(t->p, 14)->flags & LINK_GUEST);
+    tested_free(t);
+}
+
+static struct tested *dialling(uint32_t n) {
+    struct tested *t = tested_new((struct peers_cfg){.degree = 3});
+    (void)step(t, EV(START));
+    knows(t, open_node(n));
+    (void)step(t, EV(LOOKED, .entries = 1));
+    if (!t->dialled_n) wait_next(t);
+    t->did[0] = 0;
+    return t;
+}
+
+static void test_cross(void **state) {
+    (void)state;
+    /* Only connecting: it gives way to the other's offer, whoever is lower. */
+    for (uint32_t n = 400; n <= 600; n += 200) {
+        struct tested *t = dialling(n);
+        char text[64];
+        assert_int_equal(offers(t, 5, n, 0, PEERS_ACCEPTS), 0);
+        snprintf(text, sizeof text, "cancel:%" PRIu32 " ACCEPT@5 use@5", n);
+        expect(t, text);
+        assert_int_equal(step(t, EV(UP, .link = 6, .id = node(n))), MOYAI_EINVAL);
+        assert_int_equal(offers(t, 7, n, 0, PEERS_ACCEPTS), 0); /* and one that comes late */
+        expect(t, "REFUSE@7 c1w1 drop@7w1");
+        t->now += 10 * SEC + 1; /* much later it has lost the link, or somebody else uses its id */
+        assert_int_equal(offers(t, 8, n, 0, PEERS_ACCEPTS), 0);
+        expect(t, "REFUSE@8 c1w1 drop@8w1 probe@5");
+        tested_free(t);
+    }
+    /* Both have offered: that of the lower stands. */
+    struct tested *t = dialling(600);
+    (void)step(t, EV(UP, .link = 5, .id = node(600)));
+    assert_int_equal(offers(t, 6, 600, 0, PEERS_ACCEPTS), 0);
+    expect(t, "OFFER@5 f1 REFUSE@6 w1 drop@6w1");
+    struct peers_endpoint e = open_node(600);
+    assert_int_equal(from(t, 5, &e, PEERS_ACCEPT, 0, 0, 0), 0);
+    assert_int_equal(peers_count(t->p).mesh, 1);
+    tested_free(t);
+    t = dialling(400);
+    (void)step(t, EV(UP, .link = 5, .id = node(400)));
+    assert_int_equal(offers(t, 6, 400, 0, PEERS_ACCEPTS), 0);
+    expect(t, "OFFER@5 f1 drop@5w1 ACCEPT@6 use@6");
+    assert_int_equal(peers_count(t->p).mesh, 1);
+    /* Connected to one that has a link. */
+    (void)step(t, EV(UP, .link = 7, .id = node(400), .what = PEERS_LINE));
+    expect(t, "drop@7w1");
+    tested_free(t);
+    t = dialling(400);
+    (void)step(t, EV(UP, .link = 7, .id = node(400), .what = PEERS_LINE)); /* a line to whom it was connecting to */
+    expect(t, "cancel:400 OFFER@7 f1w2");
+    (void)step(t, EV(LOST, .link = 7));
+    assert_int_equal(peers_count(t->p).open, 0);
+    tested_free(t);
+}
+
+/* What may not be said: nothing happens (step looks at the bytes), and the code says whether the link is to be closed.
+ */
+static void test_said_wrong(void **state) {
+    (void)state;
+    struct tested *t = dialling(400);
+    (void)step(t, EV(UP, .link = 5, .id = node(400)));
+    struct peers_endpoint e = open_node(400), other = open_node(3), self = open_node(500);
+    for (uint32_t k = 0; k < PEERS_FRAMES; k++) {
+        if (k == PEERS_ACCEPT || k == PEERS_REFUSE || k == PEERS_BYE) continue;
+        assert_int_equal(from(t, 5, &e, (enum peers_frame_kind)k, 0, 0, 0), MOYAI_EPROTO);
+    }
+    struct peers_frame f = {.kind = PEERS_ACCEPT, .n = 1, .e = {other}};
+    assert_int_equal(step(t, EV(FRAME, .link = 5, .id = node(400), .frame = &f)), MOYAI_EPROTO); /* another's id */
+    assert_int_equal(step(t, EV(FRAME, .link = 5, .id = node(3), .frame = &f)), MOYAI_EINVAL);
+    f.n = 0;
+    assert_int_equal(step(t, EV(FRAME, .link = 5, .id = node(400), .frame = &f)), MOYAI_EPROTO);
+    f.n = 17;
+    assert_int_equal(step(t, EV(FRAME, .link = 5, .id = node(400), .frame = &f)), MOYAI_EINVAL);
+    f = (struct peers_frame){.kind = PEERS_FRAMES};
+    assert_int_equal(step(t, EV(FRAME, .link = 5, .id = node(400), .frame = &f)), MOYAI_EINVAL);
+    assert_int_equal(step(t, EV(FRAME, .link = 5, .id = node(400))), MOYAI_EINVAL);
+    assert_int_equal(from(t, 9, &other, PEERS_KEEP, 0, 0, 0), MOYAI_EINVAL); /* an unknown link */
+    assert_int_equal(from(t, 0, &other, PEERS_OFFER, 0, 0, 0), MOYAI_EPROTO);
+    assert_int_equal(from(t, 9, &self, PEERS_OFFER, 0, 0, 0), MOYAI_EPROTO);
+    other.id = (struct moyai_node_id){{0}};
+    assert_int_equal(from(t, 9, &other, PEERS_OFFER, 0, 0, 0), MOYAI_EPROTO);
+    assert_int_equal(from(t, 5, &e, PEERS_ACCEPT, 0, 0, 0), 0);
+    assert_int_equal(from(t, 5, &e, PEERS_ACCEPT, 0, 0, 0), MOYAI_EPROTO);
+    assert_int_equal(from(t, 5, &e, PEERS_OFFER, 0, 0, 0), MOYAI_EPROTO);
+    assert_int_equal(from(t, 5, &e, PEERS_KEEP, 0, 0, 0), 0); /* not asked: perhaps too late */
+    t->did[0] = 0;
+    assert_int_equal(from(t, 5, &e, PEERS_BYE, 0, PEERS_LEAVING, 0), 0);
+    expect(t, "drop@5w4");
+    /* Effects must be fetched before the next event. */
+    struct peers_event ev = EV(LEAVE, .now = t->now);
+    struct peers_effect fx;
+    ev.kind = PEERS_EV_FRAME;
+    f = (struct peers_frame){.kind = PEERS_OFFER, .n = 1, .e = {e}};
+    ev.frame = &f;
+    ev.id = e.id;
+    ev.link = 12;
+    assert_int_equal(peers_step(t->p, &ev), 0);
+    ev.link = 13;
+    assert_int_equal(peers_step(t->p, &ev), MOYAI_EINVAL);
+    while (peers_next(t->p, &fx)) {
+    }
+    tested_free(t);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_full),        cmocka_unit_test(test_yield),      cmocka_unit_test(test_old_count),
+        cmocka_unit_test(test_who_accepts), cmocka_unit_test(test_asked),      cmocka_unit_test(test_far),
+        cmocka_unit_test(test_kinds),       cmocka_unit_test(test_rescue),     cmocka_unit_test(test_guests),
+        cmocka_unit_test(test_cross),       cmocka_unit_test(test_said_wrong),
+    };
+    return cmocka_run_group_tests_name("peers room", tests, NULL, NULL);
+}
