@@ -206,6 +206,7 @@ int moyai_room(moyai_ref *ref, moyai_dur timeout) {
     struct peer_calls *pc = p ? peer_calls(p, true) : NULL;
     moyai_ns until = timeout == MOYAI_FOREVER ? UINT64_MAX : moyai_now() + (moyai_ns)(timeout > 0 ? timeout : 0);
     if (!pc) rc = api_fail(n, MOYAI_ENOMEM, "out of memory for a peer");
+    if (pc) pc->in_room++; /* keeps both while this waits */
     while (rc == 0 && !peer_dead(p, NULL) && !overlay_has_room(p)) {
         struct blocked b;
         blocked_init(n, &b, "waits for room towards a peer");
@@ -219,6 +220,7 @@ int moyai_room(moyai_ref *ref, moyai_dur timeout) {
             }
         if (rc == MOYAI_ETIMEDOUT) rc = api_fail(n, rc, "no room within %.3f s", (double)timeout * 1e-9);
     }
+    if (pc && --pc->in_room == 0) overlay_release(p);
     api_leave(n);
     return rc;
 }

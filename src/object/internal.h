@@ -230,6 +230,7 @@ struct peer_calls {
     moyai_request *held, *held_last; /* these, and complete ones that follow one to the same object, in order */
     struct owed parked;              /* calls from it that are held back */
     struct blocked *room;            /* waiting in moyai_room */
+    unsigned in_room;                /* contexts in it */
     moyai_request *by_id[1024];      /* calls from it again, by the slot in their id; linked by id_next */
 };
 struct peer_calls *peer_calls(struct peer *p, bool make);
@@ -291,7 +292,6 @@ struct moyai_node {
     struct exec_fd *signal_watch;
     uint64_t calls_made, calls_served, calls_open;
     struct moyai_log own_log;
-    char *title;
 };
 int object_layer_init(moyai_node *n);
 void object_layer_done(moyai_node *n);

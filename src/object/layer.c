@@ -39,7 +39,7 @@ static void on_failed(void *ctx, struct peer *p, const struct moyai_error *why) 
 static bool on_busy(void *ctx, struct peer *p) {
     (void)ctx;
     const struct peer_calls *pc = peer_calls(p, false);
-    return pc && (pc->open || pc->served);
+    return pc && (pc->open || pc->served || pc->in_room);
 }
 
 const struct overlay_ops object_overlay_ops = {.message = on_message,

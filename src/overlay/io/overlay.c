@@ -343,6 +343,7 @@ static void on_down(struct link *l, const struct moyai_error *why) {
         peer_fail(p, code, text); /* trying again would end the same way */
     else
         peer_link_down(p, k);
+    peer_mark(p); /* it may have been the last thing */
     if (was_up) {
         uint8_t id[16];
         memcpy(id, p->id, 16);
@@ -376,7 +377,12 @@ struct peer *overlay_peer(struct overlay *o, const uint8_t node[16]) {
         return NULL;
     }
     peer_init(p);
+    peer_mark(p); /* if nothing comes of it, it is forgotten in the next turn */
     return p;
+}
+
+void overlay_release(struct peer *p) {
+    peer_mark(p);
 }
 
 const uint8_t *peer_id(const struct peer *p) {
@@ -426,6 +432,29 @@ void peer_declare(struct peer *p, int code, const char *text) {
         o->dead_first = p;
     o->dead_last = p;
     o->n_dead++;
+    peer_mark(p);
+}
+
+static void peer_free(struct peer *p) {
+    HASH_DEL(p->o->peers, p);
+    peer_close(p);
+    free(p);
+}
+
+/*
+ * Forget a peer that nothing connects us to any more: anybody may connect, say hello and go, and programs may ask for
+ * many objects once. Should we meet again, it is as if for the first time. Of a dead one it must be known that it is
+ * dead, and no more. Run when nothing holds pointers to peers; whatever may have been the last of its kind (a link, a
+ * session, a message, someone who waits in the layer above) marks the peer, so that it comes by here.
+ */
+static void peer_settle(struct peer *p) {
+    if (p->links || p->session || p->pings || peer_waiting(p) || p->o->ops->busy(p->o->ctx, p)) return;
+    if (!p->dead) {
+        peer_free(p);
+        return;
+    }
+    free(p->data);
+    p->data = NULL;
 }
 
 /* Forget the longest dead beyond the limit; run when nothing holds pointers to peers. */
@@ -435,9 +464,7 @@ static void forget_dead(struct overlay *o) {
         o->dead_first = p->dead_next;
         if (!o->dead_first) o->dead_last = NULL;
         o->n_dead--;
-        HASH_DEL(o->peers, p);
-        peer_close(p);
-        free(p);
+        peer_free(p);
     }
 }
 
@@ -460,6 +487,7 @@ static void on_hook(struct exec_hook *h) {
         o->dirty = p->dirty_next;
         p->dirty = false;
         peer_pump(p);
+        if (!p->dirty) peer_settle(p);
     }
     if (o->n_dead > DEAD_MOST) forget_dead(o);
 }
@@ -555,11 +583,7 @@ void overlay_close(struct overlay *o) {
 void overlay_free(struct overlay *o) {
     if (!o) return;
     struct peer *p, *tmp;
-    HASH_ITER (hh, o->peers, p, tmp) {
-        HASH_DEL(o->peers, p);
-        peer_close(p);
-        free(p);
-    }
+    HASH_ITER (hh, o->peers, p, tmp) peer_free(p);
     exec_hook_remove(o->x, &o->hook);
     rundir_close(o->dir);
     buffers_free(o->buffers);

@@ -75,6 +75,7 @@ static void session_end(struct peer *p) {
     p->session = NULL;
     p->path = NULL;
     p->opened = p->closing = p->want_path = false;
+    peer_mark(p);
 }
 
 /* Try to give the session a path. */
@@ -168,6 +169,7 @@ void peer_fail(struct peer *p, int code, const char *text) {
             m->done(m, code, MOYAI_NEVER_EXECUTED);
         }
     }
+    peer_mark(p);
 }
 
 static void return_messages(struct peer *p, bool orderly, int code) {
