@@ -130,7 +130,9 @@ int err_sys(struct moyai_error *reterr, int sys, const char *fmt, ...) {
         const char *text = strerror_r(sys, why, sizeof why);
         size_t at = strlen(reterr->text);
         at = put_line(reterr->text, at, ": ", 2);
-        put_line(reterr->text, at, text, strlen(text));
+        at = put_line(reterr->text, at, text, strlen(text));
+        static const char raise[] = " (raise ulimit -n)";
+        if (sys == EMFILE) put_line(reterr->text, at, raise, sizeof raise - 1);
     }
     return code;
 }

@@ -70,7 +70,8 @@ static void errnos_become_codes(void **state) {
         assert_int_equal(e.code, cases[i].code);
         assert_int_equal(e.sys, cases[i].sys);
         char want[200];
-        snprintf(want, sizeof want, "cannot open \"a\": %s", strerror(cases[i].sys));
+        snprintf(want, sizeof want, "cannot open \"a\": %s%s", strerror(cases[i].sys),
+                 cases[i].sys == EMFILE ? " (raise ulimit -n)" : "");
         assert_string_equal(e.text, want);
     }
 }

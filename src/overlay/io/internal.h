@@ -24,6 +24,8 @@
 #define PEER_STREAMS   64u   /* inbound large messages of one peer at once */
 #define HALF_OPEN_MOST 1024u /* links without a hello yet */
 #define HELLO_TIME     (5 * MOYAI_SEC)
+#define ACCEPT_FIRST   (10 * MOYAI_MS)
+#define ACCEPT_MOST    (320 * MOYAI_MS)
 #define DEAD_MOST      4096u /* dead nodes remembered */
 
 /* A link with what the overlay knows of it. */
@@ -65,6 +67,7 @@ struct peer {
     moyai_ns last_active;
     struct exec_timer session_timer, idle_timer, retry_timer;
     unsigned retries;
+    int path_rc; /* of the last attempt to make a link; 0: there was none, or it came up */
 
     struct msg_list requests, nested, others; /* not yet given to the session */
     uint64_t order;                           /* of the last request */
@@ -102,6 +105,7 @@ struct overlay {
     int listener;
     struct exec_fd *listen_fd;
     struct exec_timer accept_timer; /* out of descriptors: look again */
+    moyai_dur accept_wait;          /* after this time; 0: connections are taken */
     struct link_hello hello;
     struct exec_hook hook;
     struct peer *peers; /* uthash by id */

@@ -136,17 +136,24 @@ static void on_accept(struct exec_fd *f, int events, void *arg) {
         struct moyai_error why = {0};
         /* Half-open links have 5 s; the kernel's queue holds the others. */
         int rc = o->n_half_open >= HALF_OPEN_MOST ? MOYAI_ELIMIT : rundir_accept(o->listener, &fd, &uid, &pid, &why);
-        if (rc == MOYAI_EAGAIN) return;
+        if (rc == MOYAI_EAGAIN) {
+            o->accept_wait = 0;
+            return;
+        }
         if (rc == MOYAI_EPERM) {
             log_warning(o->cfg.log, "link", "MOYAI-LINK-REFUSED", "%s", why.text);
             continue;
         }
         if (rc < 0) {
-            if (why.code) log_error(o->cfg.log, "link", "MOYAI-LINK-ACCEPT", "%s", why.text);
+            /* Said once, until it goes on; the connections wait, so there is no use in looking often. */
+            if (why.code && !o->accept_wait) log_error(o->cfg.log, "link", "MOYAI-LINK-ACCEPT", "%s", why.text);
+            o->accept_wait = o->accept_wait ? o->accept_wait * 2 : ACCEPT_FIRST;
+            if (o->accept_wait > ACCEPT_MOST) o->accept_wait = ACCEPT_MOST;
             exec_fd_events(f, 0);
-            exec_timer_set(o->x, &o->accept_timer, moyai_now() + 10 * MOYAI_MS);
+            exec_timer_set(o->x, &o->accept_timer, moyai_now() + (moyai_ns)o->accept_wait);
             return;
         }
+        o->accept_wait = 0;
         if (!olink_new(o, fd, NULL, pid)) close(fd);
     }
 }

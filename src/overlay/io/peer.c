@@ -86,6 +86,7 @@ static void find_path(struct peer *p) {
     if (k) {
         p->want_path = false;
         p->retries = 0;
+        p->path_rc = 0;
         p->path = k;
         struct session_event ev = {.kind = SESSION_EV_PATH_UP, .credit = UINT64_MAX};
         step(p, &ev);
@@ -93,7 +94,7 @@ static void find_path(struct peer *p) {
         return;
     }
     if (olink_coming(p)) return;
-    int rc = olink_connect(p);
+    int rc = p->path_rc = olink_connect(p);
     if (rc == MOYAI_EDEAD) {
         peer_declare(p, MOYAI_EDEAD, "its process has ended");
         return;
@@ -342,8 +343,9 @@ void peer_drain(struct peer *p, const struct session_frame *frame, uint8_t *payl
         struct moyai_error e = p->why;
         if (ended == 2 && !dead && code != MOYAI_EDEAD) {
             err_set(&e, MOYAI_EUNREACHABLE,
-                    code == MOYAI_ETIMEDOUT ? "no path to it could be found in time"
-                                            : "the session with it was refused or broke");
+                    p->path_rc == MOYAI_ELIMIT   ? "no path to it: this process is out of descriptors (raise ulimit -n)"
+                    : code == MOYAI_EUNREACHABLE ? "no path to it could be found in time"
+                                                 : "the session with it was refused or broke");
             e.where = MOYAI_AT_PATH;
         }
         session_end(p);
