@@ -218,7 +218,11 @@ int moyai_room(moyai_ref *ref, moyai_dur timeout) {
                 *q = b.wait_next;
                 break;
             }
-        if (rc == MOYAI_ETIMEDOUT) rc = api_fail(n, rc, "no room within %.3f s", (double)timeout * 1e-9);
+        if (rc == MOYAI_ETIMEDOUT) {
+            char who[PEER_NAME];
+            peer_name(p, who);
+            rc = api_fail(n, rc, "no room towards %s within %.3f s", who, (double)timeout * 1e-9);
+        }
     }
     if (pc && --pc->in_room == 0) overlay_release(p);
     api_leave(n);

@@ -188,9 +188,8 @@ static void message_done(struct msg *m, int code, enum moyai_executed executed) 
     f->never = executed == MOYAI_NEVER_EXECUTED;
     if (f->state == FUTURE_DONE) return;
     struct moyai_error e = {0};
-    struct moyai_error why = {0};
-    if (f->peer && peer_dead(f->peer, &why) && why.code)
-        e = why;
+    if (f->peer && peer_why(f->peer)->code == code)
+        e = *peer_why(f->peer);
     else
         err_set(&e, code, "%s", moyai_strerror(code));
     e.where = code == MOYAI_EUNREACHABLE ? MOYAI_AT_PATH : MOYAI_AT_PEER;
@@ -420,13 +419,14 @@ static void timer_due(struct exec *x, struct exec_timer *t) {
     (void)x;
     moyai_future *f = (moyai_future *)((char *)t - offsetof(struct moyai_future, timer));
     struct moyai_error e = {0};
-    char names[128], doing[160] = "";
+    char names[128], doing[160] = "", who[PEER_NAME] = "";
     call_names(f, names, sizeof names);
+    if (f->peer) peer_name(f->peer, who);
     if (f->local) request_describe(f->local, doing, sizeof doing);
     bool unsent = f->msg.state == MSG_WAITING;
     failure_set(&e, MOYAI_ETIMEDOUT, MOYAI_AT_CALLER,
                 unsent || (f->local && !f->local->running) ? MOYAI_NEVER_EXECUTED : MOYAI_MAY_HAVE_EXECUTED,
-                "no result of %s within %.3f s%s%s", names, (double)f->timeout * 1e-9,
+                "no result of %s%s%s within %.3f s%s%s", names, who[0] ? " in " : "", who, (double)f->timeout * 1e-9,
                 unsent     ? ", which could not be sent yet"
                 : doing[0] ? ": "
                            : "",

@@ -649,9 +649,10 @@ void request_describe(const moyai_request *rq, char *out, size_t cap) {
 static void deadline_due(struct exec *x, struct exec_timer *t) {
     (void)x;
     moyai_request *rq = (moyai_request *)((char *)t - offsetof(struct moyai_request, timer));
-    char text[MOYAI_ERROR_TEXT], doing[200];
+    char text[2 * MOYAI_ERROR_TEXT], doing[200], who[PEER_NAME]; /* cut when it is set */
     request_describe(rq, doing, sizeof doing);
-    snprintf(text, sizeof text, "the deadline passed: %s", doing);
+    overlay_self_name(rq->node->o, who);
+    snprintf(text, sizeof text, "the deadline passed: %s in %s", doing, who);
     if (!rq->from_local)
         reply_error(rq, MOYAI_ETIMEDOUT, MOYAI_AT_PEER, rq->running ? MOYAI_MAY_HAVE_EXECUTED : MOYAI_NEVER_EXECUTED,
                     text);

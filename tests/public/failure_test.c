@@ -6,6 +6,7 @@
  */
 #include "tests/public/kit.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -148,6 +149,14 @@ static int close_world(void **state) {
     moyai_node_free(node);
     if (pid) kit_end(pid);
     return 0;
+}
+
+/* The text names the process: who of many it was. */
+static void check_names(const char *text, pid_t of) {
+    char who[80];
+    snprintf(who, sizeof who, "(%s, pid %d)", program_invocation_short_name, of);
+    KIT_TEXT(text, "node ");
+    KIT_TEXT(text, who);
 }
 
 static bool all_zero(struct moyai_node_id id) {
@@ -399,7 +408,8 @@ static void a_callee_is_killed_during_calls(void **state) {
     kit_kill(pid);
     for (int i = 0; i < N; i++) {
         struct moyai_error e = KIT_FAILED(f[i], MOYAI_EDEAD, MOYAI_AT_PEER, MOYAI_MAY_HAVE_EXECUTED);
-        FIBER_ASSERT(e.text[0] != 0);
+        check_names(e.text, pid);
+        KIT_TEXT(e.text, "has died: ");
         moyai_future_free(f[i]);
     }
     /* From here on it is known: nothing is sent any more. */
@@ -438,7 +448,9 @@ static void a_callee_was_killed_before_the_call(void **state) {
     pid_t other = kit_child("victim", "doomed", NULL);
     moyai_ref *ref = kit_lookup(node, "doomed");
     kit_kill(other);
-    check_refused(ref, "echo", MOYAI_ARGS(1), MOYAI_EDEAD, MOYAI_AT_PEER, "");
+    char who[80]; /* who it was is in the grid until it is found dead */
+    snprintf(who, sizeof who, "(%s, pid %d) has died", program_invocation_short_name, other);
+    check_refused(ref, "echo", MOYAI_ARGS(1), MOYAI_EDEAD, MOYAI_AT_PEER, who);
     check_refused(ref, "echo", MOYAI_ARGS(1), MOYAI_EDEAD, MOYAI_AT_PEER, "");
     moyai_ref_unref(ref);
 }
@@ -510,11 +522,20 @@ static void a_stopped_callee_and_a_deadline(void **state) {
     moyai_future_deadline(f, 50 * MOYAI_MS);
     struct moyai_error e = KIT_FAILED(f, MOYAI_ETIMEDOUT, MOYAI_AT_CALLER, MOYAI_MAY_HAVE_EXECUTED);
     KIT_TEXT(e.text, "mark");
+    check_names(e.text, pid);
     moyai_future_free(f);
     FIBER_ASSERT_INT(ran[3], before);
     kit_cont(pid);
     /* Silence is no evidence of death: it is as usable as before. */
     KIT_OK(moyai_call(far, "mark", MOYAI_ARGS(4), MOYAI_NONE, NULL));
+    /* Where it can, the callee answers itself, and says who it is. */
+    f = moyai_call_async(far, "hang", MOYAI_NONE);
+    moyai_future_deadline(f, 200 * MOYAI_MS);
+    KIT_RC(moyai_future_get(f, MOYAI_NONE), MOYAI_ETIMEDOUT);
+    KIT_RC(moyai_future_error(f, 0, &e), MOYAI_ETIMEDOUT);
+    KIT_TEXT(e.text, "hang");
+    check_names(e.text, pid);
+    moyai_future_free(f);
 }
 
 static void a_callee_that_cannot_be_reached(void **state) {
@@ -530,6 +551,7 @@ static void a_callee_that_cannot_be_reached(void **state) {
     moyai_future *f = moyai_call_async(ref, "echo", MOYAI_ARGS(1));
     struct moyai_error e = KIT_FAILED(f, MOYAI_EUNREACHABLE, MOYAI_AT_PATH, MOYAI_NEVER_EXECUTED);
     KIT_TEXT(e.text, "in time");
+    check_names(e.text, other);
     moyai_future_free(f);
     kit_cont(other);
     KIT_OK(moyai_call(ref, "echo", MOYAI_ARGS(1), MOYAI_NONE, NULL)); /* a new session */

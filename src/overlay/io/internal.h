@@ -88,6 +88,10 @@ struct peer {
     struct peer *dirty_next;
     bool dirty;
 
+    int64_t pid;    /* of its hello or its entry in the rendezvous; 0: not known */
+    char title[64]; /* and what it calls itself; may be cut */
+    bool asked;     /* the rendezvous, for these */
+
     bool dead;
     struct moyai_error why;
     struct peer *dead_next;
@@ -123,10 +127,11 @@ struct overlay {
 };
 
 /* overlay.c */
-int olink_connect(struct peer *p);               /* start a link to the peer. EDEAD, EAGAIN ... */
-struct olink *olink_ready(const struct peer *p); /* one that is up, or NULL */
-bool olink_coming(const struct peer *p);         /* is one on its way up? */
-void peer_declare(struct peer *p, int code, const char *text);
+int olink_connect(struct peer *p);                             /* start a link to the peer. EDEAD, EAGAIN ... */
+struct olink *olink_ready(const struct peer *p);               /* one that is up, or NULL */
+bool olink_coming(const struct peer *p);                       /* is one on its way up? */
+void peer_declare(struct peer *p, int code, const char *text); /* text: who, and what has become of it */
+void peer_died_text(struct peer *p, const char *cause, char text[MOYAI_ERROR_TEXT]);
 void olink_close(struct olink *k);
 
 /* queue.c */
@@ -169,6 +174,7 @@ void peer_close(struct peer *p);
 /* witness.c */
 void witness_hello(struct olink *k); /* the link has come up */
 void witness_link_down(struct overlay *o, const uint8_t id[16], bool farewell);
+bool witness_watches(const struct overlay *o, const uint8_t id[16]);
 void witness_done(struct overlay *o);
 
 /* buffers.c */

@@ -160,6 +160,13 @@ static void on_accept(struct exec_fd *f, int events, void *arg) {
 
 /* ---- hello ----------------------------------------------------------------------------------- */
 
+static void has_left(struct peer *p);
+
+static void peer_called(struct peer *p, const char *title, int64_t pid) {
+    hello_text(p->title, sizeof p->title, title);
+    p->pid = pid;
+}
+
 static int on_hello(struct olink *k, const uint8_t *p, size_t n, struct moyai_error *why) {
     struct overlay *o = k->o;
     struct link_hello h;
@@ -183,6 +190,7 @@ static int on_hello(struct olink *k, const uint8_t *p, size_t n, struct moyai_er
         k->peer_next = peer->links;
         peer->links = k;
     }
+    peer_called(peer, h.title, h.pid);
     k->up = true;
     o->n_half_open--;
     exec_timer_clear(o->x, &k->hello_timer);
@@ -253,10 +261,10 @@ int overlay_ping(struct overlay *o, const uint8_t node[16], void (*fn)(void *arg
 /* ---- frames ---------------------------------------------------------------------------------- */
 
 static int on_dead_frame(struct olink *k, const uint8_t *p, size_t n, struct moyai_error *why) {
-    if (n < 16 || n > 16 + 200) return err_set(why, MOYAI_EPROTO, "evidence of death of %zu bytes", n);
+    char text[MOYAI_ERROR_TEXT];
+    if (n < 16 || n - 16 >= sizeof text) return err_set(why, MOYAI_EPROTO, "evidence of death of %zu bytes", n);
     struct overlay *o = k->o;
     if (id_equal(p, o->cfg.self.b)) return 0; /* a rumour of our own death */
-    char text[201];
     memcpy(text, p + 16, n - 16);
     text[n - 16] = 0;
     for (char *c = text; *c; c++)
@@ -345,7 +353,7 @@ static void on_down(struct link *l, const struct moyai_error *why) {
         return;
     }
     if (farewell)
-        peer_declare(p, MOYAI_ECLOSED, "the node has left");
+        has_left(p);
     else if (!was_up && (code == MOYAI_EVERSION || code == MOYAI_EPROTO))
         peer_fail(p, code, text); /* trying again would end the same way */
     else
@@ -388,6 +396,33 @@ struct peer *overlay_peer(struct overlay *o, const uint8_t node[16]) {
     return p;
 }
 
+static void names(char *out, size_t cap, const uint8_t id[16], const char *title, int64_t pid) {
+    char hex[33];
+    id_format(id, hex);
+    int n = snprintf(out, cap, "node %.8s", hex);
+    if (pid > 0 && title[0])
+        snprintf(out + n, cap - (size_t)n, " (%s, pid %lld)", title, (long long)pid);
+    else if (pid > 0)
+        snprintf(out + n, cap - (size_t)n, " (pid %lld)", (long long)pid);
+}
+
+void peer_name(struct peer *p, char out[PEER_NAME]) {
+    struct rdv_node e;
+    struct moyai_node_id id;
+    memcpy(id.b, p->id, 16);
+    if (p->pid == 0 && !p->asked && p->o->rdv) {
+        p->asked = true;
+        if (rdv_get_node(p->o->rdv, &id, &e, NULL) == 0) peer_called(p, e.title, e.pid);
+    }
+    names(out, PEER_NAME, p->id, p->title, p->pid);
+}
+
+void overlay_self_name(const struct overlay *o, char out[PEER_NAME]) {
+    char title[sizeof((struct peer *)0)->title];
+    hello_text(title, sizeof title, o->cfg.title ? o->cfg.title : "");
+    names(out, PEER_NAME, o->cfg.self.b, title, getpid());
+}
+
 void overlay_release(struct peer *p) {
     peer_mark(p);
 }
@@ -402,6 +437,23 @@ void **peer_data(struct peer *p) {
 bool peer_dead(const struct peer *p, struct moyai_error *why) {
     if (p->dead && why) *why = p->why;
     return p->dead;
+}
+
+const struct moyai_error *peer_why(const struct peer *p) {
+    return &p->why;
+}
+
+void peer_died_text(struct peer *p, const char *cause, char text[MOYAI_ERROR_TEXT]) {
+    char who[PEER_NAME];
+    peer_name(p, who);
+    snprintf(text, MOYAI_ERROR_TEXT, "%s has died: %s", who, cause);
+}
+
+static void has_left(struct peer *p) {
+    char who[PEER_NAME], text[MOYAI_ERROR_TEXT];
+    peer_name(p, who);
+    snprintf(text, sizeof text, "%s has left", who);
+    peer_declare(p, MOYAI_ECLOSED, text);
 }
 
 /* Final: the node is dead (EDEAD) or has left (ECLOSED). */
@@ -457,7 +509,7 @@ static void peer_free(struct peer *p) {
 static void peer_settle(struct peer *p) {
     if (p->links || p->session || p->pings || peer_waiting(p) || p->o->ops->busy(p->o->ctx, p)) return;
     if (!p->dead) {
-        peer_free(p);
+        if (!witness_watches(p->o, p->id)) peer_free(p);
         return;
     }
     free(p->data);

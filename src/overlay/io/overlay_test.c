@@ -201,12 +201,42 @@ static void who_is_needed_stays(void **state) {
     UNTIL(w, peers(w) == 0);
 }
 
+/* A death is told with who it was and of what, by a witness or by a refused connection. */
+static void the_dead_are_named(void **state) {
+    struct world *w = *state;
+    char want[100];
+    int fd = stranger(w, 1);
+    struct moyai_node_id id = node_id(1);
+    overlay_declare_dead(w->o, id.b, "killed by signal 9 (Killed)");
+    struct moyai_error e = {0};
+    assert_true(peer_dead(overlay_find(w->o, id.b), &e));
+    snprintf(want, sizeof want, "node 40000100 (stranger, pid %d) has died: killed by signal 9 (Killed)", getpid());
+    assert_string_equal(e.text, want);
+    close(fd);
+
+    id = node_id(2); /* nobody knows it */
+    overlay_declare_dead(w->o, id.b, "its process has ended");
+    assert_true(peer_dead(overlay_find(w->o, id.b), &e));
+    assert_string_equal(e.text, "node 40000200 has died: its process has ended");
+
+    struct rdv_node entry = node_entry(3); /* it is known to the grid only */
+    struct rdv *other = open_ok(w->fix->url);
+    assert_int_equal(rdv_put_node(other, &entry, NULL), 0);
+    rdv_abandon(other);
+    id = node_id(3);
+    overlay_declare_dead(w->o, id.b, "its process has ended");
+    assert_true(peer_dead(overlay_find(w->o, id.b), &e));
+    snprintf(want, sizeof want, "node 40000300 (test, pid %d) has died: its process has ended", getpid());
+    assert_string_equal(e.text, want);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(strangers_are_forgotten, open_world, close_world),
         cmocka_unit_test_setup_teardown(of_the_departed_only_that_is_kept, open_world, close_world),
         cmocka_unit_test_setup_teardown(who_was_asked_for_once_is_forgotten, open_world, close_world),
         cmocka_unit_test_setup_teardown(who_is_needed_stays, open_world, close_world),
+        cmocka_unit_test_setup_teardown(the_dead_are_named, open_world, close_world),
     };
     alarm(300);
     return cmocka_run_group_tests(tests, NULL, NULL);
