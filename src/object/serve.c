@@ -736,7 +736,7 @@ int moyai_return(moyai_request *rq, const struct moyai_args *results) {
 }
 
 static int raise_error(moyai_request *rq, const moyai_future *cause, int code, const char *fmt, va_list ap) {
-    char text[MOYAI_ERROR_TEXT];
+    char text[2 * MOYAI_ERROR_TEXT]; /* cut when it is set */
     vsnprintf(text, sizeof text, fmt, ap);
     code = error_code(code);
     if (exec_forked(rq->node->x)) return code;

@@ -7,12 +7,9 @@
 #include "tests/public/kit.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
-#include <time.h>
 
 /* ---- the callee ------------------------------------------------------------------------------ */
 
@@ -71,6 +68,18 @@ static int m_pass(moyai_request *rq, void *self) {
     return rc;
 }
 
+/* rec(ref, n): calls ref.rec(ref, n - 1), and in the end raises; each passes on what it heard. */
+static int m_rec(moyai_request *rq, void *self) {
+    (void)self;
+    moyai_ref *ref = NULL;
+    int n;
+    KIT_OK(moyai_args(rq, MOYAI_INTO(&ref, &n)));
+    int rc = n == 0 ? moyai_raise(rq, -1500, "the cause at the bottom")
+                    : moyai_call(ref, "rec", MOYAI_ARGS(ref, n - 1), MOYAI_NONE, NULL);
+    moyai_ref_unref(ref);
+    return rc;
+}
+
 static int m_hang(moyai_request *rq, void *self) {
     struct victim *v = self;
     v->begun++;
@@ -113,8 +122,9 @@ static int m_typed(moyai_request *rq, void *self) {
 }
 
 static const struct moyai_method victim_methods[] = {
-    {"echo", m_echo},   {"raise", m_raise}, {"code", m_code}, {"relay", m_relay}, {"pass", m_pass},   {"hang", m_hang},
-    {"begun", m_begun}, {"stuck", m_stuck}, {"mark", m_mark}, {"stop", m_stop},   {"typed", m_typed}, {NULL, NULL}};
+    {"echo", m_echo}, {"raise", m_raise}, {"code", m_code},   {"relay", m_relay}, {"pass", m_pass},
+    {"rec", m_rec},   {"hang", m_hang},   {"begun", m_begun}, {"stuck", m_stuck}, {"mark", m_mark},
+    {"stop", m_stop}, {"typed", m_typed}, {NULL, NULL}};
 static const struct moyai_class victim_class = MOYAI_CLASS("Victim", victim_methods, NULL);
 
 enum { MARKS = 20000 };
@@ -191,6 +201,7 @@ static void what_a_method_raises_is_carried_over(void **state) {
     longest[sizeof longest - 1] = 0;
     memcpy(cut, longest, sizeof cut);
     cut[sizeof cut - 1] = 0;
+    memcpy(cut + 120, " ... ", 5); /* its ends are there */
     for (int i = 0; i < 2; i++) {
         moyai_ref *ref = i ? far : near;
         check_raised(ref, MOYAI_EARGS, "work(job)", MOYAI_EARGS, "work(job)");
@@ -277,6 +288,23 @@ static void check_refused(moyai_ref *ref, const char *method, const struct moyai
     struct moyai_error e = KIT_FAILED(f, code, where, MOYAI_NEVER_EXECUTED);
     KIT_TEXT(e.text, text);
     moyai_future_free(f);
+}
+
+/* However deep it was, the text says who was called and what the cause was; only what is between them is cut. */
+static void a_deep_error_keeps_its_ends(void **state) {
+    (void)state;
+    moyai_ref *refs[] = {near, far};
+    for (int i = 0; i < 2; i++) {
+        for (int depth = 1; depth < 200; depth += 18) {
+            moyai_future *f = moyai_call_async(refs[i], "rec", MOYAI_ARGS(refs[i], depth));
+            struct moyai_error e = KIT_FAILED(f, -1500, MOYAI_AT_METHOD, MOYAI_WAS_EXECUTED);
+            FIBER_ASSERT_INT(strncmp(e.text, "rec: ", 5), 0);
+            static const char cause[] = "the cause at the bottom";
+            FIBER_ASSERT(strlen(e.text) > sizeof cause);
+            FIBER_ASSERT_INT(strcmp(e.text + strlen(e.text) - sizeof cause + 1, cause), 0);
+            moyai_future_free(f);
+        }
+    }
 }
 
 static void what_cannot_be_called_is_never_executed(void **state) {
@@ -605,163 +633,6 @@ static void the_last_answer_arrives(void **state) {
     pid = 0;
 }
 
-/* ---- out of descriptors ---------------------------------------------------------------------- */
-
-enum { DESCRIPTORS = 128 };
-
-static int count_open(void) {
-    int n = 0;
-    for (int fd = 0; fd < DESCRIPTORS; fd++) n += fcntl(fd, F_GETFD) >= 0;
-    return n;
-}
-
-static int fill[DESCRIPTORS], n_filled;
-
-static void fill_up(void) {
-    int fd;
-    while ((fd = fcntl(0, F_DUPFD_CLOEXEC, 0)) >= 0) fill[n_filled++] = fd;
-}
-
-static void leave(int n) {
-    for (; n > 0; n--) close(fill[--n_filled]);
-}
-
-static void few_descriptors(void) {
-    struct rlimit r = {DESCRIPTORS, DESCRIPTORS}; /* the hard limit, too, for nodes raise the soft one to it */
-    FIBER_ASSERT_INT(setrlimit(RLIMIT_NOFILE, &r), 0);
-}
-
-/* A node starts with as many descriptors left as you like, or says that there are too few; none is lost. */
-static int role_starts_poor(int argc, char **argv) {
-    (void)argc, (void)argv;
-    few_descriptors();
-    struct moyai_node_opts opts = MOYAI_NODE_OPTS_INIT;
-    int lost = 0;
-    for (int variant = 0; variant < 3; variant++) {
-        opts.signals = variant == 1;
-        opts.own_thread = variant == 2;
-        bool worked = false;
-        for (int left = 0; left < 40; left++) {
-            fill_up();
-            leave(left);
-            int before = count_open();
-            FIBER_ASSERT_INT(before, DESCRIPTORS - left);
-            moyai_node *n = NULL;
-            struct moyai_error e = {0};
-            int rc = moyai_node_new(&n, &opts, &e);
-            if (rc == 0) {
-                worked = true;
-                moyai_node_free(n);
-            } else {
-                FIBER_ASSERT(!n && !worked); /* with more it works as well */
-                FIBER_ASSERT_INT(rc, MOYAI_ELIMIT);
-                KIT_TEXT(e.text, "ulimit -n");
-            }
-            lost += count_open() - before;
-            FIBER_ASSERT(lost <= 2); /* libuv keeps a pipe for the life of the process */
-        }
-        FIBER_ASSERT(worked);
-        leave(n_filled);
-    }
-    return 0;
-}
-
-static void a_node_starts_or_says_what_it_lacks(void **state) {
-    (void)state;
-    FIBER_ASSERT_INT(kit_reap(kit_child("starts-poor", NULL)), 0);
-}
-
-static int m_fill(moyai_request *rq, void *self) {
-    (void)self;
-    fill_up();
-    return moyai_return(rq, MOYAI_NONE);
-}
-
-static int m_leave(moyai_request *rq, void *self) {
-    (void)self;
-    leave(n_filled);
-    return moyai_return(rq, MOYAI_NONE);
-}
-
-/* reach(ref): the text of the error of a call to it */
-static int m_reach(moyai_request *rq, void *self) {
-    (void)self;
-    moyai_ref *ref = NULL;
-    KIT_OK(moyai_args(rq, MOYAI_INTO(&ref)));
-    int rc = moyai_call(ref, "echo", MOYAI_ARGS(1), MOYAI_NONE, NULL);
-    struct moyai_error e = {0};
-    if (rc < 0) moyai_last_error(moyai_request_node(rq), &e);
-    moyai_ref_unref(ref);
-    return moyai_return(rq, MOYAI_ARGS(rc, e.text));
-}
-
-static int m_cpu(moyai_request *rq, void *self) {
-    (void)self;
-    struct timespec t;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    int64_t us = t.tv_sec * 1000000 + t.tv_nsec / 1000;
-    return moyai_return(rq, MOYAI_ARGS(us));
-}
-
-static const struct moyai_method poor_methods[] = {{"echo", m_echo},   {"fill", m_fill}, {"leave", m_leave},
-                                                   {"reach", m_reach}, {"cpu", m_cpu},   {NULL, NULL}};
-static const struct moyai_class poor_cls = MOYAI_CLASS("Poor", poor_methods, NULL);
-
-static int role_poor(int argc, char **argv) {
-    (void)argc;
-    few_descriptors();
-    struct moyai_node_opts opts = MOYAI_NODE_OPTS_INIT;
-    opts.reattach = 300 * MOYAI_MS;
-    return kit_serve(&opts, &poor_cls, NULL, argv[0]);
-}
-
-/* A node whose process runs out of descriptors goes on with the links it has, does not spin, says so once, and takes
- * the others when there are descriptors again. */
-static void a_node_without_descriptors_goes_on(void **state) {
-    (void)state;
-    pid_t poor = kit_child_quiet("poor", "poor", NULL), other = kit_child("victim", "other", NULL);
-    moyai_node *n = kit_node(NULL), *late = NULL;
-    moyai_ref *ref = kit_lookup(n, "poor"), *unknown = kit_lookup(n, "other"), *again;
-    KIT_OK(moyai_call(ref, "fill", MOYAI_NONE, MOYAI_NONE, NULL));
-
-    int code = 0;
-    const char *text;
-    KIT_OK(moyai_call(ref, "reach", MOYAI_ARGS(unknown), MOYAI_INTO(&code, &text), NULL));
-    FIBER_ASSERT_INT(code, MOYAI_EUNREACHABLE);
-    KIT_TEXT(text, "ulimit -n");
-
-    late = kit_node(NULL);
-    again = kit_lookup(late, "poor");
-    moyai_future *f = moyai_call_async(again, "echo", MOYAI_ARGS(7));
-    int64_t cpu[2] = {0};
-    KIT_OK(moyai_call(ref, "cpu", MOYAI_NONE, MOYAI_INTO(&cpu[0]), NULL));
-    KIT_RC(moyai_sleep(late, 500 * MOYAI_MS), 0);
-    KIT_OK(moyai_call(ref, "cpu", MOYAI_NONE, MOYAI_INTO(&cpu[1]), NULL));
-    FIBER_ASSERT(cpu[1] - cpu[0] < 250000); /* half of one processor: what spins has all of it */
-    FIBER_ASSERT(!moyai_future_ready(f));
-
-    KIT_OK(moyai_call(ref, "leave", MOYAI_NONE, MOYAI_NONE, NULL));
-    int64_t x = 0;
-    KIT_OK(moyai_future_get(f, MOYAI_INTO(&x)));
-    FIBER_ASSERT_INT(x, 7);
-    KIT_OK(moyai_call(ref, "reach", MOYAI_ARGS(unknown), MOYAI_INTO(&code, &text), NULL));
-    FIBER_ASSERT_INT(code, 0);
-
-    char *said = kit_stderr(poor);
-    const char *first = strstr(said, "MOYAI-LINK-ACCEPT");
-    FIBER_ASSERT(first);
-    FIBER_ASSERT(!strstr(first + 1, "MOYAI-LINK-ACCEPT"));
-    free(said);
-    moyai_future_free(f);
-    moyai_ref_unref(again);
-    moyai_ref_unref(unknown);
-    moyai_ref_unref(ref);
-    moyai_node_free(late);
-    moyai_node_free(n);
-    kit_end(poor);
-    kit_end(other);
-}
-
 static int tests(void) {
 #define WORLD(test) cmocka_unit_test_setup_teardown(test, open_world, close_world)
     const struct CMUnitTest all[] = {
@@ -769,6 +640,7 @@ static int tests(void) {
         WORLD(no_method_can_raise_a_signal),
         WORLD(a_method_may_just_return_a_code),
         WORLD(causes_travel_along),
+        WORLD(a_deep_error_keeps_its_ends),
         WORLD(what_cannot_be_called_is_never_executed),
         WORLD(an_ended_object_refuses),
         WORLD(arguments_and_results_are_checked),
@@ -781,14 +653,11 @@ static int tests(void) {
         WORLD(a_node_without_a_grid_reaches_itself_only),
         WORLD(a_callee_leaves_in_order),
         WORLD(the_last_answer_arrives),
-        cmocka_unit_test(a_node_starts_or_says_what_it_lacks),
-        cmocka_unit_test(a_node_without_descriptors_goes_on),
     };
     return cmocka_run_group_tests(all, NULL, NULL);
 }
 
 int main(int argc, char **argv) {
-    static const struct kit_role roles[] = {
-        {"victim", role_victim}, {"starts-poor", role_starts_poor}, {"poor", role_poor}, {NULL, NULL}};
+    static const struct kit_role roles[] = {{"victim", role_victim}, {NULL, NULL}};
     return kit_main(argc, argv, roles, tests);
 }
