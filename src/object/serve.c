@@ -684,7 +684,7 @@ void serve_peer_failed(moyai_node *n, struct peer *p) {
         rq->peer = NULL;
         peer_link(n, rq);
         rq->answered = true;
-        if (rq->object) request_cancel(rq);
+        if (rq->object && !rq->oneway) request_cancel(rq); /* one-way calls outlive their caller */
     }
 }
 

@@ -135,6 +135,20 @@ static int role_victim(int argc, char **argv) {
     return kit_serve(NULL, &victim_class, &v, argv[0]);
 }
 
+/* Marks by one-way calls, and goes. */
+static int role_leaver(int argc, char **argv) {
+    (void)argc;
+    moyai_node *n = kit_node(NULL);
+    moyai_ref *ref = kit_lookup(n, argv[0]);
+    moyai_future *f = moyai_signal_async(ref); /* answered without any method: now it is connected */
+    KIT_OK(moyai_future_get(f, MOYAI_NONE));
+    moyai_future_free(f);
+    for (int i = 0; i < 10; i++) KIT_OK(moyai_call_oneway(ref, "mark", MOYAI_ARGS(i)));
+    moyai_ref_unref(ref);
+    moyai_node_free(n);
+    return 0;
+}
+
 /* ---- the caller ------------------------------------------------------------------------------ */
 
 static moyai_node *node;
@@ -633,6 +647,21 @@ static void the_last_answer_arrives(void **state) {
     pid = 0;
 }
 
+/* One-way calls that have arrived are executed, though their caller has left before they could begin. */
+static void one_way_calls_outlive_their_caller(void **state) {
+    (void)state;
+    KIT_OK(moyai_call(far, "echo", MOYAI_ARGS(1), MOYAI_NONE, NULL)); /* one link stays */
+    here.ran = kit_shared("outlive", MARKS);
+    KIT_OK(moyai_register(near, "outlive"));
+    FIBER_ASSERT_INT(kit_reap(kit_child("leaver", "outlive", NULL)), 0); /* no method can run here meanwhile */
+    struct moyai_node_stats s = {.size = sizeof s};
+    do { /* until it is known here, and still nothing has run */
+        kit_compute(MOYAI_MS);
+        moyai_node_stats(node, &s);
+    } while (s.links > 1);
+    for (int i = 0; i < 10; i++) KIT_UNTIL(node, here.ran[i] == 1);
+}
+
 static int tests(void) {
 #define WORLD(test) cmocka_unit_test_setup_teardown(test, open_world, close_world)
     const struct CMUnitTest all[] = {
@@ -653,11 +682,12 @@ static int tests(void) {
         WORLD(a_node_without_a_grid_reaches_itself_only),
         WORLD(a_callee_leaves_in_order),
         WORLD(the_last_answer_arrives),
+        WORLD(one_way_calls_outlive_their_caller),
     };
     return cmocka_run_group_tests(all, NULL, NULL);
 }
 
 int main(int argc, char **argv) {
-    static const struct kit_role roles[] = {{"victim", role_victim}, {NULL, NULL}};
+    static const struct kit_role roles[] = {{"victim", role_victim}, {"leaver", role_leaver}, {NULL, NULL}};
     return kit_main(argc, argv, roles, tests);
 }
