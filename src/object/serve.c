@@ -60,7 +60,7 @@ static void id_set(moyai_request *rq, uint64_t id) {
 static void id_unlink(moyai_request *rq) {
     if (rq->id == 0 || !rq->peer) return;
     moyai_request **q = id_bucket(rq->peer, rq->id);
-    while (*q && *q != rq) q = &(*q)->id_next;
+    for (; *q && *q != rq; q = &(*q)->id_next) rq->node->id_steps++;
     if (*q) *q = rq->id_next;
     rq->id_next = NULL;
 }
@@ -563,9 +563,9 @@ void serve_aborted(moyai_node *n, struct inbound *in) {
 /* ---- messages -------------------------------------------------------------------------------- */
 
 static moyai_request *served_by_id(struct peer *p, uint64_t id) {
-    for (moyai_request *rq = *id_bucket(p, id); rq; rq = rq->id_next)
-        if (rq->id == id && !rq->answered) return rq;
-    return NULL;
+    moyai_request *rq = *id_bucket(p, id);
+    for (; rq && (rq->id != id || rq->answered); rq = rq->id_next) rq->node->id_steps++;
+    return rq;
 }
 
 int serve_message(moyai_node *n, struct peer *p, uint8_t *bytes, size_t len) {
