@@ -110,6 +110,8 @@ MOYAI_API moyai_future *moyai_call_async(moyai_ref *ref, const char *method, con
  * a signal makes it return MOYAI_SIGNALLED, the call goes on, and *pending is its future (yours).
  * Results of text, bytes and array type live until the next failing or result-bearing synchronous
  * call of this fiber; keep a future for longer. Errors as of moyai_future_get.
+ * An object of this process reads bytes and arrays of 64 KiB and more where they lie, without a copy, if
+ * signals are masked and no method makes the call: then nothing can end it before the method returns.
  */
 MOYAI_API int moyai_call(moyai_ref *ref, const char *method, const struct moyai_args *args,
                          const struct moyai_into *into, moyai_future **pending);

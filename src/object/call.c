@@ -122,12 +122,22 @@ static void start(moyai_node *n, moyai_future *f, moyai_ref *ref, bool oneway) {
     future_fail(f, &e);
 }
 
-static moyai_future *call(moyai_node *n, moyai_ref *ref, const char *method, const struct moyai_args *args,
-                          bool oneway) {
+/*
+ * May the callee read the caller's arrays where they are? It may read them until it returns, blocking between as it
+ * likes. So the caller must not come back before: its call cannot be forced open, nor cancelled or late with the call
+ * it is made in, and nobody else has its future. That is so of a masked synchronous call that no method makes.
+ */
+static bool may_lend(moyai_node *n, const moyai_ref *ref) {
+    return moyai_ref_is_local(ref) && !context_get(n)->rq;
+}
+
+static moyai_future *call(moyai_node *n, moyai_ref *ref, const char *method, const struct moyai_args *args, bool oneway,
+                          bool lends) {
     moyai_future *f = future_new(n, !oneway);
     if (!f) return constant_future(n, false);
     memcpy(f->object, ref->object, 16);
     memcpy(f->home, ref->home, 16);
+    f->lends = lends;
     struct moyai_error why = {0};
     if (encode(n, f, method, args, oneway ? MESSAGE_ONEWAY : 0, &why) < 0) {
         why.executed = MOYAI_NEVER_EXECUTED;
@@ -142,7 +152,7 @@ moyai_future *moyai_call_async(moyai_ref *ref, const char *method, const struct 
     moyai_node *n = ref->node;
     if (exec_forked(n->x)) return constant_future(n, true);
     exec_lock(n->x);
-    moyai_future *f = call(n, ref, method, args, false);
+    moyai_future *f = call(n, ref, method, args, false, false);
     exec_unlock(n->x);
     return f;
 }
@@ -150,7 +160,11 @@ moyai_future *moyai_call_async(moyai_ref *ref, const char *method, const struct 
 int moyai_call(moyai_ref *ref, const char *method, const struct moyai_args *args, const struct moyai_into *into,
                moyai_future **pending) {
     moyai_node *n = ref->node;
-    moyai_future *f = moyai_call_async(ref, method, args);
+    bool forked = exec_forked(n->x);
+    if (!forked) exec_lock(n->x);
+    moyai_future *f =
+        forked ? constant_future(n, true) : call(n, ref, method, args, false, !pending && may_lend(n, ref));
+    if (!forked) exec_unlock(n->x);
     int rc = pending ? moyai_future_get(f, into) : moyai_future_get_masked(f, into);
     if (f->constant) return rc;
     if (rc == MOYAI_SIGNALLED) {
@@ -177,7 +191,7 @@ int moyai_call_oneway(moyai_ref *ref, const char *method, const struct moyai_arg
     moyai_node *n = ref->node;
     if (exec_forked(n->x)) return MOYAI_EFORK;
     exec_lock(n->x);
-    moyai_future *f = call(n, ref, method, args, true);
+    moyai_future *f = call(n, ref, method, args, true, false);
     int rc = f->constant ? f->code : 0;
     if (f->constant) {
         rc = api_fail(n, rc, "out of memory for a call");

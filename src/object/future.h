@@ -26,6 +26,7 @@ struct moyai_future {
     bool constant;    /* a failed future of the node itself: nothing of it may change */
     bool detached;    /* the user has freed it; it goes when its message is done and `then` has left the run queue */
     unsigned getting; /* contexts in moyai_future_get that have not looked at it again */
+    bool lends;       /* local, and nobody can end it before the method returns: arrays are not copied */
     bool in_open, then_queued;
     bool never;      /* its message came back untaken */
     uint8_t storage; /* enum result_storage */

@@ -37,6 +37,8 @@ struct moyai_request {
     uint64_t root_call;
     uint8_t *bytes;
     size_t n_bytes, args_at;
+    struct codec_piece *lent; /* arrays that stay with the caller, which is blocked until the method is over */
+    size_t n_lent;
     struct codec_arena *arena;
     struct codec_out out; /* results set by moyai_return */
     bool has_out;
@@ -76,6 +78,7 @@ void serve_waiting(moyai_node *n);
 void fiber_begin(moyai_node *n, struct context *c);
 void fiber_end(moyai_node *n, struct context *c);
 void posts_free_all(moyai_node *n); /* at the end: what will not be run */
+int raised_code(int code);          /* the code that a method has returned, as its caller shall see it */
 void request_cancel(moyai_request *rq);
 void request_deadline(moyai_request *rq, moyai_dur remaining);
 void request_abandon(void *rq);                                        /* at the end */
