@@ -244,6 +244,24 @@ static void test_ack_is_patient(void **state) {
     end_free(b);
 }
 
+/* Texts are cut to the room that is there, wherever they begin. */
+static void test_texts_are_cut(void **state) {
+    (void)state;
+    struct session_chunk c[MAX] = {{.flags = B | E, .len = 1}, {.flags = B | E, .len = 2}, {.flags = B | E, .len = 3}};
+    const struct session_frame f = {.kind = SESSION_DATA, .path = 1, .seq = 5, .n_chunks = MAX, .chunks = c};
+    char whole[100] = "", text[100];
+    session_frame_text(whole, sizeof whole, &f);
+    assert_true(strlen(whole) > 20);
+    for (size_t n = 1; n <= strlen(whole) + 1; n++) {
+        memset(text, 'x', sizeof text);
+        text[0] = 0;
+        session_frame_text(text, n, &f);
+        assert_int_equal(strlen(text), n - 1);
+        assert_memory_equal(text, whole, n - 1);
+        for (size_t i = n; i < sizeof text; i++) assert_int_equal(text[i], 'x');
+    }
+}
+
 static int frame(struct end *e, enum session_frame_kind kind, uint32_t path, uint64_t ack) {
     struct session_frame f = {.kind = kind, .id = 0xa, .path = path, .ack = ack};
     return step(e, EV(RECEIVE, .frame = &f, .credit = 5));
@@ -457,6 +475,7 @@ int main(void) {
         TEST(test_paths),
         TEST(test_too_early),
         cmocka_unit_test(test_ack_is_patient),
+        cmocka_unit_test(test_texts_are_cut),
         cmocka_unit_test(test_opening),
         TEST(test_path_numbers_last),
         TEST(test_path_numbers_end),
