@@ -41,6 +41,7 @@ struct klass; /* a class with its methods hashed */
 
 struct object_name {
     struct object_name *next;
+    uint8_t object[16];
     char text[];
 };
 
@@ -72,6 +73,9 @@ moyai_ref *ref_new(moyai_node *n, const uint8_t object[16], const uint8_t home[1
 struct object *object_find(moyai_node *n, const uint8_t id[16]);
 void object_leave(struct object *ob); /* a user less; an ended object without any is freed soon, on a fiber */
 void objects_end_all(moyai_node *n);
+void names_remove(struct object *ob); /* at its end */
+void names_init(moyai_node *n);
+void names_done(moyai_node *n); /* the node has ended */
 extern const struct codec_refs object_refs_template;
 
 /* ---- contexts and blocking ------------------------------------------------------------------- */
@@ -147,7 +151,10 @@ struct moyai_node {
     struct context fallback;
     struct pool futures, requests;
     moyai_future constant_nomem, constant_fork;
-    struct blocked *lookups; /* waiting for a name to appear */
+    struct blocked *lookups;   /* waiting for a name to appear */
+    struct object_name *stale; /* names of ended objects that could not be removed yet */
+    moyai_dur stale_wait;
+    struct exec_timer stale_timer;
     bool watching, ending;
     atomic_bool stop;
     int signal_fd;

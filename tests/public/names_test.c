@@ -399,6 +399,55 @@ static void a_name_that_cannot_be_removed_is_kept(void **state) {
     FIBER_ASSERT_INT(number_of("stuck"), 2);
 }
 
+/* An object ends although its name cannot be removed: nobody is led to it, and the name goes as soon as it can. */
+static void a_name_outlives_its_object_for_a_while_at_most(void **state) {
+    (void)state;
+    moyai_node *other = kit_node(NULL);
+    int number = 9;
+    moyai_ref *ref = kit_object(node, &cls, &number), *theirs = kit_object(other, &cls, &numbers[1]), *found = NULL;
+    struct moyai_error e;
+    KIT_OK(moyai_register(ref, "stale"));
+    KIT_OK(moyai_register(ref, "stale too"));
+    int fd = hold_entry("stale"), fd2 = hold_entry("stale%20too");
+    KIT_OK(moyai_object_end(ref));
+    for (int i = 0; i < 2; i++) {
+        KIT_RC(moyai_lookup(node, "stale", &found), MOYAI_ENOENT);
+        moyai_last_error(node, &e);
+        KIT_TEXT(e.text, "\"stale\"");
+        KIT_TEXT(e.text, "has ended");
+        KIT_RC(moyai_register(a, "stale"), MOYAI_EAGAIN);
+        moyai_last_error(node, &e);
+        KIT_TEXT(e.text, "\"stale\"");
+        KIT_TEXT(e.text, "has ended");
+    }
+    /* Others learn it from the object's node. */
+    KIT_OK(moyai_lookup(other, "stale", &found));
+    KIT_RC(moyai_call(found, "number", MOYAI_NONE, MOYAI_NONE, NULL), MOYAI_ENOOBJECT);
+    moyai_ref_unref(found);
+    KIT_RC(moyai_register(theirs, "stale too"), MOYAI_EEXIST);
+    close(fd);
+    KIT_OK(moyai_register(a, "stale")); /* at once, for the node knows that it may be removed */
+    FIBER_ASSERT_INT(number_of("stale"), 1);
+    close(fd2);
+    int rc = MOYAI_EEXIST; /* without anybody's asking at the node whose object had it */
+    KIT_UNTIL(node, (rc = moyai_register(theirs, "stale too")) != MOYAI_EEXIST);
+    if (rc != MOYAI_EAGAIN) KIT_OK(rc); /* EAGAIN: at the very moment when it is removed */
+    FIBER_ASSERT_INT(number_of("stale"), 1);
+
+    fd = hold_entry("stale"); /* and to the end of the node */
+    KIT_OK(moyai_object_end(a));
+    moyai_ref_unref(a);
+    a = kit_object(node, &cls, &numbers[0]);
+    moyai_ref_unref(ref);
+    moyai_ref_unref(theirs);
+    moyai_node_free(other);
+    close_world(NULL);
+    close(fd);
+    open_world(NULL);
+    FIBER_ASSERT_INT(number_of("stale"), 0);
+    KIT_OK(moyai_register(a, "stale"));
+}
+
 /* ---- without a grid -------------------------------------------------------------------------- */
 
 static void without_a_grid_names_are_the_process_s_own(void **state) {
@@ -613,6 +662,7 @@ static int tests(void) {
         WORLD(an_object_has_many_names),
         WORLD(names_end_with_their_node),
         WORLD(a_name_that_cannot_be_removed_is_kept),
+        WORLD(a_name_outlives_its_object_for_a_while_at_most),
         WORLD(without_a_grid_names_are_the_process_s_own),
         WORLD(an_object_ends_when_the_last_has_left),
         WORLD(an_object_ends_with_a_dead_caller),
