@@ -247,7 +247,7 @@ int moyai_room(moyai_ref *ref, moyai_dur timeout) {
 
 struct control {
     struct msg msg;
-    uint8_t bytes[32];
+    uint8_t bytes[];
 };
 
 static void control_done(struct msg *m, int code, enum moyai_executed executed) {
@@ -258,10 +258,10 @@ static void control_done(struct msg *m, int code, enum moyai_executed executed) 
 
 int control_send(moyai_node *n, struct peer *p, const uint8_t *bytes, size_t len) {
     (void)n;
-    struct control *c = calloc(1, sizeof *c);
+    struct control *c = calloc(1, sizeof *c + len);
     if (!c) return MOYAI_ENOMEM;
     memcpy(c->bytes, bytes, len);
-    c->msg.spare = bytes[0] == MESSAGE_SIGNAL;
+    c->msg.spare = bytes[0] == MESSAGE_SIGNAL || bytes[0] == MESSAGE_DOING;
     c->msg.head = c->bytes;
     c->msg.head_len = (uint32_t)len;
     c->msg.length = len;

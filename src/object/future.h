@@ -32,6 +32,7 @@ struct moyai_future {
     uint8_t storage; /* enum result_storage */
     int code;
     struct failure *failure;
+    char *doing;     /* what the method does, as its node said shortly before a deadline; NULL: not known */
     uint8_t *result; /* whole reply message; values begin at result + REPLY_HEAD */
     size_t result_n;
     struct codec_arena *arena;
@@ -74,6 +75,7 @@ void future_fail(moyai_future *f, const struct moyai_error *e);
 int future_reply(moyai_node *n, struct peer *p, uint8_t *bytes, size_t len); /* EPROTO */
 struct inbound *future_reply_begin(moyai_node *n, struct peer *p, const uint8_t *bytes, size_t len, uint64_t total);
 int future_reply_complete(moyai_node *n, struct inbound *in);
+int future_doing(moyai_node *n, struct peer *p, const uint8_t *bytes, size_t len); /* EPROTO */
 void future_peer_failed(moyai_node *n, struct peer *p, const struct moyai_error *why);
 void futures_fail_all(moyai_node *n);
 void future_abandon(void *f); /* at the end: of a fiber that is abandoned, or the user's */

@@ -26,7 +26,7 @@ struct moyai_request {
     uint8_t caller_node[16];
     struct object *object;
     const struct moyai_method *method;
-    bool oneway, cancelled, cancel_told, answered, arriving, counted, from_local, parked, any_ancestor;
+    bool oneway, told, cancelled, cancel_told, answered, arriving, counted, from_local, parked, any_ancestor;
     bool running;    /* user code is in it: what it may write to, `reply` and `out`, is its own */
     bool over;       /* finished: the record goes with its reply */
     uint8_t storage; /* enum result_storage: where the message lives */

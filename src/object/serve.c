@@ -598,6 +598,8 @@ int serve_message(moyai_node *n, struct peer *p, uint8_t *bytes, size_t len) {
         if (rq) request_deadline(rq, (moyai_dur)remaining);
         return 0;
     }
+    case MESSAGE_DOING:
+        return future_doing(n, p, bytes, len);
     case MESSAGE_SIGNAL: {
         struct cursor_in c = cursor_in(bytes + 8, len - 8);
         uint64_t id = cursor_get_u64(&c);
@@ -632,30 +634,71 @@ void request_cancel(moyai_request *rq) {
     if (rq->blocked && !rq->cancel_told) rq->cancel_told = blocked_wake(rq->node, rq->blocked, MOYAI_ECANCELED);
 }
 
-void request_describe(const moyai_request *rq, char *out, size_t cap) {
-    char names[128];
+/* What it does, and what that does which it waits for, and so on as far as is known here: "waits for 'b' of object 1234
+ * in node 5678, which computes". */
+static void describe(const moyai_request *rq, char *out, size_t cap, unsigned levels) {
+    char names[128], id[33];
     const struct blocked *b = rq->blocked;
     const moyai_future *on = !b ? NULL : b->on_set ? b->on_set->pending : b->on;
     if (!rq->running) {
-        snprintf(out, cap, "'%s' has not begun%s", rq->method ? rq->method->name : "?",
-                 rq->parked ? ": its caller does not take earlier answers" : "");
-    } else if (!rq->blocked) {
-        snprintf(out, cap, "'%s' computes", rq->method->name);
-    } else if (on && call_names(on, names, sizeof names)) {
-        snprintf(out, cap, "'%s' waits for %s", rq->method->name, names);
+        snprintf(out, cap, "has not begun%s", rq->parked ? ": its caller does not take earlier answers" : "");
+    } else if (!b) {
+        snprintf(out, cap, "computes");
+    } else if (!on || !call_names(on, names, sizeof names)) {
+        snprintf(out, cap, "%s", b->what);
     } else {
-        snprintf(out, cap, "'%s' %s", rq->method->name, rq->blocked->what);
+        char below[MOYAI_ERROR_TEXT] = "";
+        id_format(on->home, id);
+        if (on->local && levels > 0)
+            describe(on->local, below, sizeof below, levels - 1);
+        else if (on->doing)
+            snprintf(below, sizeof below, "%s", on->doing);
+        snprintf(out, cap, "waits for %s%s%.*s%s%s", names, on->local ? "" : " in node ", on->local ? 0 : 8, id,
+                 below[0] ? ", which " : "", below);
     }
 }
 
-/* Answered a little before the caller gives up by itself, so that the answer, which knows more, arrives first. */
+void request_describe(const moyai_request *rq, char *out, size_t cap) {
+    char what[MOYAI_ERROR_TEXT];
+    describe(rq, what, sizeof what, CALL_CAUSES);
+    snprintf(out, cap, "'%s' %s", rq->method ? rq->method->name : "?", what);
+}
+
+/* Tell the caller's node what the method does: for the texts of those who wait for its caller. */
+static void tell(moyai_request *rq) {
+    char what[MOYAI_ERROR_TEXT];
+    uint8_t bytes[DOING_HEAD + DOING_MOST] = {MESSAGE_DOING};
+    describe(rq, what, sizeof what, CALL_CAUSES);
+    size_t n = strnlen(what, DOING_MOST);
+    struct cursor_out c = cursor_out(bytes + 8, sizeof bytes - 8);
+    cursor_put_u64(&c, rq->id);
+    cursor_put_bytes(&c, what, n);
+    (void)control_send(rq->node, rq->peer, bytes, DOING_HEAD + n); /* without it the text is shorter */
+}
+
+/*
+ * All calls made for one call have its deadline. Shortly before it each tells the node of its caller what it does, the
+ * deepest first, so that the outermost knows who waits for whom. That one is answered a little before its caller gives
+ * up by itself, so that the answer, which knows more, arrives first; to the others nobody listens by then.
+ */
+static moyai_dur report_early(const moyai_request *rq, moyai_dur remaining) {
+    moyai_dur early = remaining / 20;
+    if (early > MOYAI_MS) early = MOYAI_MS; /* what a method finishes in this time is lost: no more than that */
+    return early * (rq->depth < 7 ? rq->depth + 1 : 8);
+}
+
 static void deadline_due(struct exec *x, struct exec_timer *t) {
-    (void)x;
     moyai_request *rq = (moyai_request *)((char *)t - offsetof(struct moyai_request, timer));
-    char text[2 * MOYAI_ERROR_TEXT], doing[200], who[PEER_NAME]; /* cut when it is set */
+    if (rq->depth > 0 && rq->peer && rq->id && !rq->told && !rq->answered) {
+        rq->told = true;
+        tell(rq);
+        exec_timer_set(x, t, rq->deadline);
+        return;
+    }
+    char text[3 * MOYAI_ERROR_TEXT], doing[2 * MOYAI_ERROR_TEXT], who[PEER_NAME]; /* cut when it is set */
     request_describe(rq, doing, sizeof doing);
     overlay_self_name(rq->node->o, who);
-    snprintf(text, sizeof text, "the deadline passed: %s in %s", doing, who);
+    snprintf(text, sizeof text, "the deadline passed: in %s %s", who, doing);
     if (!rq->from_local)
         reply_error(rq, MOYAI_ETIMEDOUT, MOYAI_AT_PEER, rq->running ? MOYAI_MAY_HAVE_EXECUTED : MOYAI_NEVER_EXECUTED,
                     text);
@@ -671,9 +714,9 @@ void request_deadline(moyai_request *rq, moyai_dur remaining) {
         return;
     }
     rq->deadline = moyai_now() + (moyai_ns)remaining;
-    moyai_dur early = remaining / 20;
-    if (early > MOYAI_MS) early = MOYAI_MS; /* what a method finishes in this time is lost: no more than that */
-    exec_timer_set(n->x, &rq->timer, rq->from_local ? rq->deadline : rq->deadline - (moyai_ns)early);
+    rq->told = false;
+    exec_timer_set(n->x, &rq->timer,
+                   rq->from_local ? rq->deadline : rq->deadline - (moyai_ns)report_early(rq, remaining));
 }
 
 /* The caller's node is gone: nobody wants the results. */
