@@ -33,7 +33,7 @@ const char *moyai_err_name(int code) {
         MOYAI_ERROR_TABLE(X)
 #undef X
     }
-    return "MOYAI_E?";
+    return code <= OWN_CODES ? "own code" : "MOYAI_E?";
 }
 
 enum moyai_category moyai_err_category(int code) {

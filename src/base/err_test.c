@@ -35,6 +35,8 @@ static void the_table_is_consistent(void **state) {
     assert_string_equal(moyai_err_name(0), "MOYAI_OK");
     assert_int_equal(moyai_err_category(0), MOYAI_CAT_OK);
     assert_string_equal(moyai_err_name(-999), "MOYAI_E?");
+    assert_string_equal(moyai_err_name(-1000), "own code");
+    assert_string_equal(moyai_err_name(-2000000000), "own code");
     assert_string_equal(moyai_err_name(1), "MOYAI_E?");
     assert_string_equal(moyai_strerror(-999), "unknown error");
     assert_int_equal(moyai_err_category(-999), MOYAI_CAT_INTERNAL);
