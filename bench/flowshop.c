@@ -83,10 +83,10 @@ static double run_grid(const char *name, const char *upper, int workers, double 
     pair_remove(&grid);
     double seconds, rate = 0;
     const char *a = strstr(text, ", searching\n");
-    if (!a || sscanf(a, ", searching %*s %lf nodes in %lf s, %lf nodes/s", nodes, &seconds, &rate) != 3 ||
+    if (!a || sscanf(a, ", searching %*s %lf nodes in %lf s, %lf M nodes/s", nodes, &seconds, &rate) != 3 ||
         !strstr(text, "tasks lost 0"))
         bench_die("%s says: %s", solver, text);
-    return rate;
+    return rate * 1e6;
 }
 
 int main(void) {

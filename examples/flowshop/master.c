@@ -56,6 +56,7 @@ struct master {
     int alive, idle, asked;
     struct job *jobs; /* waiting */
     int n_jobs, running;
+    int greedy; /* calls for a start value that run */
     moyai_set *busy;
     uint64_t created, finished; /* jobs */
     bool over;
@@ -94,7 +95,7 @@ static void note(struct master *m, const char *label) {
         m->room_samples = room;
     }
     double t = seconds_since(m->start);
-    m->samples[m->n_samples++] = (struct timeline_sample){t, m->alive, m->running};
+    m->samples[m->n_samples++] = (struct timeline_sample){t, m->alive, m->running + m->greedy};
     if (!label) return;
     if (m->n_events == m->room_events) {
         size_t room = m->room_events ? 2 * m->room_events : 64;
@@ -119,9 +120,13 @@ static void progress(struct master *m, bool now) {
     if (!m->out || !m->in || (!now && since < (m->tty ? 0.2 : 1.0))) return;
     uint64_t nodes = all_nodes(m);
     double rate = nodes > m->shown_nodes && since > 0 ? (double)(nodes - m->shown_nodes) / since : 0;
-    fprintf(m->out, "%s%s: %d workers, %d open subproblems, best %d, %.2f M nodes/s, %.1f s%s",
-            m->tty ? "\r\033[K" : "", m->in->name, m->alive, m->n_jobs + m->running, m->upper, rate * 1e-6,
-            seconds_since(m->begun), m->tty ? "" : "\n");
+    if (m->upper == 0)
+        fprintf(m->out, "%s%s: waits for workers, %d of %d have joined%s", m->tty ? "\r\033[K" : "", m->in->name,
+                m->alive, m->o->workers > 1 ? m->o->workers : 1, m->tty ? "" : "\n");
+    else
+        fprintf(m->out, "%s%s: %d workers, %d open subproblems, best %d, %.2f M nodes/s, %.1f s%s",
+                m->tty ? "\r\033[K" : "", m->in->name, m->alive, m->n_jobs + m->running, m->upper, rate * 1e-6,
+                seconds_since(m->begun), m->tty ? "" : "\n");
     fflush(m->out);
     m->shown = moyai_now();
     m->shown_nodes = nodes;
@@ -205,8 +210,8 @@ static int improve(struct master *m, int32_t makespan, const uint16_t *perm, siz
     m->upper = makespan;
     memcpy(m->perm, perm, n * sizeof *perm);
     m->have_perm = true;
-    char label[48];
-    snprintf(label, sizeof label, "%s: %d", m->in->name, makespan);
+    char label[64];
+    snprintf(label, sizeof label, "%s: makespan %d", m->in->name, makespan);
     note(m, label);
     return 0;
 }
@@ -368,8 +373,12 @@ static int start_value(struct master *m) {
         moyai_future *f = moyai_call_async(
             w->ref, "greedy", MOYAI_ARGS(moyai_bytes(m->in_bytes.p, m->in_bytes.n), m->o->greedy, (uint64_t)w->number));
         rc = moyai_set_add(set, f);
-        if (rc < 0) moyai_future_free(f);
+        if (rc < 0)
+            moyai_future_free(f);
+        else
+            m->greedy++;
     }
+    note(m, NULL);
     while (moyai_set_count(set) > 0) {
         int ready = moyai_wait_masked(set, MOYAI_FOREVER);
         if (ready < 0 && rc == 0) rc = ready;
@@ -380,8 +389,11 @@ static int start_value(struct master *m) {
             size_t n;
             if (moyai_future_get(f, MOYAI_INTO(&makespan, moyai_into_u16s(&perm, &n))) == 0 && rc == 0)
                 (void)improve(m, makespan, perm, n); /* a wrong claim is reported and not taken */
+            m->greedy--;
         }
+        note(m, NULL);
     }
+    m->greedy = 0; /* of those that were not waited for, too */
     moyai_set_free(set);
     return rc;
 }
@@ -405,7 +417,7 @@ static int solve(struct master *m) {
         rc = start_value(m);
     int32_t start = m->upper;
     double start_seconds = seconds_since(m->begun);
-    m->searched_since = moyai_now();
+    m->searched_since = m->shown = moyai_now();
     if (rc == 0) {
         snprintf(line, sizeof line, "%s: start value %d after %.2f s, searching", m->in->name, start, start_seconds);
         say(m, line);
@@ -418,9 +430,9 @@ static int solve(struct master *m) {
     }
     if (rc < 0) return rc;
     double seconds = seconds_since(m->searched_since);
-    progress(m, true);
-    snprintf(line, sizeof line, "%s: %" PRIu64 " nodes in %.2f s, %.0f nodes/s", m->in->name, m->nodes, seconds,
-             (double)m->nodes / seconds);
+    if (seconds >= 1) progress(m, true); /* of a shorter search the lines below say all */
+    snprintf(line, sizeof line, "%s: %" PRIu64 " nodes in %.2f s, %.3f M nodes/s", m->in->name, m->nodes, seconds,
+             (double)m->nodes / seconds * 1e-6);
     say(m, line);
     struct fail f;
     if (m->have_perm && check_solution(m->in, m->perm, (size_t)m->in->n, m->upper, &f)) {

@@ -26,7 +26,8 @@
 
 #define EXCHANGE (20 * MOYAI_MS)
 #define SLICE    4096 /* nodes between two looks at the clock: about a millisecond */
-#define SPLIT    6    /* subtrees of fewer free jobs are not worth a journey */
+#define PATIENCE (2 * MOYAI_SEC)
+#define SPLIT    6 /* subtrees of fewer free jobs are not worth a journey */
 
 struct worker {
     moyai_ref *master;
@@ -180,6 +181,17 @@ static void write_pid(const char *path) {
     fclose(f);
 }
 
+/* Wait for a name. Whoever waits for long shall know what for. */
+static int find(moyai_node *n, const char *name, moyai_ref **ret) {
+    int rc = moyai_lookup_wait(n, name, PATIENCE, ret);
+    if (rc != MOYAI_ETIMEDOUT) return rc;
+    const char *grid = getenv("MOYAI_GRID");
+    fprintf(stderr, "flowshop worker: waits for a \"%s\" in %s%s\n", name,
+            grid && *grid ? "the grid " : "this process alone",
+            grid && *grid ? grid : ": MOYAI_GRID is not set (moyai run sets it)");
+    return moyai_lookup_wait(n, name, MOYAI_FOREVER, ret);
+}
+
 int worker_main(const char *pid_file) {
     struct moyai_node_opts opts = MOYAI_NODE_OPTS_INIT;
     opts.title = "flowshop worker";
@@ -197,8 +209,7 @@ int worker_main(const char *pid_file) {
         moyai_node_free(node);
         return 1;
     }
-    if (moyai_lookup_wait(node, "flowshop master", MOYAI_FOREVER, &w.master) < 0 ||
-        moyai_lookup_wait(node, "flowshop lobby", MOYAI_FOREVER, &lobby) < 0) {
+    if (find(node, "flowshop master", &w.master) < 0 || find(node, "flowshop lobby", &lobby) < 0) {
         fail(node, "cannot find the master");
     } else if (moyai_call(w.master, "nodeJoin", MOYAI_ARGS(self), MOYAI_INTO(&w.number), NULL) < 0) {
         fail(node, "cannot join the master");

@@ -7,6 +7,14 @@
 #ifndef MOYAI_BASE_H
 #define MOYAI_BASE_H
 
+#if defined(__cplusplus)
+#if __cplusplus < 201703L && !(defined(_MSVC_LANG) && _MSVC_LANG >= 201703L)
+#error "moyai needs C++17 or later: compile with -std=c++17"
+#endif
+#elif !defined(__STDC_VERSION__) || __STDC_VERSION__ < 201112L
+#error "moyai needs C11 or later, for MOYAI_ARGS and MOYAI_INTO: compile with -std=c11 or -std=c17"
+#endif
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

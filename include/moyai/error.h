@@ -96,10 +96,12 @@ struct moyai_error {
     char text[MOYAI_ERROR_TEXT];  /* UTF-8, one line, no newline at the end */
 };
 
-/* The table's text for a code ("unknown error" for others). Static; any thread. */
+/* The table's text for a code; for -1000 and below "the method failed with a code of its own", for all others "unknown
+ * error". Static; any thread. */
 MOYAI_API const char *moyai_strerror(int code);
 
-/* The code's name, for example "MOYAI_EDEAD" ("MOYAI_E?" for others). Static; any thread. */
+/* The code's name, for example "MOYAI_EDEAD"; "own code" for -1000 and below, "MOYAI_E?" for all others. Static; any
+ * thread. */
 MOYAI_API const char *moyai_err_name(int code);
 
 /* The code's category; codes of -1000 and below are a method's own: MOYAI_CAT_PEER. Any thread. */

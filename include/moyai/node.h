@@ -43,7 +43,8 @@ struct moyai_node_opts {
  * Start a node. opts may be NULL. On success *ret is the node; on failure *ret is untouched and
  * *reterr (may be NULL) says why.
  * Errors: EINVAL (options), EPERM (a directory that is a link, too open or not ours), ERANGE (a
- * socket path that is too long), ENOSPC, ELIMIT, ESYS, ENOMEM.
+ * socket path that is too long), ECLOSED or ESTATE (a directory was removed meanwhile), ENOSPC,
+ * ELIMIT, ESYS, ENOMEM.
  */
 MOYAI_API MOYAI_MUST_USE int moyai_node_new(moyai_node **ret, const struct moyai_node_opts *opts,
                                             struct moyai_error *reterr);
@@ -57,7 +58,7 @@ MOYAI_API void moyai_node_free(moyai_node *node);
 
 /*
  * Serve calls until moyai_node_stop() is called, the timeout passes, or (opts.signals) a signal
- * asks to stop. Returns 0, ETIMEDOUT, or EFORK. May switch fibers. Node thread, not a method.
+ * asks to stop. Returns 0, ETIMEDOUT, ESTATE (not there), or EFORK. May switch fibers. Node thread, not a method.
  */
 MOYAI_API int moyai_node_serve(moyai_node *node, moyai_dur timeout);
 
@@ -76,15 +77,16 @@ MOYAI_API bool moyai_node_stopping(const moyai_node *node);
  */
 MOYAI_API MOYAI_MUST_USE int moyai_ping(moyai_node *node, struct moyai_node_id to, moyai_dur timeout);
 
-/* Run fn(arg) on a new fiber of the node thread, in no object's scope. 0, EBUSY, ENOMEM, EFORK. */
+/* Run fn(arg) on a new fiber of the node thread, in no object's scope. 0, EBUSY, EINVAL (fn NULL), ENOMEM,
+ * EFORK. */
 MOYAI_API MOYAI_MUST_USE int moyai_go(moyai_node *node, void (*fn)(void *arg), void *arg);
 
 /* The same by another name for other threads' use: run fn(arg) on the node thread, once, in order
  * of posting. */
 MOYAI_API MOYAI_MUST_USE int moyai_post(moyai_node *node, void (*fn)(void *arg), void *arg);
 
-/* Block this fiber for a duration. 0, MOYAI_SIGNALLED, or ELEAVING. May switch fibers. Forced open
- * by signals like get, call and wait; moyai_sleep_masked is not. */
+/* Block this fiber for a duration. 0, MOYAI_SIGNALLED, ECANCELED (the running call was), ELEAVING, or EFORK.
+ * May switch fibers. Forced open by signals like get, call and wait; moyai_sleep_masked is not. */
 MOYAI_API int moyai_sleep(moyai_node *node, moyai_dur duration);
 MOYAI_API int moyai_sleep_masked(moyai_node *node, moyai_dur duration);
 

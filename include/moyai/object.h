@@ -72,6 +72,7 @@ MOYAI_API void moyai_ref_unref(moyai_ref *ref);     /* NULL is fine */
 MOYAI_API bool moyai_ref_equal(const moyai_ref *a, const moyai_ref *b); /* same object? */
 MOYAI_API uint64_t moyai_ref_hash(const moyai_ref *ref);
 MOYAI_API void moyai_ref_format(const moyai_ref *ref, char text[MOYAI_REF_TEXT]);
+/* *ret is a reference of the caller's. EINVAL: not such a text; ENOMEM, EFORK. */
 MOYAI_API MOYAI_MUST_USE int moyai_ref_parse(moyai_node *node, const char *text, moyai_ref **ret);
 MOYAI_API struct moyai_object_id moyai_ref_object(const moyai_ref *ref);
 MOYAI_API struct moyai_node_id moyai_ref_home(const moyai_ref *ref); /* where it was last seen */
@@ -82,13 +83,17 @@ MOYAI_API bool moyai_ref_is_local(const moyai_ref *ref);
 /*
  * Publish an object of this node under a name, 1 to 200 bytes of UTF-8, in the whole grid.
  * Errors: EEXIST (taken by a live object; asking again for the same object is fine), EINVAL,
- * ENOOBJECT, ENOSPC, ESYS, EFORK. moyai_unregister: 0 or ENOENT. Neither switches fibers.
+ * ENOOBJECT, EAGAIN (another process is just about to replace or remove it), ENOMEM, EFORK, and those of the
+ * rendezvous: ENOSPC, ELIMIT, EPERM, EDATA, EVERSION, ECLOSED, ESYS.
+ * moyai_unregister: 0, ENOENT, EAGAIN, EFORK, or one of the rendezvous; then the object has the name still.
+ * Neither switches fibers.
  */
 MOYAI_API MOYAI_MUST_USE int moyai_register(moyai_ref *ref, const char *name);
 MOYAI_API int moyai_unregister(moyai_ref *ref, const char *name);
 
 /* Find the object of that name; *ret is the caller's. ENOENT if there is none at the moment.
- * moyai_lookup_wait waits for the name to appear: ETIMEDOUT, MOYAI_SIGNALLED. Both may switch fibers. */
+ * moyai_lookup_wait waits for the name to appear: ETIMEDOUT, MOYAI_SIGNALLED, ECANCELED. Both: EINVAL, ENOMEM, EFORK,
+ * and those of the rendezvous, see moyai_register. Both may switch fibers. */
 MOYAI_API MOYAI_MUST_USE int moyai_lookup(moyai_node *node, const char *name, moyai_ref **ret);
 MOYAI_API MOYAI_MUST_USE int moyai_lookup_wait(moyai_node *node, const char *name, moyai_dur timeout,
                                                moyai_ref **ret);
@@ -99,9 +104,9 @@ MOYAI_API MOYAI_MUST_USE int moyai_lookup_wait(moyai_node *node, const char *nam
  * Call asynchronously. Never blocks, never switches fibers, never returns NULL: every error is in
  * the future, which the caller frees. Calls from one node to one object start in the order they were
  * made; only a call that a method makes may overtake others, which wait because a node is at its limit of
- * calls in progress and may be waiting for just this one. Values are copied at once, except bytes and arrays of 64 KiB and more, which are borrowed
- * until the future completes or is freed. When the queue towards the peer is full the future fails
- * with EAGAIN, never executed; moyai_room() waits for room.
+ * calls in progress and may be waiting for just this one. Values are copied at once, except bytes and
+ * arrays of 64 KiB and more, which are borrowed until the future completes or is freed. When the queue
+ * towards the peer is full the future fails with EAGAIN, never executed; moyai_room() waits for room.
  */
 MOYAI_API moyai_future *moyai_call_async(moyai_ref *ref, const char *method, const struct moyai_args *args);
 
@@ -110,21 +115,24 @@ MOYAI_API moyai_future *moyai_call_async(moyai_ref *ref, const char *method, con
  * a signal makes it return MOYAI_SIGNALLED, the call goes on, and *pending is its future (yours).
  * Results of text, bytes and array type live until the next failing or result-bearing synchronous
  * call of this fiber; keep a future for longer. Errors as of moyai_future_get.
+ * An object of this process reads bytes and arrays of 64 KiB and more where they lie, without a copy, if
+ * signals are masked and no method makes the call: then nothing can end it before the method returns.
  */
 MOYAI_API int moyai_call(moyai_ref *ref, const char *method, const struct moyai_args *args,
                          const struct moyai_into *into, moyai_future **pending);
 
 /* Call without a result; errors of the method are lost. Never blocks. 0, or the error known at once
- * (EAGAIN, ENOOBJECT and ENOMETHOD of a local object, EDEAD, ENOMEM, EFORK). */
+ * (EINVAL, EARGS, EDEPTH, ETOOBIG; EAGAIN; ENOOBJECT and ENOMETHOD of a local object; EDEAD, ECLOSED,
+ * ENOMEM, EFORK). */
 MOYAI_API MOYAI_MUST_USE int moyai_call_oneway(moyai_ref *ref, const char *method, const struct moyai_args *args);
 
 /* Wait until the queue towards the object's node has room for another call. 0, ETIMEDOUT,
- * MOYAI_SIGNALLED, EFORK. May switch fibers. */
+ * MOYAI_SIGNALLED, ECANCELED, ENOMEM, EFORK. May switch fibers. */
 MOYAI_API int moyai_room(moyai_ref *ref, moyai_dur timeout);
 
 /*
  * Signal an object. Never blocks, never switches fibers. 0 when delivered (local) or on its way
- * (remote); ENOOBJECT for a local object that has ended, EDEAD, EAGAIN, ENOMEM, EFORK.
+ * (remote); ENOOBJECT for a local object that has ended, EDEAD, ECLOSED, EAGAIN, ENOMEM, EFORK.
  * moyai_signal_async gives a future that completes when the signal was delivered, or with the error.
  */
 MOYAI_API int moyai_signal(moyai_ref *ref);
@@ -136,7 +144,8 @@ MOYAI_API moyai_future *moyai_signal_async(moyai_ref *ref);
  * Wait for a result and store its values; into may be MOYAI_NONE. Can be repeated: the result stays
  * until the future is freed. MOYAI_SIGNALLED leaves the future as it was. May switch fibers unless
  * the result is there. Errors: what the method raised; EDEAD, EUNREACHABLE (S0/3.2); ETIMEDOUT,
- * ECANCELED, EAGAIN, EBUSY, ENOOBJECT, ENOMETHOD, EARGS, ETYPE, ERANGE, EFORK ...
+ * ECANCELED, EAGAIN, EBUSY, ENOOBJECT, ENOMETHOD, EARGS, ETYPE, ERANGE, EINVAL (the method's name; or the future
+ * was freed meanwhile), EDEPTH, ETOOBIG, EDATA, ECLOSED, ENOMEM, EFORK.
  */
 MOYAI_API int moyai_future_get(moyai_future *f, const struct moyai_into *into);
 MOYAI_API int moyai_future_get_masked(moyai_future *f, const struct moyai_into *into);
@@ -164,18 +173,19 @@ MOYAI_API void moyai_future_set_user(moyai_future *f, void *user);
 MOYAI_API void *moyai_future_user(const moyai_future *f);
 
 /* Run fn(f, arg) once on a fiber of the node thread when f completes (soon, if it has). At most one
- * a future: ESTATE for a second. Not run if f is freed first. */
+ * a future: ESTATE for a second. EINVAL (fn NULL), ENOMEM, EFORK. Not run if f is freed first. */
 MOYAI_API MOYAI_MUST_USE int moyai_future_then(moyai_future *f, void (*fn)(moyai_future *f, void *arg), void *arg);
 
 /* ---- waiting for several ------------------------------------------------------------------- */
 
 /*
  * A set of futures. A future is in at most one set; freeing it takes it out. Not shared between
- * fibers: at most one fiber waits on a set at a time (ESTATE).
+ * fibers: at most one fiber waits on a set at a time (ESTATE). moyai_set_new: ENOMEM, EFORK.
  */
 MOYAI_API MOYAI_MUST_USE int moyai_set_new(moyai_node *node, moyai_set **ret);
 MOYAI_API void moyai_set_free(moyai_set *set); /* the futures live on; NULL is fine */
-MOYAI_API MOYAI_MUST_USE int moyai_set_add(moyai_set *set, moyai_future *f); /* ESTATE: is in another set */
+/* ESTATE: the future is in another set. ENOMEM, EFORK. */
+MOYAI_API MOYAI_MUST_USE int moyai_set_add(moyai_set *set, moyai_future *f);
 MOYAI_API void moyai_set_remove(moyai_set *set, moyai_future *f);
 MOYAI_API size_t moyai_set_count(const moyai_set *set);
 
@@ -184,7 +194,8 @@ MOYAI_API moyai_future *moyai_set_next(moyai_set *set);
 
 /*
  * Wait until at least one future of the set has completed: returns how many have (> 0), or
- * MOYAI_SIGNALLED, ETIMEDOUT, ECANCELED, EFORK. An empty set waits for a signal or the timeout.
+ * MOYAI_SIGNALLED, ETIMEDOUT, ECANCELED, EINVAL (the set was freed), ESTATE, EFORK. An empty set
+ * waits for a signal or the timeout.
  * Consumes nothing. May switch fibers unless a result is there. moyai_wait_all waits for all of
  * them (an empty set: returns 0 at once).
  */
@@ -195,10 +206,11 @@ MOYAI_API int moyai_wait_all_masked(moyai_set *set, moyai_dur timeout);
 
 /* ---- inside a method ----------------------------------------------------------------------- */
 
-/* Read the arguments: exactly as many as into has. EARGS (count), ETYPE, ERANGE, EDATA, EFORK. */
+/* Read the arguments: exactly as many as into has. EARGS (count), ETYPE, ERANGE, EDATA, EDEPTH, ETOOBIG, ENOMEM,
+ * EFORK. */
 MOYAI_API MOYAI_MUST_USE int moyai_args(moyai_request *rq, const struct moyai_into *into);
 
-/* Set the results: values are copied at once. Returns 0 (or EARGS, ENOMEM, ETOOBIG, EFORK, which the
+/* Set the results: values are copied at once. Returns 0 (or EARGS, EDEPTH, ENOMEM, ETOOBIG, EFORK, which the
  * method should return). The last call before the method returns counts. */
 MOYAI_API int moyai_return(moyai_request *rq, const struct moyai_args *results);
 

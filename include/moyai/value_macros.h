@@ -150,11 +150,20 @@ static inline struct moyai_into_arg moyai_into_self_(struct moyai_into_arg x) { 
     (&(const struct moyai_into){(const struct moyai_into_arg[]){MOYAI_EACH_(MOYAI_DEST, __VA_ARGS__)}, \
                                 MOYAI_COUNT_(__VA_ARGS__)})
 
-#define MOYAI_COUNT_(...) MOYAI_PICK_(__VA_ARGS__, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0)
-#define MOYAI_PICK_(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, ...) q
+#define MOYAI_COUNT_(...)                                                                          \
+    MOYAI_PICK_(__VA_ARGS__, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,                       \
+                16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0)
+#define MOYAI_PICK_(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, a2, b2, c2, d2, e2, f2, g2, h2, i2, j2, k2, l2,   \
+                    m2, n2, o2, p2, q, ...)                                                        \
+    q
+/* 17 to 32 values: an error that says it. */
+#define MOYAI_MANY_(F, ...) MOYAI_ARGS_and_MOYAI_INTO_take_at_most_16_values
 #define MOYAI_EACH_(F, ...)                                                                        \
-    MOYAI_PICK_(__VA_ARGS__, MOYAI_E16_, MOYAI_E15_, MOYAI_E14_, MOYAI_E13_, MOYAI_E12_, MOYAI_E11_, MOYAI_E10_,           \
-                MOYAI_E9_, MOYAI_E8_, MOYAI_E7_, MOYAI_E6_, MOYAI_E5_, MOYAI_E4_, MOYAI_E3_, MOYAI_E2_, MOYAI_E1_, 0)       \
+    MOYAI_PICK_(__VA_ARGS__, MOYAI_MANY_, MOYAI_MANY_, MOYAI_MANY_, MOYAI_MANY_, MOYAI_MANY_,      \
+                MOYAI_MANY_, MOYAI_MANY_, MOYAI_MANY_, MOYAI_MANY_, MOYAI_MANY_, MOYAI_MANY_,      \
+                MOYAI_MANY_, MOYAI_MANY_, MOYAI_MANY_, MOYAI_MANY_, MOYAI_MANY_, MOYAI_E16_,       \
+                MOYAI_E15_, MOYAI_E14_, MOYAI_E13_, MOYAI_E12_, MOYAI_E11_, MOYAI_E10_, MOYAI_E9_,   \
+                MOYAI_E8_, MOYAI_E7_, MOYAI_E6_, MOYAI_E5_, MOYAI_E4_, MOYAI_E3_, MOYAI_E2_, MOYAI_E1_, 0)                           \
     (F, __VA_ARGS__)
 #define MOYAI_E1_(F, x) F(x)
 #define MOYAI_E2_(F, x, ...) F(x), MOYAI_E1_(F, __VA_ARGS__)

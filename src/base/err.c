@@ -33,7 +33,7 @@ const char *moyai_err_name(int code) {
         MOYAI_ERROR_TABLE(X)
 #undef X
     }
-    return "MOYAI_E?";
+    return code <= OWN_CODES ? "own code" : "MOYAI_E?";
 }
 
 enum moyai_category moyai_err_category(int code) {
@@ -93,58 +93,79 @@ int err_of_errno(int sys) {
     return MOYAI_ESYS;
 }
 
-/* Texts may quote what a peer sent: they are made one line of well-formed UTF-8. Returns the new length. */
-static size_t put_line(char text[MOYAI_ERROR_TEXT], size_t at, const char *from, size_t n) {
-    return at + utf8_line(text + at, MOYAI_ERROR_TEXT - at, from, n);
+enum { BUFFER = 4 * MOYAI_ERROR_TEXT, FRONT = 120 };
+static const char gap[] = " ... ";
+
+/*
+ * Texts may quote what a peer sent: they are made one line of well-formed UTF-8. Contexts are put before what is there,
+ * one a layer and one a call, so a text that is too long loses its middle: who failed is in front, the cause behind.
+ */
+static void put_text(char text[MOYAI_ERROR_TEXT], const char *from, size_t n) {
+    if (n < MOYAI_ERROR_TEXT) {
+        utf8_line(text, MOYAI_ERROR_TEXT, from, n);
+        return;
+    }
+    size_t at = utf8_line(text, FRONT + 1, from, n);
+    memcpy(text + at, gap, sizeof gap - 1);
+    at += sizeof gap - 1;
+    size_t rest = n - (MOYAI_ERROR_TEXT - 1 - at);
+    while (rest < n && ((unsigned char)from[rest] & 0xc0) == 0x80) rest++; /* not within a character */
+    utf8_line(text + at, MOYAI_ERROR_TEXT - at, from + rest, n - rest);
 }
 
-static void fill(struct moyai_error *e, int code, int sys, const char *fmt, va_list ap) {
-    char buf[2 * MOYAI_ERROR_TEXT];
-    size_t n = utf8_printed(buf, sizeof buf, vsnprintf(buf, sizeof buf, fmt, ap));
+static void fill(struct moyai_error *e, int code, int sys, const char *text, size_t n) {
     memset(e, 0, sizeof *e);
     e->code = code;
     e->sys = sys;
     e->where = MOYAI_AT_CALLER;
     e->executed = MOYAI_MAY_HAVE_EXECUTED;
-    put_line(e->text, 0, buf, n);
+    put_text(e->text, text, n);
 }
 
 int err_set(struct moyai_error *reterr, int code, const char *fmt, ...) {
     if (reterr) {
+        char buf[BUFFER];
         va_list ap;
         va_start(ap, fmt);
-        fill(reterr, code, 0, fmt, ap);
+        size_t n = utf8_printed(buf, sizeof buf, vsnprintf(buf, sizeof buf, fmt, ap));
         va_end(ap);
+        fill(reterr, code, 0, buf, n);
     }
     return code;
+}
+
+/* Put ": " and more behind the n bytes in buf; there is room. */
+static size_t join(char *buf, size_t n, const char *more) {
+    return n + (size_t)sprintf(buf + n, ": %s", more);
 }
 
 int err_sys(struct moyai_error *reterr, int sys, const char *fmt, ...) {
     int code = err_of_errno(sys);
     if (reterr) {
+        char buf[BUFFER], why[128];
+        const size_t room = sizeof buf - 2 * sizeof why;
         va_list ap;
         va_start(ap, fmt);
-        fill(reterr, code, sys, fmt, ap);
+        size_t n = utf8_printed(buf, room, vsnprintf(buf, room, fmt, ap));
         va_end(ap);
-        char why[128];
-        const char *text = strerror_r(sys, why, sizeof why);
-        size_t at = strlen(reterr->text);
-        at = put_line(reterr->text, at, ": ", 2);
-        put_line(reterr->text, at, text, strlen(text));
+        n = join(buf, n, strerror_r(sys, why, sizeof why));
+        if (sys == EMFILE) n += (size_t)sprintf(buf + n, " (raise ulimit -n)");
+        fill(reterr, code, sys, buf, n);
     }
     return code;
 }
 
 int err_prefix(struct moyai_error *reterr, const char *fmt, ...) {
     if (!reterr) return MOYAI_EINTERNAL;
-    char buf[2 * MOYAI_ERROR_TEXT], old[MOYAI_ERROR_TEXT];
-    memcpy(old, reterr->text, sizeof old);
+    char buf[BUFFER], old[MOYAI_ERROR_TEXT];
+    const size_t room = sizeof buf - sizeof old - 2;
+    size_t len = strnlen(reterr->text, sizeof old - 1);
+    memcpy(old, reterr->text, len);
+    old[len] = 0;
     va_list ap;
     va_start(ap, fmt);
-    size_t n = utf8_printed(buf, sizeof buf, vsnprintf(buf, sizeof buf, fmt, ap));
+    size_t n = utf8_printed(buf, room, vsnprintf(buf, room, fmt, ap));
     va_end(ap);
-    size_t at = put_line(reterr->text, 0, buf, n);
-    at = put_line(reterr->text, at, ": ", 2);
-    put_line(reterr->text, at, old, strnlen(old, sizeof old));
+    put_text(reterr->text, buf, join(buf, n, old));
     return reterr->code;
 }

@@ -6,7 +6,8 @@
 #include <moyai/error.h>
 
 /* Fill *reterr (may be NULL) and return code, so that "return err_set(reterr, MOYAI_EINVAL, ...)" is one
- * line. err_sys takes the errno: ENOSPC, EMFILE and their kin get codes of their own. */
+ * line. err_sys takes the errno: ENOSPC, EMFILE and their kin get codes of their own. A text that is too long loses its
+ * middle. */
 int err_set(struct moyai_error *reterr, int code, const char *fmt, ...) MOYAI_PRINTF(3, 4);
 int err_sys(struct moyai_error *reterr, int sys, const char *fmt, ...) MOYAI_PRINTF(3, 4);
 

@@ -35,6 +35,8 @@ static void the_table_is_consistent(void **state) {
     assert_string_equal(moyai_err_name(0), "MOYAI_OK");
     assert_int_equal(moyai_err_category(0), MOYAI_CAT_OK);
     assert_string_equal(moyai_err_name(-999), "MOYAI_E?");
+    assert_string_equal(moyai_err_name(-1000), "own code");
+    assert_string_equal(moyai_err_name(-2000000000), "own code");
     assert_string_equal(moyai_err_name(1), "MOYAI_E?");
     assert_string_equal(moyai_strerror(-999), "unknown error");
     assert_int_equal(moyai_err_category(-999), MOYAI_CAT_INTERNAL);
@@ -70,7 +72,8 @@ static void errnos_become_codes(void **state) {
         assert_int_equal(e.code, cases[i].code);
         assert_int_equal(e.sys, cases[i].sys);
         char want[200];
-        snprintf(want, sizeof want, "cannot open \"a\": %s", strerror(cases[i].sys));
+        snprintf(want, sizeof want, "cannot open \"a\": %s%s", strerror(cases[i].sys),
+                 cases[i].sys == EMFILE ? " (raise ulimit -n)" : "");
         assert_string_equal(e.text, want);
     }
 }
@@ -120,7 +123,8 @@ static void texts_are_cut_between_characters(void **state) {
             err_set(&e, -1, "%s", text);
             assert_true(utf8_valid(e.text, strlen(e.text)));
             assert_in_range(strlen(e.text), MOYAI_ERROR_TEXT - 4, MOYAI_ERROR_TEXT - 1);
-            assert_memory_equal(e.text, text, strlen(e.text));
+            assert_memory_equal(e.text, text, 116);
+            assert_non_null(strstr(e.text, " ... "));
             err_prefix(&e, "%s", letters[l]);
             assert_true(utf8_valid(e.text, strlen(e.text)));
             assert_memory_equal(e.text, letters[l], strlen(letters[l]));
@@ -128,7 +132,31 @@ static void texts_are_cut_between_characters(void **state) {
             assert_true(utf8_valid(e.text, strlen(e.text)));
             err_sys(&e, ENOENT, "%s", text);
             assert_true(utf8_valid(e.text, strlen(e.text)));
+            const char *why = strerror(ENOENT); /* the reason is still there */
+            assert_string_equal(e.text + strlen(e.text) - strlen(why), why);
         }
+    }
+}
+
+/* Contexts without end: the outermost and the cause stay, with one gap between them. */
+static void a_long_chain_loses_its_middle(void **state) {
+    (void)state;
+    static const char *const contexts[] = {"rec", "réc", "a rather long context with 42 in it"};
+    for (size_t c = 0; c < 3; c++) {
+        struct moyai_error e;
+        err_set(&e, -1, "%s", "the cause at the very end");
+        for (int i = 0; i < 500; i++) {
+            char front[100];
+            err_prefix(&e, "%s %d", contexts[c], i);
+            size_t n = (size_t)snprintf(front, sizeof front, "%s %d: ", contexts[c], i);
+            assert_true(utf8_valid(e.text, strlen(e.text)));
+            assert_memory_equal(e.text, front, n);
+            assert_string_equal(e.text + strlen(e.text) - 27, ": the cause at the very end");
+            const char *gap = strstr(e.text, " ... ");
+            assert_true(i < 50 || gap);
+            assert_true(!gap || !strstr(gap + 1, " ... "));
+        }
+        assert_in_range(strlen(e.text), MOYAI_ERROR_TEXT - 8, MOYAI_ERROR_TEXT - 1);
     }
 }
 
@@ -196,10 +224,15 @@ static void clock_and_version(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_table_is_consistent),  cmocka_unit_test(categories_have_names),
-        cmocka_unit_test(errnos_become_codes),      cmocka_unit_test(all_of_an_error_is_set),
-        cmocka_unit_test(texts_are_one_clean_line), cmocka_unit_test(texts_are_cut_between_characters),
-        cmocka_unit_test(utf8_as_in_rfc_3629),      cmocka_unit_test(clock_and_version),
+        cmocka_unit_test(the_table_is_consistent),
+        cmocka_unit_test(categories_have_names),
+        cmocka_unit_test(errnos_become_codes),
+        cmocka_unit_test(all_of_an_error_is_set),
+        cmocka_unit_test(texts_are_one_clean_line),
+        cmocka_unit_test(texts_are_cut_between_characters),
+        cmocka_unit_test(a_long_chain_loses_its_middle),
+        cmocka_unit_test(utf8_as_in_rfc_3629),
+        cmocka_unit_test(clock_and_version),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -51,7 +51,9 @@ static int check_programs(const struct run_args *a) {
     for (unsigned i = 0; i < a->n_groups; i++) {
         int e = find_program(a->groups[i].argv[0]);
         if (e == 0) continue;
-        fprintf(stderr, "%s: cannot run '%s': %s\n", a->title, a->groups[i].argv[0], strerror(e));
+        const char *name = a->groups[i].argv[0];
+        bool sought = e == ENOENT && !strchr(name, '/');
+        fprintf(stderr, "%s: cannot run '%s': %s\n", a->title, name, sought ? "not found in PATH" : strerror(e));
         return e == ENOENT || e == ENOTDIR ? CLI_NOT_FOUND : CLI_CANNOT_RUN;
     }
     return 0;

@@ -66,7 +66,8 @@ static moyai_dur duration(struct argp_state *state, const char *name, const char
 static unsigned count(struct argp_state *state, const char *text) {
     int64_t n = 0;
     if (config_parse_integer(text, &n) < 0 || n < 1 || n > RUN_PROCESSES_MOST)
-        argp_error(state, "-n: '%s' is not a number from 1 to %d", text, RUN_PROCESSES_MOST);
+        argp_error(state, "-n: '%s' is not a number from 1 to %d%s", text, RUN_PROCESSES_MOST,
+                   text[0] == 'p' ? "; for the -np of other launchers write -n" : "");
     return (unsigned)n;
 }
 

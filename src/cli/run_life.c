@@ -178,7 +178,7 @@ static void on_timeout(struct exec *x, struct exec_timer *t) {
     (void)x;
     struct run *r = (struct run *)(void *)((char *)t - offsetof(struct run, timeout));
     if (r->state != RUN_ON) return;
-    output_say(r->out, "%s: timed out", r->a->title);
+    output_say(r->out, "%s: timed out after %.6g s", r->a->title, (double)r->a->timeout * 1e-9);
     end_run(r, CLI_TIMED_OUT, true);
 }
 
@@ -236,6 +236,9 @@ static void on_signal(struct run *r, int sig) {
         break;
     }
     if (r->state == RUN_ON) {
+        output_say(r->out, "%s: %s: ending %zu process%s in order; another %s kills them", r->a->title,
+                   sig == SIGINT ? "interrupted" : strsignal(sig), r->live, r->live == 1 ? "" : "es",
+                   sig == SIGINT ? "Ctrl-C" : "signal");
         end_run(r, 128 + sig, true);
     } else if (r->state == RUN_ENDING) {
         if (!r->hurry) r->status = 128 + sig; /* the first group had ended; we cut short what comes after it */

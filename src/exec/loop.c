@@ -369,8 +369,29 @@ void loop_turn(struct exec *x, enum exec_driver who, bool block) {
     x->driver = DRIVER_NONE;
 }
 
+/*
+ * The first loop of a process makes a pipe for signals, and libuv aborts the process if it cannot. So have as many
+ * descriptors as a loop needs, then give them back to it: a thread that takes them in between must be quick. Later,
+ * libuv would abort if epoll refused a descriptor; those epoll has no room for are refused by uv_poll_init before.
+ */
+static int check_descriptors(struct moyai_error *reterr) {
+    enum { NEED = 8 }; /* libuv 1.44: 6 */
+    int fds[NEED], n = 0, e = 0;
+    while (n < NEED && !e) {
+        int fd = eventfd(0, EFD_CLOEXEC);
+        if (fd < 0)
+            e = errno;
+        else
+            fds[n++] = fd;
+    }
+    for (int i = 0; i < n; i++) close(fds[i]);
+    return e ? err_sys(reterr, e, "cannot make an event loop of %d descriptors", NEED) : 0;
+}
+
 int loop_init(struct exec *x, struct moyai_error *reterr) {
-    int rc = uv_loop_init(&x->loop);
+    int rc = check_descriptors(reterr);
+    if (rc < 0) return rc;
+    rc = uv_loop_init(&x->loop);
     if (rc < 0) return err_sys(reterr, -rc, "cannot make an event loop");
     x->timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
     if (x->timer_fd < 0) {

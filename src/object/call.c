@@ -122,12 +122,22 @@ static void start(moyai_node *n, moyai_future *f, moyai_ref *ref, bool oneway) {
     future_fail(f, &e);
 }
 
-static moyai_future *call(moyai_node *n, moyai_ref *ref, const char *method, const struct moyai_args *args,
-                          bool oneway) {
+/*
+ * May the callee read the caller's arrays where they are? It may read them until it returns, blocking between as it
+ * likes. So the caller must not come back before: its call cannot be forced open, nor cancelled or late with the call
+ * it is made in, and nobody else has its future. That is so of a masked synchronous call that no method makes.
+ */
+static bool may_lend(moyai_node *n, const moyai_ref *ref) {
+    return moyai_ref_is_local(ref) && !context_get(n)->rq;
+}
+
+static moyai_future *call(moyai_node *n, moyai_ref *ref, const char *method, const struct moyai_args *args, bool oneway,
+                          bool lends) {
     moyai_future *f = future_new(n, !oneway);
     if (!f) return constant_future(n, false);
     memcpy(f->object, ref->object, 16);
     memcpy(f->home, ref->home, 16);
+    f->lends = lends;
     struct moyai_error why = {0};
     if (encode(n, f, method, args, oneway ? MESSAGE_ONEWAY : 0, &why) < 0) {
         why.executed = MOYAI_NEVER_EXECUTED;
@@ -142,7 +152,7 @@ moyai_future *moyai_call_async(moyai_ref *ref, const char *method, const struct 
     moyai_node *n = ref->node;
     if (exec_forked(n->x)) return constant_future(n, true);
     exec_lock(n->x);
-    moyai_future *f = call(n, ref, method, args, false);
+    moyai_future *f = call(n, ref, method, args, false, false);
     exec_unlock(n->x);
     return f;
 }
@@ -150,7 +160,11 @@ moyai_future *moyai_call_async(moyai_ref *ref, const char *method, const struct 
 int moyai_call(moyai_ref *ref, const char *method, const struct moyai_args *args, const struct moyai_into *into,
                moyai_future **pending) {
     moyai_node *n = ref->node;
-    moyai_future *f = moyai_call_async(ref, method, args);
+    bool forked = exec_forked(n->x);
+    if (!forked) exec_lock(n->x);
+    moyai_future *f =
+        forked ? constant_future(n, true) : call(n, ref, method, args, false, !pending && may_lend(n, ref));
+    if (!forked) exec_unlock(n->x);
     int rc = pending ? moyai_future_get(f, into) : moyai_future_get_masked(f, into);
     if (f->constant) return rc;
     if (rc == MOYAI_SIGNALLED) {
@@ -177,7 +191,7 @@ int moyai_call_oneway(moyai_ref *ref, const char *method, const struct moyai_arg
     moyai_node *n = ref->node;
     if (exec_forked(n->x)) return MOYAI_EFORK;
     exec_lock(n->x);
-    moyai_future *f = call(n, ref, method, args, true);
+    moyai_future *f = call(n, ref, method, args, true, false);
     int rc = f->constant ? f->code : 0;
     if (f->constant) {
         rc = api_fail(n, rc, "out of memory for a call");
@@ -206,6 +220,7 @@ int moyai_room(moyai_ref *ref, moyai_dur timeout) {
     struct peer_calls *pc = p ? peer_calls(p, true) : NULL;
     moyai_ns until = timeout == MOYAI_FOREVER ? UINT64_MAX : moyai_now() + (moyai_ns)(timeout > 0 ? timeout : 0);
     if (!pc) rc = api_fail(n, MOYAI_ENOMEM, "out of memory for a peer");
+    if (pc) pc->in_room++; /* keeps both while this waits */
     while (rc == 0 && !peer_dead(p, NULL) && !overlay_has_room(p)) {
         struct blocked b;
         blocked_init(n, &b, "waits for room towards a peer");
@@ -217,8 +232,13 @@ int moyai_room(moyai_ref *ref, moyai_dur timeout) {
                 *q = b.wait_next;
                 break;
             }
-        if (rc == MOYAI_ETIMEDOUT) rc = api_fail(n, rc, "no room within %.3f s", (double)timeout * 1e-9);
+        if (rc == MOYAI_ETIMEDOUT) {
+            char who[PEER_NAME];
+            peer_name(p, who);
+            rc = api_fail(n, rc, "no room towards %s within %.3f s", who, (double)timeout * 1e-9);
+        }
     }
+    if (pc && --pc->in_room == 0) overlay_release(p);
     api_leave(n);
     return rc;
 }
@@ -227,7 +247,7 @@ int moyai_room(moyai_ref *ref, moyai_dur timeout) {
 
 struct control {
     struct msg msg;
-    uint8_t bytes[32];
+    uint8_t bytes[];
 };
 
 static void control_done(struct msg *m, int code, enum moyai_executed executed) {
@@ -238,10 +258,10 @@ static void control_done(struct msg *m, int code, enum moyai_executed executed) 
 
 int control_send(moyai_node *n, struct peer *p, const uint8_t *bytes, size_t len) {
     (void)n;
-    struct control *c = calloc(1, sizeof *c);
+    struct control *c = calloc(1, sizeof *c + len);
     if (!c) return MOYAI_ENOMEM;
     memcpy(c->bytes, bytes, len);
-    c->msg.spare = bytes[0] == MESSAGE_SIGNAL;
+    c->msg.spare = bytes[0] == MESSAGE_SIGNAL || bytes[0] == MESSAGE_DOING;
     c->msg.head = c->bytes;
     c->msg.head_len = (uint32_t)len;
     c->msg.length = len;

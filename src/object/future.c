@@ -164,6 +164,7 @@ static void future_release(moyai_future *f) {
     request_bytes_free(f);
     result_free(f);
     failure_unref(f->failure);
+    free(f->doing);
     pool_put(&f->node->futures, f);
 }
 
@@ -188,9 +189,8 @@ static void message_done(struct msg *m, int code, enum moyai_executed executed) 
     f->never = executed == MOYAI_NEVER_EXECUTED;
     if (f->state == FUTURE_DONE) return;
     struct moyai_error e = {0};
-    struct moyai_error why = {0};
-    if (f->peer && peer_dead(f->peer, &why) && why.code)
-        e = why;
+    if (f->peer && peer_why(f->peer)->code == code)
+        e = *peer_why(f->peer);
     else
         err_set(&e, code, "%s", moyai_strerror(code));
     e.where = code == MOYAI_EUNREACHABLE ? MOYAI_AT_PATH : MOYAI_AT_PEER;
@@ -416,17 +416,34 @@ bool call_names(const moyai_future *f, char *out, size_t cap) {
     return n > 0;
 }
 
+/* Only a call that waits for a deadline of its own caller is told of: it is for the texts of those above. */
+int future_doing(moyai_node *n, struct peer *p, const uint8_t *bytes, size_t len) {
+    if (len <= DOING_HEAD || len > DOING_HEAD + DOING_MOST) return MOYAI_EPROTO;
+    struct cursor_in c = cursor_in(bytes + 8, 8);
+    moyai_future *f = future_by_id(n, cursor_get_u64(&c));
+    if (!f || f->peer != p) return 0;
+    char *text = strndup((const char *)bytes + DOING_HEAD, len - DOING_HEAD);
+    if (!text) return 0;
+    free(f->doing);
+    f->doing = text;
+    return 0;
+}
+
 static void timer_due(struct exec *x, struct exec_timer *t) {
     (void)x;
     moyai_future *f = (moyai_future *)((char *)t - offsetof(struct moyai_future, timer));
     struct moyai_error e = {0};
-    char names[128], doing[160] = "";
+    char names[128], doing[MOYAI_ERROR_TEXT] = "", who[PEER_NAME] = "";
     call_names(f, names, sizeof names);
-    if (f->local) request_describe(f->local, doing, sizeof doing);
+    if (f->peer) peer_name(f->peer, who);
+    if (f->local)
+        request_describe(f->local, doing, sizeof doing);
+    else if (f->doing)
+        snprintf(doing, sizeof doing, "it %s", f->doing);
     bool unsent = f->msg.state == MSG_WAITING;
     failure_set(&e, MOYAI_ETIMEDOUT, MOYAI_AT_CALLER,
                 unsent || (f->local && !f->local->running) ? MOYAI_NEVER_EXECUTED : MOYAI_MAY_HAVE_EXECUTED,
-                "no result of %s within %.3f s%s%s", names, (double)f->timeout * 1e-9,
+                "no result of %s%s%s within %.3f s%s%s", names, who[0] ? " in " : "", who, (double)f->timeout * 1e-9,
                 unsent     ? ", which could not be sent yet"
                 : doing[0] ? ": "
                            : "",

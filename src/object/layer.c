@@ -39,7 +39,7 @@ static void on_failed(void *ctx, struct peer *p, const struct moyai_error *why) 
 static bool on_busy(void *ctx, struct peer *p) {
     (void)ctx;
     const struct peer_calls *pc = peer_calls(p, false);
-    return pc && (pc->open || pc->served);
+    return pc && (pc->open || pc->served || pc->in_room);
 }
 
 const struct overlay_ops object_overlay_ops = {.message = on_message,
@@ -64,6 +64,7 @@ static int constant_init(moyai_node *n, moyai_future *f, int code) {
 
 int object_layer_init(moyai_node *n) {
     n->refs = object_refs_template;
+    names_init(n);
     n->refs.ctx = n;
     n->futures.size = (sizeof(struct moyai_future) + 63) / 64 * 64;
     n->requests.size = (sizeof(struct moyai_request) + 63) / 64 * 64;
@@ -81,6 +82,7 @@ int object_layer_init(moyai_node *n) {
 
 void object_layer_done(moyai_node *n) {
     posts_free_all(n);
+    names_done(n);
     for (struct context *c = n->contexts, *next; c; c = next) {
         next = c->next;
         free(c);

@@ -9,6 +9,7 @@
  * REPLY     0 kind  1 flags  2 zero (6)  8 call id (8)  16 values, or with flag ERROR the levels of an error
  * CANCEL    0 kind  1 zero (7)  8 call id (8)
  * DEADLINE  0 kind  1 zero (7)  8 call id (8)  16 remaining time in ns (8)
+ * DOING     0 kind  1 zero (7)  8 call id (8)  16 text, 1 to DOING_MOST bytes
  * SIGNAL    0 kind  1 zero (7)  8 call id (8; 0: no answer wanted)  16 object (16)
  */
 #ifndef OBJECT_MESSAGE_H
@@ -17,7 +18,14 @@
 #include "object/internal.h"
 #include "wire/cursor.h"
 
-enum message_kind { MESSAGE_REQUEST = 1, MESSAGE_REPLY, MESSAGE_CANCEL, MESSAGE_DEADLINE, MESSAGE_SIGNAL };
+enum message_kind {
+    MESSAGE_REQUEST = 1,
+    MESSAGE_REPLY,
+    MESSAGE_CANCEL,
+    MESSAGE_DEADLINE,
+    MESSAGE_SIGNAL,
+    MESSAGE_DOING
+};
 enum message_flags {
     MESSAGE_ONEWAY = 1, /* request: no reply wanted */
     MESSAGE_ROOT = 2,   /* request: made by a method; root follows */
@@ -28,6 +36,8 @@ enum message_flags {
 #define REQUEST_MOST        (REQUEST_HEAD + 24u + CALL_ANCESTORS * 16u + 256u + 8u) /* the longest head */
 #define REQUEST_DEADLINE_AT 32u
 #define REPLY_HEAD          16u
+#define DOING_HEAD          16u
+#define DOING_MOST          240u /* what a method is doing, cut */
 
 struct request_head {
     uint8_t flags, n_ancestors, method_len;

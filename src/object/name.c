@@ -5,11 +5,17 @@
  * At present a name is a file of the rendezvous directory; a node without a grid keeps its names in its objects only.
  * Choices where the paper is silent: a name that a live object has is refused (EEXIST), that of a dead node's object
  * is replaced; a name that is not there yet can be waited for; names end with their object.
+ *
+ * An object ends whatever its rendezvous says. A name that cannot be removed then (no permission, another process about
+ * to replace it) is *stale*: it is tried again after a while, and before it is looked up or given away here.
  */
 #include "base/err.h"
 #include "object/internal.h"
 
 #include <stdlib.h>
+
+#define STALE_FIRST (100 * MOYAI_MS)
+#define STALE_MOST  (10 * MOYAI_SEC)
 
 static bool is_dead(const struct moyai_node_id *id, void *ctx) {
     moyai_node *n = ctx;
@@ -30,6 +36,90 @@ static void names_changed(void *arg) {
     n->lookups = NULL;
 }
 
+/* ---- stale names ----------------------------------------------------------------------------- */
+
+/* Remove it from the rendezvous. 0: it is not there any more. */
+static int name_remove(moyai_node *n, const struct object_name *m, struct moyai_error *why) {
+    struct rdv *r = overlay_rdv(n->o);
+    struct moyai_object_id oid;
+    memcpy(oid.b, m->object, 16);
+    int rc = r ? rdv_del_name(r, m->text, &oid, &n->id, why) : 0;
+    return rc == MOYAI_ENOENT ? 0 : rc;
+}
+
+static void stale_due(struct exec *x, struct exec_timer *t) {
+    moyai_node *n = (moyai_node *)((char *)t - offsetof(moyai_node, stale_timer));
+    struct object_name **q = &n->stale;
+    while (*q) {
+        struct object_name *m = *q;
+        if (name_remove(n, m, NULL) < 0) {
+            q = &m->next;
+            continue;
+        }
+        *q = m->next;
+        free(m);
+    }
+    if (!n->stale) return;
+    n->stale_wait = n->stale_wait < STALE_MOST / 2 ? 2 * n->stale_wait : STALE_MOST;
+    exec_timer_set(x, t, moyai_now() + (moyai_ns)n->stale_wait);
+}
+
+/* Is the name stale? Then it is removed now: 0 (it was, or is not), or why it cannot be. */
+static int stale_remove(moyai_node *n, const char *name, struct moyai_error *e) {
+    for (struct object_name **q = &n->stale, *m; (m = *q);) {
+        struct moyai_error why = {0};
+        if (strcmp(m->text, name) != 0) {
+            q = &m->next;
+            continue;
+        }
+        int rc = name_remove(n, m, &why);
+        if (rc < 0) {
+            if (!e) return rc;
+            *e = why;
+            return err_prefix(e, "the object that had the name \"%s\" has ended, but the name is still there", name);
+        }
+        *q = m->next;
+        free(m);
+    }
+    return 0;
+}
+
+void names_remove(struct object *ob) {
+    moyai_node *n = ob->node;
+    while (ob->names) {
+        struct object_name *m = ob->names;
+        struct moyai_error why = {0};
+        ob->names = m->next;
+        if (name_remove(n, m, &why) == 0) {
+            free(m);
+            continue;
+        }
+        log_warning(n->log, "object", "MOYAI-NAME-REMOVE", "%s", why.text);
+        if (!n->stale) {
+            n->stale_wait = STALE_FIRST;
+            exec_timer_set(n->x, &n->stale_timer, moyai_now() + (moyai_ns)n->stale_wait);
+        }
+        m->next = n->stale;
+        n->stale = m;
+    }
+}
+
+void names_init(moyai_node *n) {
+    exec_timer_init(&n->stale_timer, stale_due);
+}
+
+/* What is still there is met by somebody who finds the node dead. */
+void names_done(moyai_node *n) {
+    if (n->stale) exec_timer_clear(n->x, &n->stale_timer);
+    while (n->stale) {
+        struct object_name *m = n->stale;
+        n->stale = m->next;
+        free(m);
+    }
+}
+
+/* ---- the public functions -------------------------------------------------------------------- */
+
 int moyai_register(moyai_ref *ref, const char *name) {
     moyai_node *n = ref->node;
     if (exec_forked(n->x)) return MOYAI_EFORK;
@@ -46,12 +136,14 @@ int moyai_register(moyai_ref *ref, const char *name) {
         struct object_name *m = malloc(sizeof *m + strlen(name) + 1);
         if (!m) rc = err_set(&e, MOYAI_ENOMEM, "out of memory for a name");
         struct rdv *r = overlay_rdv(n->o);
+        if (rc == 0) rc = stale_remove(n, name, &e);
         if (rc == 0 && r) {
             struct moyai_object_id oid = moyai_ref_object(ref);
             rc = rdv_put_name(r, name, &oid, &n->id, is_dead, n, &e);
         }
         if (rc == 0) {
             strcpy(m->text, name);
+            memcpy(m->object, ob->id, 16);
             m->next = ob->names;
             ob->names = m;
             names_changed(n); /* who waits in this process without a grid hears it from here */
@@ -78,10 +170,8 @@ int moyai_unregister(moyai_ref *ref, const char *name) {
     if (!q || !*q) {
         rc = api_fail(n, MOYAI_ENOENT, "the object has no name \"%s\"", name ? name : "");
     } else {
-        struct rdv *r = overlay_rdv(n->o);
-        struct moyai_object_id oid = moyai_ref_object(ref);
         struct moyai_error e = {0};
-        if (r && rdv_del_name(r, name, &oid, &n->id, &e) < 0 && e.code != MOYAI_ENOENT) {
+        if (name_remove(n, *q, &e) < 0) {
             rc = api_error(n, &e); /* the object has it still, and may be asked again */
         } else {
             struct object_name *m = *q;
@@ -105,6 +195,10 @@ static int find(moyai_node *n, const char *name, moyai_ref **ret, struct moyai_e
         int rc = r ? rdv_get_name(r, name, is_dead, n, &oid, &nid, e) : MOYAI_ENOENT;
         if (rc == MOYAI_ENOENT) return err_set(e, rc, "nobody has registered the name \"%s\"", name);
         if (rc < 0) return rc;
+        if (id_equal(nid.b, n->id.b)) { /* none of this node's objects has it */
+            (void)stale_remove(n, name, NULL);
+            return err_set(e, MOYAI_ENOENT, "nobody has the name \"%s\": the object that had it has ended", name);
+        }
     }
     moyai_ref *ref = ref_new(n, oid.b, nid.b);
     if (!ref) return err_set(e, MOYAI_ENOMEM, "out of memory for a reference");

@@ -136,23 +136,6 @@ int moyai_object_new(moyai_node *n, const struct moyai_class *cls, void *self, m
     return rc;
 }
 
-static void names_remove(struct object *ob) {
-    moyai_node *n = ob->node;
-    struct rdv *r = overlay_rdv(n->o);
-    while (ob->names) {
-        struct object_name *m = ob->names;
-        ob->names = m->next;
-        if (r) {
-            struct moyai_object_id oid;
-            memcpy(oid.b, ob->id, 16);
-            struct moyai_error why;
-            if (rdv_del_name(r, m->text, &oid, &n->id, &why) < 0 && why.code != MOYAI_ENOENT)
-                log_warning(n->log, "object", "MOYAI-NAME-REMOVE", "%s", why.text);
-        }
-        free(m);
-    }
-}
-
 /* Free an ended object that nobody is in. The state's destroy is user code. */
 static void object_free(struct object *ob) {
     moyai_node *n = ob->node;

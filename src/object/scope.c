@@ -144,7 +144,7 @@ int api_error(moyai_node *n, const struct moyai_error *e) {
 
 int api_fail(moyai_node *n, int code, const char *fmt, ...) {
     struct moyai_error e = {0};
-    char text[MOYAI_ERROR_TEXT];
+    char text[2 * MOYAI_ERROR_TEXT]; /* cut when it is set */
     va_list ap;
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);

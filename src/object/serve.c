@@ -60,7 +60,7 @@ static void id_set(moyai_request *rq, uint64_t id) {
 static void id_unlink(moyai_request *rq) {
     if (rq->id == 0 || !rq->peer) return;
     moyai_request **q = id_bucket(rq->peer, rq->id);
-    while (*q && *q != rq) q = &(*q)->id_next;
+    for (; *q && *q != rq; q = &(*q)->id_next) rq->node->id_steps++;
     if (*q) *q = rq->id_next;
     rq->id_next = NULL;
 }
@@ -98,6 +98,9 @@ static void request_bytes_free(moyai_request *rq) {
     if (rq->storage == RESULT_BUFFER) overlay_buffer_free(rq->node->o, rq->bytes);
     rq->storage = RESULT_NONE;
     rq->bytes = NULL;
+    free(rq->lent);
+    rq->lent = NULL;
+    rq->n_lent = 0;
 }
 
 /* Nothing points to it any more but the pool. */
@@ -269,12 +272,6 @@ static void finish(moyai_request *rq) {
     if (ob) object_leave(ob);
 }
 
-/* What is no error is one if a method says so. "Forced open" is none: the caller would wait for ever. */
-static int error_code(int code) {
-    bool own = code <= -1000, known = code < 0 && moyai_err_category(code) != MOYAI_CAT_INTERNAL;
-    return own || code == MOYAI_EINTERNAL || (known && code != MOYAI_SIGNALLED) ? code : MOYAI_EUSER;
-}
-
 static void run_request(struct exec_task *t) {
     moyai_request *rq = (moyai_request *)((char *)t - offsetof(struct moyai_request, task));
     moyai_node *n = rq->node;
@@ -303,7 +300,7 @@ static void run_request(struct exec_task *t) {
             char text[2 * MOYAI_ERROR_TEXT]; /* cut when it is set */
             snprintf(text, sizeof text, "%s: %s", rq->method->name,
                      c.last.code == rc && c.last.text[0] ? c.last.text : moyai_strerror(rc));
-            reply_error(rq, error_code(rc), MOYAI_AT_METHOD, MOYAI_WAS_EXECUTED, text);
+            reply_error(rq, raised_code(rc), MOYAI_AT_METHOD, MOYAI_WAS_EXECUTED, text);
         }
     }
     finish(rq);
@@ -472,10 +469,16 @@ void serve_local(moyai_node *n, moyai_future *f, bool oneway) {
         future_fail(f, &e);
         return;
     }
-    moyai_request *rq = take(n, NULL, m->head, m->head_len, m->length, &e);
+    moyai_request *rq = take(n, NULL, m->head, m->head_len, f->lends ? m->head_len : m->length, &e);
     if (!rq) {
         future_fail(f, &e);
         return;
+    }
+    if (f->lends) {
+        rq->lent = m->pieces;
+        rq->n_lent = m->n_pieces;
+        m->pieces = NULL;
+        m->n_pieces = 0;
     }
     size_t at = 0, from = 0;
     for (uint32_t i = 0; i < m->n_pieces; i++) {
@@ -563,9 +566,9 @@ void serve_aborted(moyai_node *n, struct inbound *in) {
 /* ---- messages -------------------------------------------------------------------------------- */
 
 static moyai_request *served_by_id(struct peer *p, uint64_t id) {
-    for (moyai_request *rq = *id_bucket(p, id); rq; rq = rq->id_next)
-        if (rq->id == id && !rq->answered) return rq;
-    return NULL;
+    moyai_request *rq = *id_bucket(p, id);
+    for (; rq && (rq->id != id || rq->answered); rq = rq->id_next) rq->node->id_steps++;
+    return rq;
 }
 
 int serve_message(moyai_node *n, struct peer *p, uint8_t *bytes, size_t len) {
@@ -595,6 +598,8 @@ int serve_message(moyai_node *n, struct peer *p, uint8_t *bytes, size_t len) {
         if (rq) request_deadline(rq, (moyai_dur)remaining);
         return 0;
     }
+    case MESSAGE_DOING:
+        return future_doing(n, p, bytes, len);
     case MESSAGE_SIGNAL: {
         struct cursor_in c = cursor_in(bytes + 8, len - 8);
         uint64_t id = cursor_get_u64(&c);
@@ -629,29 +634,71 @@ void request_cancel(moyai_request *rq) {
     if (rq->blocked && !rq->cancel_told) rq->cancel_told = blocked_wake(rq->node, rq->blocked, MOYAI_ECANCELED);
 }
 
-void request_describe(const moyai_request *rq, char *out, size_t cap) {
-    char names[128];
+/* What it does, and what that does which it waits for, and so on as far as is known here: "waits for 'b' of object 1234
+ * in node 5678, which computes". */
+static void describe(const moyai_request *rq, char *out, size_t cap, unsigned levels) {
+    char names[128], id[33];
     const struct blocked *b = rq->blocked;
     const moyai_future *on = !b ? NULL : b->on_set ? b->on_set->pending : b->on;
     if (!rq->running) {
-        snprintf(out, cap, "'%s' has not begun%s", rq->method ? rq->method->name : "?",
-                 rq->parked ? ": its caller does not take earlier answers" : "");
-    } else if (!rq->blocked) {
-        snprintf(out, cap, "'%s' computes", rq->method->name);
-    } else if (on && call_names(on, names, sizeof names)) {
-        snprintf(out, cap, "'%s' waits for %s", rq->method->name, names);
+        snprintf(out, cap, "has not begun%s", rq->parked ? ": its caller does not take earlier answers" : "");
+    } else if (!b) {
+        snprintf(out, cap, "computes");
+    } else if (!on || !call_names(on, names, sizeof names)) {
+        snprintf(out, cap, "%s", b->what);
     } else {
-        snprintf(out, cap, "'%s' %s", rq->method->name, rq->blocked->what);
+        char below[MOYAI_ERROR_TEXT] = "";
+        id_format(on->home, id);
+        if (on->local && levels > 0)
+            describe(on->local, below, sizeof below, levels - 1);
+        else if (on->doing)
+            snprintf(below, sizeof below, "%s", on->doing);
+        snprintf(out, cap, "waits for %s%s%.*s%s%s", names, on->local ? "" : " in node ", on->local ? 0 : 8, id,
+                 below[0] ? ", which " : "", below);
     }
 }
 
-/* Answered a little before the caller gives up by itself, so that the answer, which knows more, arrives first. */
+void request_describe(const moyai_request *rq, char *out, size_t cap) {
+    char what[MOYAI_ERROR_TEXT];
+    describe(rq, what, sizeof what, CALL_CAUSES);
+    snprintf(out, cap, "'%s' %s", rq->method ? rq->method->name : "?", what);
+}
+
+/* Tell the caller's node what the method does: for the texts of those who wait for its caller. */
+static void tell(moyai_request *rq) {
+    char what[MOYAI_ERROR_TEXT];
+    uint8_t bytes[DOING_HEAD + DOING_MOST] = {MESSAGE_DOING};
+    describe(rq, what, sizeof what, CALL_CAUSES);
+    size_t n = strnlen(what, DOING_MOST);
+    struct cursor_out c = cursor_out(bytes + 8, sizeof bytes - 8);
+    cursor_put_u64(&c, rq->id);
+    cursor_put_bytes(&c, what, n);
+    (void)control_send(rq->node, rq->peer, bytes, DOING_HEAD + n); /* without it the text is shorter */
+}
+
+/*
+ * All calls made for one call have its deadline. Shortly before it each tells the node of its caller what it does, the
+ * deepest first, so that the outermost knows who waits for whom. That one is answered a little before its caller gives
+ * up by itself, so that the answer, which knows more, arrives first; to the others nobody listens by then.
+ */
+static moyai_dur report_early(const moyai_request *rq, moyai_dur remaining) {
+    moyai_dur early = remaining / 20;
+    if (early > MOYAI_MS) early = MOYAI_MS; /* what a method finishes in this time is lost: no more than that */
+    return early * (rq->depth < 7 ? rq->depth + 1 : 8);
+}
+
 static void deadline_due(struct exec *x, struct exec_timer *t) {
-    (void)x;
     moyai_request *rq = (moyai_request *)((char *)t - offsetof(struct moyai_request, timer));
-    char text[MOYAI_ERROR_TEXT], doing[200];
+    if (rq->depth > 0 && rq->peer && rq->id && !rq->told && !rq->answered) {
+        rq->told = true;
+        tell(rq);
+        exec_timer_set(x, t, rq->deadline);
+        return;
+    }
+    char text[3 * MOYAI_ERROR_TEXT], doing[2 * MOYAI_ERROR_TEXT], who[PEER_NAME]; /* cut when it is set */
     request_describe(rq, doing, sizeof doing);
-    snprintf(text, sizeof text, "the deadline passed: %s", doing);
+    overlay_self_name(rq->node->o, who);
+    snprintf(text, sizeof text, "the deadline passed: in %s %s", who, doing);
     if (!rq->from_local)
         reply_error(rq, MOYAI_ETIMEDOUT, MOYAI_AT_PEER, rq->running ? MOYAI_MAY_HAVE_EXECUTED : MOYAI_NEVER_EXECUTED,
                     text);
@@ -667,9 +714,9 @@ void request_deadline(moyai_request *rq, moyai_dur remaining) {
         return;
     }
     rq->deadline = moyai_now() + (moyai_ns)remaining;
-    moyai_dur early = remaining / 20;
-    if (early > MOYAI_MS) early = MOYAI_MS; /* what a method finishes in this time is lost: no more than that */
-    exec_timer_set(n->x, &rq->timer, rq->from_local ? rq->deadline : rq->deadline - (moyai_ns)early);
+    rq->told = false;
+    exec_timer_set(n->x, &rq->timer,
+                   rq->from_local ? rq->deadline : rq->deadline - (moyai_ns)report_early(rq, remaining));
 }
 
 /* The caller's node is gone: nobody wants the results. */
@@ -683,116 +730,10 @@ void serve_peer_failed(moyai_node *n, struct peer *p) {
         rq->peer = NULL;
         peer_link(n, rq);
         rq->answered = true;
-        if (rq->object) request_cancel(rq);
+        if (rq->object && !rq->oneway) request_cancel(rq); /* one-way calls outlive their caller */
     }
 }
 
 void request_abandon(void *rq) {
     request_free(rq); /* its fiber is gone; its reply has been told done */
-}
-
-/* ---- inside a method ------------------------------------------------------------------------- */
-
-int moyai_args(moyai_request *rq, const struct moyai_into *into) {
-    moyai_node *n = rq->node;
-    if (exec_forked(n->x)) return MOYAI_EFORK;
-    static const struct moyai_into none = {NULL, 0}; /* here it is a number of values, not a lack of interest */
-    struct moyai_error e = {0};
-    int rc = codec_get_into(rq->bytes + rq->args_at, rq->n_bytes - rq->args_at, into ? into : &none, &n->refs,
-                            moyai_ref_unref, &rq->arena, &e);
-    if (rc < 0) {
-        exec_lock(n->x);
-        (void)api_error(n, &e);
-        exec_unlock(n->x);
-    }
-    return rc;
-}
-
-int moyai_return(moyai_request *rq, const struct moyai_args *results) {
-    moyai_node *n = rq->node;
-    if (exec_forked(n->x)) return MOYAI_EFORK;
-    if (rq->has_out) {
-        codec_out_done(&rq->out);
-        rq->has_out = false;
-    }
-    struct moyai_error e = {0};
-    codec_out_init(&rq->out, rq->reply, sizeof rq->reply, SIZE_MAX, n->max_message);
-    int rc = codec_reserve(&rq->out, REPLY_HEAD);
-    if (rc == 0) {
-        rq->out.n = REPLY_HEAD;
-        if (results && results->n) rc = codec_put_args(&rq->out, results, &n->refs, &e);
-    }
-    if (rc < 0) {
-        codec_out_done(&rq->out);
-        if (e.code == 0) err_set(&e, rc, "results: %s", moyai_strerror(rc));
-        exec_lock(n->x);
-        (void)api_error(n, &e);
-        exec_unlock(n->x);
-        return rc;
-    }
-    rq->has_out = true;
-    return 0;
-}
-
-static int raise_error(moyai_request *rq, const moyai_future *cause, int code, const char *fmt, va_list ap) {
-    char text[MOYAI_ERROR_TEXT];
-    vsnprintf(text, sizeof text, fmt, ap);
-    code = error_code(code);
-    if (exec_forked(rq->node->x)) return code;
-    struct moyai_error e;
-    failure_set(&e, code, MOYAI_AT_METHOD, MOYAI_WAS_EXECUTED, "%s", text);
-    exec_lock(rq->node->x);
-    struct failure *f = failure_new(&e, cause ? cause->failure : NULL);
-    failure_unref(rq->raised);
-    rq->raised = f;
-    exec_unlock(rq->node->x);
-    return code;
-}
-
-int moyai_raise(moyai_request *rq, int code, const char *fmt, ...) {
-    va_list ap;
-    va_start(ap, fmt);
-    int rc = raise_error(rq, NULL, code, fmt, ap);
-    va_end(ap);
-    return rc;
-}
-
-int moyai_raise_from(moyai_request *rq, const moyai_future *cause, int code, const char *fmt, ...) {
-    va_list ap;
-    va_start(ap, fmt);
-    int rc = raise_error(rq, cause, code, fmt, ap);
-    va_end(ap);
-    return rc;
-}
-
-bool moyai_cancelled(const moyai_request *rq) {
-    if (exec_forked(rq->node->x)) return true; /* nobody waits for what the child does */
-    exec_lock(rq->node->x);
-    bool c = rq->cancelled;
-    exec_unlock(rq->node->x);
-    return c;
-}
-
-moyai_node *moyai_request_node(const moyai_request *rq) {
-    return rq->node;
-}
-
-moyai_ref *moyai_self(const moyai_request *rq) {
-    return rq->object->ref;
-}
-
-struct moyai_node_id moyai_caller(const moyai_request *rq) {
-    struct moyai_node_id id;
-    memcpy(id.b, rq->caller_node, 16);
-    return id;
-}
-
-moyai_dur moyai_remaining(const moyai_request *rq) {
-    if (exec_forked(rq->node->x)) return 0;
-    exec_lock(rq->node->x);
-    moyai_ns deadline = rq->deadline;
-    exec_unlock(rq->node->x);
-    if (deadline == UINT64_MAX) return MOYAI_FOREVER;
-    moyai_ns now = moyai_now();
-    return deadline > now ? (moyai_dur)(deadline - now) : 0;
 }

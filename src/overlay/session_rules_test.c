@@ -207,6 +207,61 @@ static void test_repeated(void **state) {
     assert_int_equal(session_deadline(b->s), UINT64_MAX);
 }
 
+/* An acknowledgement at once only if a quarter waits for it: what was acknowledged, or has come before, does not count.
+ */
+static void test_ack_is_patient(void **state) {
+    (void)state;
+    struct session_cfg la = low, lb = high;
+    la.entries = lb.entries = 16;
+    la.small = lb.small = 20;
+    struct end *a = end_new(&la), *b = end_new(&lb);
+    open_pair(a, b);
+    /* A quarter of the window's 100 bytes. */
+    give(a, 1, 12);
+    carry(a, b, "DATA1 #0 0:be12");
+    pull(b, "");
+    give(a, 2, 13);
+    carry(a, b, "DATA1 #12 0:be13");
+    carry(b, a, "ACK1 ack25");
+    give(a, 3, 13);
+    carry(a, b, "DATA1 #25 0:be13");
+    pull(b, "");
+    b->now = session_deadline(b->s);
+    assert_int_equal(step(b, EV(TIMEOUT)), 0);
+    carry(b, a, "ACK1 ack38");
+    /* A quarter of the 16 entries, in chunks. */
+    struct session_chunk c[MAX] = {{.flags = B | E, .len = 1}, {.flags = B | E, .len = 1}, {.flags = B | E, .len = 1}};
+    struct session_frame f = {.kind = SESSION_DATA, .id = 0xa, .path = 1, .seq = 38, .chunks = c};
+    for (f.n_chunks = 1; f.n_chunks <= 3; f.n_chunks++) { /* each time one is new */
+        assert_int_equal(step(b, EV(RECEIVE, .frame = &f)), 0);
+        pull(b, "");
+    }
+    f.seq = 41;
+    f.n_chunks = 1;
+    assert_int_equal(step(b, EV(RECEIVE, .frame = &f)), 0);
+    pull(b, "ACK1 ack42");
+    end_free(a);
+    end_free(b);
+}
+
+/* Texts are cut to the room that is there, wherever they begin. */
+static void test_texts_are_cut(void **state) {
+    (void)state;
+    struct session_chunk c[MAX] = {{.flags = B | E, .len = 1}, {.flags = B | E, .len = 2}, {.flags = B | E, .len = 3}};
+    const struct session_frame f = {.kind = SESSION_DATA, .path = 1, .seq = 5, .n_chunks = MAX, .chunks = c};
+    char whole[100] = "", text[100];
+    session_frame_text(whole, sizeof whole, &f);
+    assert_true(strlen(whole) > 20);
+    for (size_t n = 1; n <= strlen(whole) + 1; n++) {
+        memset(text, 'x', sizeof text);
+        text[0] = 0;
+        session_frame_text(text, n, &f);
+        assert_int_equal(strlen(text), n - 1);
+        assert_memory_equal(text, whole, n - 1);
+        for (size_t i = n; i < sizeof text; i++) assert_int_equal(text[i], 'x');
+    }
+}
+
 static int frame(struct end *e, enum session_frame_kind kind, uint32_t path, uint64_t ack) {
     struct session_frame f = {.kind = kind, .id = 0xa, .path = path, .ack = ack};
     return step(e, EV(RECEIVE, .frame = &f, .credit = 5));
@@ -419,6 +474,8 @@ int main(void) {
         TEST(test_grants),
         TEST(test_paths),
         TEST(test_too_early),
+        cmocka_unit_test(test_ack_is_patient),
+        cmocka_unit_test(test_texts_are_cut),
         cmocka_unit_test(test_opening),
         TEST(test_path_numbers_last),
         TEST(test_path_numbers_end),

@@ -71,6 +71,15 @@ int codec_put_args(struct codec_out *o, const struct moyai_args *args, const str
 struct codec_arena;
 int codec_get_into(uint8_t *p, size_t n, const struct moyai_into *into, const struct codec_refs *refs,
                    void (*drop)(moyai_ref *ref), struct codec_arena **arena, struct moyai_error *reterr);
+/* The same where the pieces of codec_out have not been spliced in: values in them are borrowed from where they are, and
+ * [p, p + n) is all the rest. `at` of a piece counts from `from`, which is p's place in what the encoder wrote. */
+struct codec_lent {
+    const struct codec_piece *pieces;
+    size_t n, from;
+};
+int codec_get_lent(uint8_t *p, size_t n, const struct codec_lent *lent, const struct moyai_into *into,
+                   const struct codec_refs *refs, void (*drop)(moyai_ref *ref), struct codec_arena **arena,
+                   struct moyai_error *reterr);
 void codec_arena_free(struct codec_arena *a); /* NULL is fine */
 
 /* One value at *p: its length in bytes, or EDATA, EDEPTH (nesting over 32). The lengths it claims are

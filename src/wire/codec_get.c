@@ -16,7 +16,8 @@
 
 struct codec_arena {
     struct codec_arena *next;
-    const uint8_t *from; /* where the content lies in the body */
+    const uint8_t *from; /* where the content lies, in the body or lent */
+    size_t n;
     _Alignas(16) uint8_t data[];
 };
 
@@ -38,6 +39,7 @@ struct slot {
 struct reader {
     uint8_t *p;
     size_t n, at;
+    struct codec_lent lent; /* what is left of it */
     const struct codec_refs *refs;
     struct codec_arena **arena;
     const char *why;
@@ -47,11 +49,12 @@ struct reader {
 /* A copy of the content, with a NUL behind it, that lives as long as the body. */
 static const uint8_t *keep(struct reader *r, const struct item *it) {
     for (struct codec_arena *a = *r->arena; a; a = a->next) {
-        if (a->from == it->data) return a->data;
+        if (a->from == it->data && a->n == it->n) return a->data;
     }
     struct codec_arena *a = malloc(sizeof *a + it->n + 1);
     if (!a) return NULL;
     a->from = it->data;
+    a->n = it->n;
     item_copy(it, a->data);
     a->data[it->n] = 0;
     a->next = *r->arena;
@@ -138,9 +141,46 @@ static bool get_integer(struct reader *r, const struct moyai_into_arg *to, struc
     return true;
 }
 
-static int get_one(struct reader *r, const struct moyai_into_arg *to, struct slot *s, struct moyai_error *reterr) {
+/* Is the value at *at one whose content is lent? Then its heads end where the piece belongs, and *at is there. */
+static bool next_lent(const struct reader *r, struct codec_lent *lent, size_t *at, struct item *it) {
+    if (lent->n == 0) return false;
+    const struct codec_piece *piece = lent->pieces;
+    size_t end = piece->at - lent->from;
+    if (end <= *at || item_get_lent(r->p + *at, end - *at, piece->p, piece->n, it) < 0) return false;
+    lent->pieces++;
+    lent->n--;
+    *at = end;
+    return true;
+}
+
+/* A structured value has its own copy of everything: heads and content are put together for its decoder. */
+static int get_lent_value(struct reader *r, size_t at, const struct item *it, struct slot *s,
+                          struct moyai_error *reterr) {
     size_t used;
+    uint8_t *whole = malloc(it->used + it->n);
+    if (!whole) return MOYAI_ENOMEM;
+    memcpy(whole, r->p + at, it->used);
+    memcpy(whole + it->used, it->data, it->n);
+    moyai_value *v = NULL;
+    int rc = value_decode(whole, it->used + it->n, r->refs, &v, &used, reterr);
+    free(whole);
+    s->p = v;
+    return rc;
+}
+
+static int get_lent(struct reader *r, const struct moyai_into_arg *to, size_t at, const struct item *it, struct slot *s,
+                    struct moyai_error *reterr) {
+    if (to->tag == MOYAI_T_SKIP) return 0;
+    int rc = to->tag == MOYAI_T_VALUE ? get_lent_value(r, at, it, s, reterr) : get_item(r, to, it, s);
+    if (rc == MOYAI_ETYPE || rc == MOYAI_ERANGE) r->found = item_name(it);
+    return rc;
+}
+
+static int get_one(struct reader *r, const struct moyai_into_arg *to, struct slot *s, struct moyai_error *reterr) {
+    size_t used, at = r->at;
     int rc;
+    struct item it;
+    if (next_lent(r, &r->lent, &r->at, &it)) return get_lent(r, to, at, &it, s, reterr);
     if (number_is_tag(to->tag) && get_integer(r, to, s)) return 0;
     if (to->tag == MOYAI_T_SKIP) {
         rc = codec_skip(r->p + r->at, r->n - r->at, &used);
@@ -158,7 +198,6 @@ static int get_one(struct reader *r, const struct moyai_into_arg *to, struct slo
         r->at += used;
         return 0;
     }
-    struct item it;
     rc = item_get(r->p + r->at, r->n - r->at, &it, &r->why);
     if (rc < 0) return rc;
     rc = get_item(r, to, &it, s);
@@ -210,10 +249,15 @@ static const char *wanted(const struct moyai_into_arg *to) {
 }
 
 /* Why it failed: malformed data first, then a wrong count, then the value at which it failed. */
-static int explain(struct reader *r, const struct moyai_into *into, size_t i, int rc, struct moyai_error *reterr) {
+static int explain(struct reader *r, const struct codec_lent *all, const struct moyai_into *into, size_t i, int rc,
+                   struct moyai_error *reterr) {
     if (rc == MOYAI_ENOMEM) return err_set(reterr, rc, "%s", moyai_strerror(rc));
     size_t count = 0, used;
+    struct codec_lent lent = *all;
+    struct item it;
     for (size_t at = 0; at < r->n; at += used, count++) {
+        used = 0;
+        if (next_lent(r, &lent, &at, &it)) continue;
         int bad = codec_skip(r->p + at, r->n - at, &used);
         if (bad < 0) {
             return err_set(reterr, bad, "value %zu: %s", count + 1,
@@ -284,6 +328,7 @@ static void release(const struct moyai_into_arg *to, const struct slot *s, void 
 static int get_all(struct reader *r, const struct moyai_into *into, struct slot *slots, void (*drop)(moyai_ref *ref),
                    struct moyai_error *reterr) {
     struct moyai_error inner;
+    const struct codec_lent all = r->lent;
     int rc = 0;
     size_t i = 0;
     inner.text[0] = 0;
@@ -294,7 +339,7 @@ static int get_all(struct reader *r, const struct moyai_into *into, struct slot 
     if (rc == 0 && r->at < r->n) rc = MOYAI_EARGS;
     if (rc < 0) {
         for (size_t j = 0; j < i; j++) release(&into->v[j], &slots[j], drop);
-        return explain(r, into, i, rc, reterr);
+        return explain(r, &all, into, i, rc, reterr);
     }
     for (i = 0; i < into->n; i++) store(&into->v[i], &slots[i]);
     return 0;
@@ -302,7 +347,14 @@ static int get_all(struct reader *r, const struct moyai_into *into, struct slot 
 
 int codec_get_into(uint8_t *p, size_t n, const struct moyai_into *into, const struct codec_refs *refs,
                    void (*drop)(moyai_ref *ref), struct codec_arena **arena, struct moyai_error *reterr) {
-    struct reader r = {.p = p, .n = n, .refs = refs, .arena = arena};
+    static const struct codec_lent none = {NULL, 0, 0};
+    return codec_get_lent(p, n, &none, into, refs, drop, arena, reterr);
+}
+
+int codec_get_lent(uint8_t *p, size_t n, const struct codec_lent *lent, const struct moyai_into *into,
+                   const struct codec_refs *refs, void (*drop)(moyai_ref *ref), struct codec_arena **arena,
+                   struct moyai_error *reterr) {
+    struct reader r = {.p = p, .n = n, .lent = *lent, .refs = refs, .arena = arena};
     if (!into) {
         for (size_t used; r.at < n; r.at += used) {
             int rc = codec_skip(p + r.at, n - r.at, &used);

@@ -44,6 +44,81 @@ static int trip_hex(struct trip *t, const char *hex, const struct moyai_into *in
     return trip_get(t, into);
 }
 
+/* What is lent is read like what was sent, where it lies, and again and again. */
+static void lent_values_are_read_where_they_lie(void **state) {
+    (void)state;
+    static uint8_t raw[32 * 8 + 1];
+    static double ds[32];
+    for (size_t i = 0; i < sizeof raw; i++) raw[i] = (uint8_t)i;
+    for (int i = 0; i < 32; i++) ds[i] = i + 0.5;
+    const double *crooked = (const double *)(const void *)(raw + 1); /* never looked into as such */
+    struct codec_out o;
+    struct moyai_error e;
+    codec_out_init(&o, NULL, 0, 64, SIZE_MAX);
+    assert_int_equal(codec_reserve(&o, 24), 0);
+    o.n = 24; /* what stands before the values */
+    assert_int_equal(
+        codec_put_args(&o,
+                       MOYAI_ARGS(7, moyai_doubles(ds, 32), "text", moyai_bytes(raw, 100), moyai_doubles(crooked, 32),
+                                  moyai_doubles(crooked, 16), moyai_doubles(ds, 2), moyai_u8s(raw, 200), "end"),
+                       &testing_refs, NULL),
+        0);
+    assert_int_equal(o.n_pieces, 5);
+    uint8_t *p = malloc(o.n - 24 + 1);
+    memcpy(p, o.p + 24, o.n - 24);
+    size_t n = o.n - 24;
+    struct codec_lent lent = {o.pieces, o.n_pieces, 24};
+    struct codec_arena *arena = NULL;
+    for (int i = 0; i < 3; i++) {
+        int x = 0;
+        const double *d1, *d2, *d3, *d4;
+        const void *b;
+        const uint8_t *u;
+        const char *t, *end;
+        size_t n1, n2, n3, n4, nb, nu;
+        assert_int_equal(codec_get_lent(p, n, &lent,
+                                        MOYAI_INTO(&x, moyai_into_doubles(&d1, &n1), &t, moyai_into_bytes(&b, &nb),
+                                                   moyai_into_doubles(&d2, &n2), moyai_into_doubles(&d3, &n3),
+                                                   moyai_into_doubles(&d4, &n4), moyai_into_u8s(&u, &nu), &end),
+                                        &testing_refs, testing_drop, &arena, &e),
+                         0);
+        assert_int_equal(x, 7);
+        assert_true(d1 == ds && n1 == 32);
+        assert_true(b == raw && nb == 100);
+        assert_true(u == raw && nu == 200);
+        assert_true(n2 == 32 && n3 == 16 && (uintptr_t)d2 % 8 == 0 && (uintptr_t)d3 % 8 == 0);
+        assert_memory_equal(d2, crooked, 32 * 8);
+        assert_memory_equal(d3, crooked, 16 * 8);
+        assert_true(n4 == 2 && d4[1] == 1.5);
+        assert_string_equal(t, "text");
+        assert_string_equal(end, "end");
+    }
+    /* As structured values, which keep a copy; skipped; and refused with the same reasons. */
+    moyai_value *v[3] = {NULL};
+    static const struct moyai_into_arg skip = {.tag = MOYAI_T_SKIP};
+    struct moyai_into_arg to[9];
+    for (int i = 0; i < 9; i++) to[i] = skip;
+    struct moyai_into all = {to, 9};
+    to[1] = (struct moyai_into_arg){.tag = MOYAI_T_VALUE, .p = &v[0]};
+    to[3] = (struct moyai_into_arg){.tag = MOYAI_T_VALUE, .p = &v[1]};
+    assert_int_equal(codec_get_lent(p, n, &lent, &all, &testing_refs, testing_drop, &arena, &e), 0);
+    assert_non_null(v[0]);
+    assert_non_null(v[1]);
+    moyai_value_free(v[0]);
+    moyai_value_free(v[1]);
+    int x;
+    to[3] = skip;
+    to[4] = MOYAI_INTO(&x)->v[0];
+    assert_int_equal(codec_get_lent(p, n, &lent, &all, &testing_refs, testing_drop, &arena, &e), MOYAI_ETYPE);
+    assert_string_equal(e.text, "value 5: array of double, where int32 is expected");
+    all.n = 8;
+    assert_int_equal(codec_get_lent(p, n, &lent, &all, &testing_refs, testing_drop, &arena, &e), MOYAI_EARGS);
+    assert_string_equal(e.text, "9 values, where 8 are expected");
+    codec_arena_free(arena);
+    codec_out_done(&o);
+    free(p);
+}
+
 static void sixteen_values_of_all_types(void **state) {
     (void)state;
     const double ds[] = {1.5, -2.5, 1e300};
@@ -648,6 +723,7 @@ int main(void) {
     static uint64_t seed;
     seed = testing_seed();
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lent_values_are_read_where_they_lie),
         cmocka_unit_test(sixteen_values_of_all_types),
         cmocka_unit_test(no_values_and_no_destinations),
         cmocka_unit_test(counts_must_agree),

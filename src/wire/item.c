@@ -166,6 +166,23 @@ int item_get(const uint8_t *p, size_t n, struct item *it, const char **why) {
     return 0;
 }
 
+int item_get_lent(const uint8_t *p, size_t n, const uint8_t *content, size_t c, struct item *it) {
+    struct head h;
+    size_t at = 0;
+    *it = (struct item){.kind = ITEM_BYTES, .used = n, .data = content, .n = c};
+    for (;; at += h.len) {
+        if (head_get(p + at, n - at, &h) < 0) return MOYAI_EDATA;
+        if (h.major != HEAD_TAG) break;
+        if (!typed_is_tag(h.arg)) continue; /* 55799, for the alignment */
+        enum moyai_elem elem;
+        if (typed_of_tag(h.arg, &elem, &it->swap) < 0 || it->swap) return MOYAI_EDATA; /* our own order: not sent */
+        it->kind = ITEM_ARRAY;
+        it->elem = (uint8_t)elem;
+    }
+    bool whole = h.major == HEAD_BYTES && h.info != HEAD_INDEFINITE && at + h.len == n && h.arg == c;
+    return whole ? 0 : MOYAI_EDATA;
+}
+
 void item_copy(const struct item *it, void *to_) {
     uint8_t *to = to_;
     if (it->n == 0) return;

@@ -48,6 +48,10 @@ struct item {
  * lists and maps are at most the bytes that follow. */
 int item_get(const uint8_t *p, size_t n, struct item *it, const char **why);
 
+/* Bytes or an array whose content lies elsewhere: the heads alone are at p, and n is their length to the byte. The
+ * content is what they say, c bytes at `content`. EDATA: they are something else. */
+int item_get_lent(const uint8_t *p, size_t n, const uint8_t *content, size_t c, struct item *it);
+
 /* Copy the content of text, bytes or an array to `to` (it->n bytes), from chunks too, elements in our byte order. */
 void item_copy(const struct item *it, void *to);
 

@@ -63,7 +63,7 @@ static void exit_status(void **state) {
         {{"run", "@h", "die", "11"}, 139, "was killed by signal 11 (Segmentation fault)"},
         {{"run", "-n", "3", "sh", "-c", "exit $((MOYAI_RANK == 1 ? 4 : 0))"}, 4, "[0.1] sh (pid "},
         {{"run", "./nothere"}, 127, "'./nothere': No such file"},
-        {{"run", "nothere-either"}, 127, "'nothere-either': No such file"},
+        {{"run", "nothere-either"}, 127, "'nothere-either': not found in PATH"},
         {{"run", "/etc/passwd"}, 126, "'/etc/passwd': Permission denied"},
         {{"run", "/etc"}, 126, "'/etc': Is a directory"},
         {{"run", "/etc/passwd/x"}, 127, "'/etc/passwd/x': Not a directory"},

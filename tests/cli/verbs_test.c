@@ -75,6 +75,7 @@ static void usage_errors(void **state) {
         {{"run", "-n", "-1", "true"}, "'-1'"},
         {{"run", "-n", "x", "true"}, "'x'"},
         {{"run", "-n", "3x", "true"}, "'3x'"},
+        {{"run", "-np", "2", "true"}, "write -n"},
         {{"run", "-n", "99999999999999999999", "true"}, "'9999"},
         {{"run", "-n", "32768", "true", ":", "true"}, "32768"},
         {{"run", "-n"}, "requires an argument"},

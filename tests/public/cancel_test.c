@@ -130,6 +130,29 @@ static int role_sleeper(int argc, char **argv) {
     return kit_serve(NULL, &sleeper_class, &s, "sleeper");
 }
 
+/* down(i): calls the next of three, the last of which computes until nobody wants it any more. */
+static int m_down(moyai_request *rq, void *self) {
+    (void)self;
+    int i;
+    char name[20];
+    moyai_ref *next = NULL;
+    KIT_OK(moyai_args(rq, MOYAI_INTO(&i)));
+    while (i == 2 && !moyai_cancelled(rq)) kit_compute(MOYAI_MS);
+    if (i == 2) return 0;
+    snprintf(name, sizeof name, "chain %d", i + 1);
+    KIT_OK(moyai_lookup(moyai_request_node(rq), name, &next));
+    int rc = moyai_call(next, "down", MOYAI_ARGS(i + 1), MOYAI_NONE, NULL);
+    moyai_ref_unref(next);
+    return rc;
+}
+
+static int role_chain(int argc, char **argv) {
+    (void)argc;
+    static const struct moyai_method chain[] = {{"down", m_down}, {NULL, NULL}};
+    static const struct moyai_class chain_class = MOYAI_CLASS("Chain", chain, NULL);
+    return kit_serve(NULL, &chain_class, NULL, argv[0]);
+}
+
 /* Hangs at an object of ours until it is killed. */
 static int role_caller(int argc, char **argv) {
     (void)argc, (void)argv;
@@ -458,6 +481,41 @@ static void the_text_names_who_waits_for_whom(void **state) {
     }
 }
 
+/* The same over four processes, of which only the first has a deadline: its text tells the whole chain. */
+static void the_text_tells_the_whole_chain(void **state) {
+    (void)state;
+    pid_t pids[3];
+    moyai_ref *refs[3];
+    char name[20], id[MOYAI_REF_TEXT], want[400] = "'down'";
+    for (int i = 0; i < 3; i++) {
+        snprintf(name, sizeof name, "chain %d", i);
+        pids[i] = kit_child("chain", name, NULL);
+        refs[i] = kit_lookup(node, name);
+    }
+    for (int i = 1; i < 3; i++) {
+        moyai_ref_format(refs[i], id);
+        size_t n = strlen(want);
+        snprintf(want + n, sizeof want - n, " waits for 'down' of object %.8s in node %.8s, which", id + 6, id + 39);
+    }
+    strcat(want, " computes");
+    bool told = false;
+    for (moyai_dur d = 200 * MOYAI_MS; !told && d < 30 * MOYAI_SEC; d *= 2) {
+        moyai_future *f = moyai_call_async(refs[0], "down", MOYAI_ARGS(0));
+        moyai_future_deadline(f, d);
+        KIT_RC(moyai_future_get(f, MOYAI_NONE), MOYAI_ETIMEDOUT);
+        struct moyai_error e;
+        moyai_future_error(f, 0, &e);
+        told = strstr(e.text, want);
+        moyai_future_free(f);
+        if (!told) printf("after %.1f s: %s\n", (double)d * 1e-9, e.text);
+    }
+    FIBER_ASSERT(told);
+    for (int i = 0; i < 3; i++) {
+        moyai_ref_unref(refs[i]);
+        kit_end(pids[i]);
+    }
+}
+
 static void nested_calls_have_no_longer(void **state) {
     (void)state;
     moyai_ref *refs[] = {near, far};
@@ -585,6 +643,7 @@ static int tests(void) {
         WORLD(a_deadline_comes_while_it_computes),
         WORLD(a_deadline_passes_before_it_leaves),
         WORLD(the_text_names_who_waits_for_whom),
+        WORLD(the_text_tells_the_whole_chain),
         WORLD(nested_calls_have_no_longer),
         WORLD(a_deadline_can_be_changed_and_taken_away),
         WORLD(deadlines_pass_in_the_callees_queue),
@@ -595,6 +654,7 @@ static int tests(void) {
 }
 
 int main(int argc, char **argv) {
-    static const struct kit_role roles[] = {{"sleeper", role_sleeper}, {"caller", role_caller}, {NULL, NULL}};
+    static const struct kit_role roles[] = {
+        {"sleeper", role_sleeper}, {"chain", role_chain}, {"caller", role_caller}, {NULL, NULL}};
     return kit_main(argc, argv, roles, tests);
 }

@@ -6,6 +6,7 @@
  */
 #include "tests/public/kit.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -67,6 +68,18 @@ static int m_pass(moyai_request *rq, void *self) {
     return rc;
 }
 
+/* rec(ref, n): calls ref.rec(ref, n - 1), and in the end raises; each passes on what it heard. */
+static int m_rec(moyai_request *rq, void *self) {
+    (void)self;
+    moyai_ref *ref = NULL;
+    int n;
+    KIT_OK(moyai_args(rq, MOYAI_INTO(&ref, &n)));
+    int rc = n == 0 ? moyai_raise(rq, -1500, "the cause at the bottom")
+                    : moyai_call(ref, "rec", MOYAI_ARGS(ref, n - 1), MOYAI_NONE, NULL);
+    moyai_ref_unref(ref);
+    return rc;
+}
+
 static int m_hang(moyai_request *rq, void *self) {
     struct victim *v = self;
     v->begun++;
@@ -109,8 +122,9 @@ static int m_typed(moyai_request *rq, void *self) {
 }
 
 static const struct moyai_method victim_methods[] = {
-    {"echo", m_echo},   {"raise", m_raise}, {"code", m_code}, {"relay", m_relay}, {"pass", m_pass},   {"hang", m_hang},
-    {"begun", m_begun}, {"stuck", m_stuck}, {"mark", m_mark}, {"stop", m_stop},   {"typed", m_typed}, {NULL, NULL}};
+    {"echo", m_echo}, {"raise", m_raise}, {"code", m_code},   {"relay", m_relay}, {"pass", m_pass},
+    {"rec", m_rec},   {"hang", m_hang},   {"begun", m_begun}, {"stuck", m_stuck}, {"mark", m_mark},
+    {"stop", m_stop}, {"typed", m_typed}, {NULL, NULL}};
 static const struct moyai_class victim_class = MOYAI_CLASS("Victim", victim_methods, NULL);
 
 enum { MARKS = 20000 };
@@ -119,6 +133,20 @@ static int role_victim(int argc, char **argv) {
     FIBER_ASSERT_INT(argc, 1);
     struct victim v = {.ran = kit_shared(argv[0], MARKS)};
     return kit_serve(NULL, &victim_class, &v, argv[0]);
+}
+
+/* Marks by one-way calls, and goes. */
+static int role_leaver(int argc, char **argv) {
+    (void)argc;
+    moyai_node *n = kit_node(NULL);
+    moyai_ref *ref = kit_lookup(n, argv[0]);
+    moyai_future *f = moyai_signal_async(ref); /* answered without any method: now it is connected */
+    KIT_OK(moyai_future_get(f, MOYAI_NONE));
+    moyai_future_free(f);
+    for (int i = 0; i < 10; i++) KIT_OK(moyai_call_oneway(ref, "mark", MOYAI_ARGS(i)));
+    moyai_ref_unref(ref);
+    moyai_node_free(n);
+    return 0;
 }
 
 /* ---- the caller ------------------------------------------------------------------------------ */
@@ -145,6 +173,14 @@ static int close_world(void **state) {
     moyai_node_free(node);
     if (pid) kit_end(pid);
     return 0;
+}
+
+/* The text names the process: who of many it was. */
+static void check_names(const char *text, pid_t of) {
+    char who[80];
+    snprintf(who, sizeof who, "(%s, pid %d)", program_invocation_short_name, of);
+    KIT_TEXT(text, "node ");
+    KIT_TEXT(text, who);
 }
 
 static bool all_zero(struct moyai_node_id id) {
@@ -179,6 +215,7 @@ static void what_a_method_raises_is_carried_over(void **state) {
     longest[sizeof longest - 1] = 0;
     memcpy(cut, longest, sizeof cut);
     cut[sizeof cut - 1] = 0;
+    memcpy(cut + 120, " ... ", 5); /* its ends are there */
     for (int i = 0; i < 2; i++) {
         moyai_ref *ref = i ? far : near;
         check_raised(ref, MOYAI_EARGS, "work(job)", MOYAI_EARGS, "work(job)");
@@ -265,6 +302,23 @@ static void check_refused(moyai_ref *ref, const char *method, const struct moyai
     struct moyai_error e = KIT_FAILED(f, code, where, MOYAI_NEVER_EXECUTED);
     KIT_TEXT(e.text, text);
     moyai_future_free(f);
+}
+
+/* However deep it was, the text says who was called and what the cause was; only what is between them is cut. */
+static void a_deep_error_keeps_its_ends(void **state) {
+    (void)state;
+    moyai_ref *refs[] = {near, far};
+    for (int i = 0; i < 2; i++) {
+        for (int depth = 1; depth < 200; depth += 18) {
+            moyai_future *f = moyai_call_async(refs[i], "rec", MOYAI_ARGS(refs[i], depth));
+            struct moyai_error e = KIT_FAILED(f, -1500, MOYAI_AT_METHOD, MOYAI_WAS_EXECUTED);
+            FIBER_ASSERT_INT(strncmp(e.text, "rec: ", 5), 0);
+            static const char cause[] = "the cause at the bottom";
+            FIBER_ASSERT(strlen(e.text) > sizeof cause);
+            FIBER_ASSERT_INT(strcmp(e.text + strlen(e.text) - sizeof cause + 1, cause), 0);
+            moyai_future_free(f);
+        }
+    }
 }
 
 static void what_cannot_be_called_is_never_executed(void **state) {
@@ -396,7 +450,8 @@ static void a_callee_is_killed_during_calls(void **state) {
     kit_kill(pid);
     for (int i = 0; i < N; i++) {
         struct moyai_error e = KIT_FAILED(f[i], MOYAI_EDEAD, MOYAI_AT_PEER, MOYAI_MAY_HAVE_EXECUTED);
-        FIBER_ASSERT(e.text[0] != 0);
+        check_names(e.text, pid);
+        KIT_TEXT(e.text, "has died: ");
         moyai_future_free(f[i]);
     }
     /* From here on it is known: nothing is sent any more. */
@@ -435,7 +490,9 @@ static void a_callee_was_killed_before_the_call(void **state) {
     pid_t other = kit_child("victim", "doomed", NULL);
     moyai_ref *ref = kit_lookup(node, "doomed");
     kit_kill(other);
-    check_refused(ref, "echo", MOYAI_ARGS(1), MOYAI_EDEAD, MOYAI_AT_PEER, "");
+    char who[80]; /* who it was is in the grid until it is found dead */
+    snprintf(who, sizeof who, "(%s, pid %d) has died", program_invocation_short_name, other);
+    check_refused(ref, "echo", MOYAI_ARGS(1), MOYAI_EDEAD, MOYAI_AT_PEER, who);
     check_refused(ref, "echo", MOYAI_ARGS(1), MOYAI_EDEAD, MOYAI_AT_PEER, "");
     moyai_ref_unref(ref);
 }
@@ -507,11 +564,20 @@ static void a_stopped_callee_and_a_deadline(void **state) {
     moyai_future_deadline(f, 50 * MOYAI_MS);
     struct moyai_error e = KIT_FAILED(f, MOYAI_ETIMEDOUT, MOYAI_AT_CALLER, MOYAI_MAY_HAVE_EXECUTED);
     KIT_TEXT(e.text, "mark");
+    check_names(e.text, pid);
     moyai_future_free(f);
     FIBER_ASSERT_INT(ran[3], before);
     kit_cont(pid);
     /* Silence is no evidence of death: it is as usable as before. */
     KIT_OK(moyai_call(far, "mark", MOYAI_ARGS(4), MOYAI_NONE, NULL));
+    /* Where it can, the callee answers itself, and says who it is. */
+    f = moyai_call_async(far, "hang", MOYAI_NONE);
+    moyai_future_deadline(f, 200 * MOYAI_MS);
+    KIT_RC(moyai_future_get(f, MOYAI_NONE), MOYAI_ETIMEDOUT);
+    KIT_RC(moyai_future_error(f, 0, &e), MOYAI_ETIMEDOUT);
+    KIT_TEXT(e.text, "hang");
+    check_names(e.text, pid);
+    moyai_future_free(f);
 }
 
 static void a_callee_that_cannot_be_reached(void **state) {
@@ -525,7 +591,9 @@ static void a_callee_that_cannot_be_reached(void **state) {
     moyai_node *n = kit_node(&opts);
     moyai_ref *ref = kit_lookup(n, "asleep");
     moyai_future *f = moyai_call_async(ref, "echo", MOYAI_ARGS(1));
-    KIT_FAILED(f, MOYAI_EUNREACHABLE, MOYAI_AT_PATH, MOYAI_NEVER_EXECUTED);
+    struct moyai_error e = KIT_FAILED(f, MOYAI_EUNREACHABLE, MOYAI_AT_PATH, MOYAI_NEVER_EXECUTED);
+    KIT_TEXT(e.text, "in time");
+    check_names(e.text, other);
     moyai_future_free(f);
     kit_cont(other);
     KIT_OK(moyai_call(ref, "echo", MOYAI_ARGS(1), MOYAI_NONE, NULL)); /* a new session */
@@ -579,6 +647,21 @@ static void the_last_answer_arrives(void **state) {
     pid = 0;
 }
 
+/* One-way calls that have arrived are executed, though their caller has left before they could begin. */
+static void one_way_calls_outlive_their_caller(void **state) {
+    (void)state;
+    KIT_OK(moyai_call(far, "echo", MOYAI_ARGS(1), MOYAI_NONE, NULL)); /* one link stays */
+    here.ran = kit_shared("outlive", MARKS);
+    KIT_OK(moyai_register(near, "outlive"));
+    FIBER_ASSERT_INT(kit_reap(kit_child("leaver", "outlive", NULL)), 0); /* no method can run here meanwhile */
+    struct moyai_node_stats s = {.size = sizeof s};
+    do { /* until it is known here, and still nothing has run */
+        kit_compute(MOYAI_MS);
+        moyai_node_stats(node, &s);
+    } while (s.links > 1);
+    for (int i = 0; i < 10; i++) KIT_UNTIL(node, here.ran[i] == 1);
+}
+
 static int tests(void) {
 #define WORLD(test) cmocka_unit_test_setup_teardown(test, open_world, close_world)
     const struct CMUnitTest all[] = {
@@ -586,6 +669,7 @@ static int tests(void) {
         WORLD(no_method_can_raise_a_signal),
         WORLD(a_method_may_just_return_a_code),
         WORLD(causes_travel_along),
+        WORLD(a_deep_error_keeps_its_ends),
         WORLD(what_cannot_be_called_is_never_executed),
         WORLD(an_ended_object_refuses),
         WORLD(arguments_and_results_are_checked),
@@ -598,11 +682,12 @@ static int tests(void) {
         WORLD(a_node_without_a_grid_reaches_itself_only),
         WORLD(a_callee_leaves_in_order),
         WORLD(the_last_answer_arrives),
+        WORLD(one_way_calls_outlive_their_caller),
     };
     return cmocka_run_group_tests(all, NULL, NULL);
 }
 
 int main(int argc, char **argv) {
-    static const struct kit_role roles[] = {{"victim", role_victim}, {NULL, NULL}};
+    static const struct kit_role roles[] = {{"victim", role_victim}, {"leaver", role_leaver}, {NULL, NULL}};
     return kit_main(argc, argv, roles, tests);
 }

@@ -5,7 +5,10 @@
  */
 #include "tests/public/kit.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 static int m_number(moyai_request *rq, void *self) {
@@ -365,6 +368,86 @@ static void names_end_with_their_node(void **state) {
     KIT_OK(moyai_register(a, "short-lived"));
 }
 
+/* ---- entries that cannot be removed ---------------------------------------------------------- */
+
+/* Holds an entry as a process does that is about to replace it: nobody else can remove it until then. */
+static int hold_entry(const char *name) {
+    char path[200];
+    snprintf(path, sizeof path, "%s/m/%s", kit_dir(), name);
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    if (fd < 0 || flock(fd, LOCK_EX) < 0) FIBER_FAIL("%s: %s", path, strerror(errno));
+    return fd;
+}
+
+static void a_name_that_cannot_be_removed_is_kept(void **state) {
+    (void)state;
+    KIT_OK(moyai_register(a, "stuck"));
+    int fd = hold_entry("stuck");
+    for (int i = 0; i < 2; i++) {
+        KIT_RC(moyai_unregister(a, "stuck"), MOYAI_EAGAIN);
+        struct moyai_error e;
+        moyai_last_error(node, &e);
+        KIT_TEXT(e.text, "stuck");
+        FIBER_ASSERT_INT(number_of("stuck"), 1);
+        KIT_RC(moyai_register(b, "stuck"), MOYAI_EEXIST);
+    }
+    close(fd);
+    KIT_OK(moyai_unregister(a, "stuck"));
+    KIT_RC(moyai_unregister(a, "stuck"), MOYAI_ENOENT);
+    FIBER_ASSERT_INT(number_of("stuck"), 0);
+    KIT_OK(moyai_register(b, "stuck"));
+    FIBER_ASSERT_INT(number_of("stuck"), 2);
+}
+
+/* An object ends although its name cannot be removed: nobody is led to it, and the name goes as soon as it can. */
+static void a_name_outlives_its_object_for_a_while_at_most(void **state) {
+    (void)state;
+    moyai_node *other = kit_node(NULL);
+    int number = 9;
+    moyai_ref *ref = kit_object(node, &cls, &number), *theirs = kit_object(other, &cls, &numbers[1]), *found = NULL;
+    struct moyai_error e;
+    KIT_OK(moyai_register(ref, "stale"));
+    KIT_OK(moyai_register(ref, "stale too"));
+    int fd = hold_entry("stale"), fd2 = hold_entry("stale%20too");
+    KIT_OK(moyai_object_end(ref));
+    for (int i = 0; i < 2; i++) {
+        KIT_RC(moyai_lookup(node, "stale", &found), MOYAI_ENOENT);
+        moyai_last_error(node, &e);
+        KIT_TEXT(e.text, "\"stale\"");
+        KIT_TEXT(e.text, "has ended");
+        KIT_RC(moyai_register(a, "stale"), MOYAI_EAGAIN);
+        moyai_last_error(node, &e);
+        KIT_TEXT(e.text, "\"stale\"");
+        KIT_TEXT(e.text, "has ended");
+    }
+    /* Others learn it from the object's node. */
+    KIT_OK(moyai_lookup(other, "stale", &found));
+    KIT_RC(moyai_call(found, "number", MOYAI_NONE, MOYAI_NONE, NULL), MOYAI_ENOOBJECT);
+    moyai_ref_unref(found);
+    KIT_RC(moyai_register(theirs, "stale too"), MOYAI_EEXIST);
+    close(fd);
+    KIT_OK(moyai_register(a, "stale")); /* at once, for the node knows that it may be removed */
+    FIBER_ASSERT_INT(number_of("stale"), 1);
+    close(fd2);
+    int rc = MOYAI_EEXIST; /* without anybody's asking at the node whose object had it */
+    KIT_UNTIL(node, (rc = moyai_register(theirs, "stale too")) != MOYAI_EEXIST);
+    if (rc != MOYAI_EAGAIN) KIT_OK(rc); /* EAGAIN: at the very moment when it is removed */
+    FIBER_ASSERT_INT(number_of("stale"), 1);
+
+    fd = hold_entry("stale"); /* and to the end of the node */
+    KIT_OK(moyai_object_end(a));
+    moyai_ref_unref(a);
+    a = kit_object(node, &cls, &numbers[0]);
+    moyai_ref_unref(ref);
+    moyai_ref_unref(theirs);
+    moyai_node_free(other);
+    close_world(NULL);
+    close(fd);
+    open_world(NULL);
+    FIBER_ASSERT_INT(number_of("stale"), 0);
+    KIT_OK(moyai_register(a, "stale"));
+}
+
 /* ---- without a grid -------------------------------------------------------------------------- */
 
 static void without_a_grid_names_are_the_process_s_own(void **state) {
@@ -499,6 +582,27 @@ static void objects_end_with_their_node(void **state) {
     for (int i = 0; i < 3; i++) FIBER_ASSERT_INT(s[i].destroyed, 1);
 }
 
+static moyai_ref *doomed[3];
+
+/* All objects of an ending node have ended, whichever goes first. */
+static void end_the_others(void *self) {
+    for (int i = 0; i < 3; i++) KIT_RC(moyai_object_end(doomed[i]), MOYAI_ENOOBJECT);
+    ((struct state *)self)->destroyed++;
+}
+static const struct moyai_class murderous = MOYAI_CLASS("Murderous", methods, end_the_others);
+
+static void a_destroy_may_end_others_of_an_ending_node(void **state) {
+    (void)state;
+    struct state s[3] = {{0}};
+    moyai_node *n = kit_node(NULL);
+    for (int i = 0; i < 3; i++) doomed[i] = kit_object(n, &murderous, &s[i]);
+    moyai_node_free(n);
+    for (int i = 0; i < 3; i++) {
+        FIBER_ASSERT_INT(s[i].destroyed, 1);
+        moyai_ref_unref(doomed[i]);
+    }
+}
+
 static void a_class_is_checked(void **state) {
     (void)state;
     static const struct moyai_method empty[] = {{NULL, NULL}}, nameless[] = {{"", m_end}, {NULL, NULL}},
@@ -557,10 +661,13 @@ static int tests(void) {
         WORLD(names_are_text),
         WORLD(an_object_has_many_names),
         WORLD(names_end_with_their_node),
+        WORLD(a_name_that_cannot_be_removed_is_kept),
+        WORLD(a_name_outlives_its_object_for_a_while_at_most),
         WORLD(without_a_grid_names_are_the_process_s_own),
         WORLD(an_object_ends_when_the_last_has_left),
         WORLD(an_object_ends_with_a_dead_caller),
         WORLD(objects_end_with_their_node),
+        WORLD(a_destroy_may_end_others_of_an_ending_node),
         WORLD(a_class_is_checked),
         WORLD(a_class_ends_with_its_objects),
     };

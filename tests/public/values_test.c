@@ -8,6 +8,7 @@
 #include <float.h>
 #include <limits.h>
 #include <math.h>
+#include <pthread.h>
 
 /* ---- the callee ------------------------------------------------------------------------------ */
 
@@ -151,6 +152,30 @@ static int wrong(moyai_request *rq, void *self) {
     return moyai_return(rq, MOYAI_ARGS(moyai_null(), "but this"));
 }
 
+/* where(bytes): where they lie, what they are the sum of before and after others have run, and that again. */
+static int where(moyai_request *rq, void *self) {
+    (void)self;
+    const uint8_t *p;
+    size_t n;
+    uint64_t sum[2] = {0, 0};
+    for (int i = 0; i < 2; i++) {
+        KIT_OK(moyai_args(rq, MOYAI_INTO(moyai_into_u8s(&p, &n))));
+        for (size_t k = 0; k < n; k++) sum[i] += p[k];
+        (void)moyai_sleep_masked(moyai_request_node(rq), MOYAI_MS);
+    }
+    return moyai_return(rq, MOYAI_ARGS((uint64_t)(uintptr_t)p, sum[0], sum[1]));
+}
+
+/* ask(): does a call to oneself, made by a method, lend? */
+static int ask(moyai_request *rq, void *self) {
+    (void)self;
+    static uint8_t bytes[100000];
+    uint64_t at = 0, a, b;
+    KIT_OK(
+        moyai_call(moyai_self(rq), "where", MOYAI_ARGS(moyai_u8s(bytes, sizeof bytes)), MOYAI_INTO(&at, &a, &b), NULL));
+    return moyai_return(rq, MOYAI_ARGS(at == (uintptr_t)bytes));
+}
+
 static const struct moyai_method methods[] = {
 #define X(name, type, least, most) {"echo_" #name, echo_##name},
     INTEGERS(X) OTHERS(X)
@@ -160,6 +185,8 @@ static const struct moyai_method methods[] = {
 #undef X
             {"echo_bytes", echo_bytes},
     {"echo_ref", echo_ref},
+    {"where", where},
+    {"ask", ask},
     {"echo_value", echo_value},
     {"sixteen", sixteen},
     {"call_back", call_back},
@@ -525,6 +552,67 @@ static void structured_values(void **state) {
     }
 }
 
+enum { LENT = 100000 };
+
+static void call_and_see(moyai_ref *ref, const uint8_t *p, size_t n, bool lent) {
+    uint64_t at = 0, before = 0, after = 0, sum = 0;
+    for (size_t i = 0; i < n; i++) sum += p[i];
+    KIT_OK(moyai_call(ref, "where", MOYAI_ARGS(moyai_u8s(p, n)), MOYAI_INTO(&at, &before, &after), NULL));
+    FIBER_ASSERT(before == sum && after == sum);
+    FIBER_ASSERT((at == (uintptr_t)p) == lent);
+}
+
+static void call_from_a_fiber(void *bytes) {
+    call_and_see(refs[0], bytes, LENT, true);
+    ((uint8_t *)bytes)[0] = 99;
+}
+
+static void *call_from_a_thread(void *bytes) {
+    call_and_see(refs[0], bytes, LENT, true);
+    moyai_node_stop(node);
+    return NULL;
+}
+
+/* Within a process large arrays are not copied where the caller cannot come back before the callee. Else they are: a
+ * caller that is forced open, cancelled or late may do with its memory what it likes. */
+static void large_arrays_are_lent_within_a_process(void **state) {
+    (void)state;
+    uint8_t *p = malloc(LENT);
+    for (int i = 0; i < LENT; i++) p[i] = (uint8_t)(i * 7);
+    call_and_see(refs[0], p, LENT, true);
+    call_and_see(refs[0], p, 65536, true);
+    call_and_see(refs[0], p, 65535, false);
+    call_and_see(refs[0], p + 1, LENT - 1, true);
+    KIT_OK(moyai_go(node, call_from_a_fiber, p));
+    KIT_UNTIL(node, p[0] == 99);
+    pthread_t t;
+    FIBER_ASSERT_INT(pthread_create(&t, NULL, call_from_a_thread, p), 0);
+    KIT_OK(moyai_node_serve(node, MOYAI_FOREVER));
+    pthread_join(t, NULL);
+    bool lent = true;
+    KIT_OK(moyai_call(refs[0], "ask", MOYAI_NONE, MOYAI_INTO(&lent), NULL));
+    FIBER_ASSERT(!lent);
+
+    uint64_t at = 0, before, after;
+    moyai_future *pending = NULL;
+    KIT_OK(moyai_call(refs[0], "where", MOYAI_ARGS(moyai_u8s(p, LENT)), MOYAI_INTO(&at, &before, &after), &pending));
+    FIBER_ASSERT(at != (uintptr_t)p);
+    /* Given up while the method reads: what it reads stays as it was, for the memory is the caller's again. */
+    for (int i = 0; i < 3; i++) {
+        uint8_t *q = malloc(LENT);
+        memset(q, 1, LENT);
+        moyai_future *f = moyai_call_async(refs[0], "where", MOYAI_ARGS(moyai_u8s(q, LENT)));
+        kit_settle(node);
+        if (i == 0) moyai_future_cancel(f);
+        if (i == 1) moyai_future_deadline(f, 0);
+        if (i == 1) KIT_RC(moyai_future_get(f, MOYAI_NONE), MOYAI_ETIMEDOUT);
+        moyai_future_free(f);
+        free(q);
+    }
+    call_and_see(refs[0], p, LENT, true); /* they have gone on and ended */
+    free(p);
+}
+
 static int tests(void) {
 #define WORLD(test) cmocka_unit_test_setup_teardown(test, open_world, close_world)
     const struct CMUnitTest all[] = {
@@ -537,6 +625,7 @@ static int tests(void) {
         WORLD(results_of_synchronous_calls_live_on),
         WORLD(arrays),
         WORLD(large_arrays),
+        WORLD(large_arrays_are_lent_within_a_process),
         WORLD(arrays_keep_their_type),
         WORLD(references),
         WORLD(structured_values),

@@ -24,6 +24,8 @@
 #define PEER_STREAMS   64u   /* inbound large messages of one peer at once */
 #define HALF_OPEN_MOST 1024u /* links without a hello yet */
 #define HELLO_TIME     (5 * MOYAI_SEC)
+#define ACCEPT_FIRST   (10 * MOYAI_MS)
+#define ACCEPT_MOST    (320 * MOYAI_MS)
 #define DEAD_MOST      4096u /* dead nodes remembered */
 
 /* A link with what the overlay knows of it. */
@@ -65,6 +67,7 @@ struct peer {
     moyai_ns last_active;
     struct exec_timer session_timer, idle_timer, retry_timer;
     unsigned retries;
+    int path_rc; /* of the last attempt to make a link; 0: there was none, or it came up */
 
     struct msg_list requests, nested, others; /* not yet given to the session */
     uint64_t order;                           /* of the last request */
@@ -85,6 +88,10 @@ struct peer {
     struct peer *dirty_next;
     bool dirty;
 
+    int64_t pid;    /* of its hello or its entry in the rendezvous; 0: not known */
+    char title[64]; /* and what it calls itself; may be cut */
+    bool asked;     /* the rendezvous, for these */
+
     bool dead;
     struct moyai_error why;
     struct peer *dead_next;
@@ -102,6 +109,7 @@ struct overlay {
     int listener;
     struct exec_fd *listen_fd;
     struct exec_timer accept_timer; /* out of descriptors: look again */
+    moyai_dur accept_wait;          /* after this time; 0: connections are taken */
     struct link_hello hello;
     struct exec_hook hook;
     struct peer *peers; /* uthash by id */
@@ -119,10 +127,11 @@ struct overlay {
 };
 
 /* overlay.c */
-int olink_connect(struct peer *p);               /* start a link to the peer. EDEAD, EAGAIN ... */
-struct olink *olink_ready(const struct peer *p); /* one that is up, or NULL */
-bool olink_coming(const struct peer *p);         /* is one on its way up? */
-void peer_declare(struct peer *p, int code, const char *text);
+int olink_connect(struct peer *p);                             /* start a link to the peer. EDEAD, EAGAIN ... */
+struct olink *olink_ready(const struct peer *p);               /* one that is up, or NULL */
+bool olink_coming(const struct peer *p);                       /* is one on its way up? */
+void peer_declare(struct peer *p, int code, const char *text); /* text: who, and what has become of it */
+void peer_died_text(struct peer *p, const char *cause, char text[MOYAI_ERROR_TEXT]);
 void olink_close(struct olink *k);
 
 /* queue.c */
@@ -165,6 +174,7 @@ void peer_close(struct peer *p);
 /* witness.c */
 void witness_hello(struct olink *k); /* the link has come up */
 void witness_link_down(struct overlay *o, const uint8_t id[16], bool farewell);
+bool witness_watches(const struct overlay *o, const uint8_t id[16]);
 void witness_done(struct overlay *o);
 
 /* buffers.c */

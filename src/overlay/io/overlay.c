@@ -136,22 +136,36 @@ static void on_accept(struct exec_fd *f, int events, void *arg) {
         struct moyai_error why = {0};
         /* Half-open links have 5 s; the kernel's queue holds the others. */
         int rc = o->n_half_open >= HALF_OPEN_MOST ? MOYAI_ELIMIT : rundir_accept(o->listener, &fd, &uid, &pid, &why);
-        if (rc == MOYAI_EAGAIN) return;
+        if (rc == MOYAI_EAGAIN) {
+            o->accept_wait = 0;
+            return;
+        }
         if (rc == MOYAI_EPERM) {
             log_warning(o->cfg.log, "link", "MOYAI-LINK-REFUSED", "%s", why.text);
             continue;
         }
         if (rc < 0) {
-            if (why.code) log_error(o->cfg.log, "link", "MOYAI-LINK-ACCEPT", "%s", why.text);
+            /* Said once, until it goes on; the connections wait, so there is no use in looking often. */
+            if (why.code && !o->accept_wait) log_error(o->cfg.log, "link", "MOYAI-LINK-ACCEPT", "%s", why.text);
+            o->accept_wait = o->accept_wait ? o->accept_wait * 2 : ACCEPT_FIRST;
+            if (o->accept_wait > ACCEPT_MOST) o->accept_wait = ACCEPT_MOST;
             exec_fd_events(f, 0);
-            exec_timer_set(o->x, &o->accept_timer, moyai_now() + 10 * MOYAI_MS);
+            exec_timer_set(o->x, &o->accept_timer, moyai_now() + (moyai_ns)o->accept_wait);
             return;
         }
+        o->accept_wait = 0;
         if (!olink_new(o, fd, NULL, pid)) close(fd);
     }
 }
 
 /* ---- hello ----------------------------------------------------------------------------------- */
+
+static void has_left(struct peer *p);
+
+static void peer_called(struct peer *p, const char *title, int64_t pid) {
+    hello_text(p->title, sizeof p->title, title);
+    p->pid = pid;
+}
 
 static int on_hello(struct olink *k, const uint8_t *p, size_t n, struct moyai_error *why) {
     struct overlay *o = k->o;
@@ -176,6 +190,7 @@ static int on_hello(struct olink *k, const uint8_t *p, size_t n, struct moyai_er
         k->peer_next = peer->links;
         peer->links = k;
     }
+    peer_called(peer, h.title, h.pid);
     k->up = true;
     o->n_half_open--;
     exec_timer_clear(o->x, &k->hello_timer);
@@ -246,10 +261,10 @@ int overlay_ping(struct overlay *o, const uint8_t node[16], void (*fn)(void *arg
 /* ---- frames ---------------------------------------------------------------------------------- */
 
 static int on_dead_frame(struct olink *k, const uint8_t *p, size_t n, struct moyai_error *why) {
-    if (n < 16 || n > 16 + 200) return err_set(why, MOYAI_EPROTO, "evidence of death of %zu bytes", n);
+    char text[MOYAI_ERROR_TEXT];
+    if (n < 16 || n - 16 >= sizeof text) return err_set(why, MOYAI_EPROTO, "evidence of death of %zu bytes", n);
     struct overlay *o = k->o;
     if (id_equal(p, o->cfg.self.b)) return 0; /* a rumour of our own death */
-    char text[201];
     memcpy(text, p + 16, n - 16);
     text[n - 16] = 0;
     for (char *c = text; *c; c++)
@@ -338,11 +353,12 @@ static void on_down(struct link *l, const struct moyai_error *why) {
         return;
     }
     if (farewell)
-        peer_declare(p, MOYAI_ECLOSED, "the node has left");
+        has_left(p);
     else if (!was_up && (code == MOYAI_EVERSION || code == MOYAI_EPROTO))
         peer_fail(p, code, text); /* trying again would end the same way */
     else
         peer_link_down(p, k);
+    peer_mark(p); /* it may have been the last thing */
     if (was_up) {
         uint8_t id[16];
         memcpy(id, p->id, 16);
@@ -376,7 +392,39 @@ struct peer *overlay_peer(struct overlay *o, const uint8_t node[16]) {
         return NULL;
     }
     peer_init(p);
+    peer_mark(p); /* if nothing comes of it, it is forgotten in the next turn */
     return p;
+}
+
+static void names(char *out, size_t cap, const uint8_t id[16], const char *title, int64_t pid) {
+    char hex[33];
+    id_format(id, hex);
+    int n = snprintf(out, cap, "node %.8s", hex);
+    if (pid > 0 && title[0])
+        snprintf(out + n, cap - (size_t)n, " (%s, pid %lld)", title, (long long)pid);
+    else if (pid > 0)
+        snprintf(out + n, cap - (size_t)n, " (pid %lld)", (long long)pid);
+}
+
+void peer_name(struct peer *p, char out[PEER_NAME]) {
+    struct rdv_node e;
+    struct moyai_node_id id;
+    memcpy(id.b, p->id, 16);
+    if (p->pid == 0 && !p->asked && p->o->rdv) {
+        p->asked = true;
+        if (rdv_get_node(p->o->rdv, &id, &e, NULL) == 0) peer_called(p, e.title, e.pid);
+    }
+    names(out, PEER_NAME, p->id, p->title, p->pid);
+}
+
+void overlay_self_name(const struct overlay *o, char out[PEER_NAME]) {
+    char title[sizeof((struct peer *)0)->title];
+    hello_text(title, sizeof title, o->cfg.title ? o->cfg.title : "");
+    names(out, PEER_NAME, o->cfg.self.b, title, getpid());
+}
+
+void overlay_release(struct peer *p) {
+    peer_mark(p);
 }
 
 const uint8_t *peer_id(const struct peer *p) {
@@ -389,6 +437,23 @@ void **peer_data(struct peer *p) {
 bool peer_dead(const struct peer *p, struct moyai_error *why) {
     if (p->dead && why) *why = p->why;
     return p->dead;
+}
+
+const struct moyai_error *peer_why(const struct peer *p) {
+    return &p->why;
+}
+
+void peer_died_text(struct peer *p, const char *cause, char text[MOYAI_ERROR_TEXT]) {
+    char who[PEER_NAME];
+    peer_name(p, who);
+    snprintf(text, MOYAI_ERROR_TEXT, "%s has died: %s", who, cause);
+}
+
+static void has_left(struct peer *p) {
+    char who[PEER_NAME], text[MOYAI_ERROR_TEXT];
+    peer_name(p, who);
+    snprintf(text, sizeof text, "%s has left", who);
+    peer_declare(p, MOYAI_ECLOSED, text);
 }
 
 /* Final: the node is dead (EDEAD) or has left (ECLOSED). */
@@ -426,6 +491,29 @@ void peer_declare(struct peer *p, int code, const char *text) {
         o->dead_first = p;
     o->dead_last = p;
     o->n_dead++;
+    peer_mark(p);
+}
+
+static void peer_free(struct peer *p) {
+    HASH_DEL(p->o->peers, p);
+    peer_close(p);
+    free(p);
+}
+
+/*
+ * Forget a peer that nothing connects us to any more: anybody may connect, say hello and go, and programs may ask for
+ * many objects once. Should we meet again, it is as if for the first time. Of a dead one it must be known that it is
+ * dead, and no more. Run when nothing holds pointers to peers; whatever may have been the last of its kind (a link, a
+ * session, a message, someone who waits in the layer above) marks the peer, so that it comes by here.
+ */
+static void peer_settle(struct peer *p) {
+    if (p->links || p->session || p->pings || peer_waiting(p) || p->o->ops->busy(p->o->ctx, p)) return;
+    if (!p->dead) {
+        if (!witness_watches(p->o, p->id)) peer_free(p);
+        return;
+    }
+    free(p->data);
+    p->data = NULL;
 }
 
 /* Forget the longest dead beyond the limit; run when nothing holds pointers to peers. */
@@ -435,9 +523,7 @@ static void forget_dead(struct overlay *o) {
         o->dead_first = p->dead_next;
         if (!o->dead_first) o->dead_last = NULL;
         o->n_dead--;
-        HASH_DEL(o->peers, p);
-        peer_close(p);
-        free(p);
+        peer_free(p);
     }
 }
 
@@ -460,6 +546,7 @@ static void on_hook(struct exec_hook *h) {
         o->dirty = p->dirty_next;
         p->dirty = false;
         peer_pump(p);
+        if (!p->dirty) peer_settle(p);
     }
     if (o->n_dead > DEAD_MOST) forget_dead(o);
 }
@@ -555,11 +642,7 @@ void overlay_close(struct overlay *o) {
 void overlay_free(struct overlay *o) {
     if (!o) return;
     struct peer *p, *tmp;
-    HASH_ITER (hh, o->peers, p, tmp) {
-        HASH_DEL(o->peers, p);
-        peer_close(p);
-        free(p);
-    }
+    HASH_ITER (hh, o->peers, p, tmp) peer_free(p);
     exec_hook_remove(o->x, &o->hook);
     rundir_close(o->dir);
     buffers_free(o->buffers);

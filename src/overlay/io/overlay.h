@@ -18,7 +18,7 @@
 #include "wire/codec.h"
 
 struct overlay;
-struct peer; /* another node, as long as something connects us to it */
+struct peer; /* another node, as long as something connects us to it; else it goes in the next turn of the loop */
 
 /* A message on its way. Embedded in whatever it belongs to; its bytes stay there until `done`. */
 struct msg {
@@ -99,9 +99,15 @@ bool overlay_is_dead(struct overlay *o, const uint8_t node[16]);
 /* The peer of that id, made if need be (not connected by this). NULL: out of memory. */
 struct peer *overlay_peer(struct overlay *o, const uint8_t node[16]);
 struct peer *overlay_find(struct overlay *o, const uint8_t node[16]); /* NULL: not known */
+void overlay_release(struct peer *p); /* `busy` may be false now, and no message or link has to do with it */
+/* What people call it: "node 0123abcd (worker, pid 4711)", as far as that is known. */
+#define PEER_NAME 128
+void peer_name(struct peer *p, char out[PEER_NAME]);
+void overlay_self_name(const struct overlay *o, char out[PEER_NAME]);
 const uint8_t *peer_id(const struct peer *p);
 void **peer_data(struct peer *p); /* the layer above's: NULL at first, malloc'ed, freed with the peer */
 bool peer_dead(const struct peer *p, struct moyai_error *why);
+const struct moyai_error *peer_why(const struct peer *p); /* everything with it failed last; code 0: never yet */
 
 /* Room in the queue? Requests only; others are always taken. */
 bool overlay_has_room(const struct peer *p);

@@ -75,6 +75,7 @@ static void session_end(struct peer *p) {
     p->session = NULL;
     p->path = NULL;
     p->opened = p->closing = p->want_path = false;
+    peer_mark(p);
 }
 
 /* Try to give the session a path. */
@@ -85,6 +86,7 @@ static void find_path(struct peer *p) {
     if (k) {
         p->want_path = false;
         p->retries = 0;
+        p->path_rc = 0;
         p->path = k;
         struct session_event ev = {.kind = SESSION_EV_PATH_UP, .credit = UINT64_MAX};
         step(p, &ev);
@@ -92,9 +94,11 @@ static void find_path(struct peer *p) {
         return;
     }
     if (olink_coming(p)) return;
-    int rc = olink_connect(p);
+    int rc = p->path_rc = olink_connect(p);
     if (rc == MOYAI_EDEAD) {
-        peer_declare(p, MOYAI_EDEAD, "its process has ended");
+        char text[MOYAI_ERROR_TEXT];
+        peer_died_text(p, "its process has ended", text);
+        peer_declare(p, MOYAI_EDEAD, text);
         return;
     }
     if (rc == MOYAI_EUNREACHABLE || rc == MOYAI_EPERM) {
@@ -145,12 +149,22 @@ void peer_link_down(struct peer *p, struct olink *k) {
     }
 }
 
+/* Why everything with the peer fails, which has not died. */
+static void set_why(struct peer *p, struct moyai_error *why, int code, const char *text) {
+    if (p->o->closing) {
+        err_set(why, code, "%s", text); /* it is this node's doing */
+    } else {
+        char who[PEER_NAME];
+        peer_name(p, who);
+        err_set(why, code, "%s: %s", who, text);
+    }
+    why->where = code == MOYAI_EUNREACHABLE ? MOYAI_AT_PATH : MOYAI_AT_PEER;
+}
+
 /* Everything with this peer fails: messages, then what the layer above has open. */
 void peer_fail(struct peer *p, int code, const char *text) {
-    struct moyai_error why = {0};
-    err_set(&why, code, "%s", text);
-    why.where = code == MOYAI_EUNREACHABLE ? MOYAI_AT_PATH : MOYAI_AT_PEER;
-    if (!p->dead) p->why = why;
+    if (!p->dead) set_why(p, &p->why, code, text);
+    struct moyai_error why = p->why;
     if (p->session) {
         struct session_event ev = {.kind = SESSION_EV_PEER_DEAD, .now = exec_now(p->o->x)};
         if (session_step(p->session, &ev) == 0) peer_drain(p, NULL, NULL, NULL, NULL, NULL, NULL);
@@ -168,6 +182,7 @@ void peer_fail(struct peer *p, int code, const char *text) {
             m->done(m, code, MOYAI_NEVER_EXECUTED);
         }
     }
+    peer_mark(p);
 }
 
 static void return_messages(struct peer *p, bool orderly, int code) {
@@ -339,11 +354,12 @@ void peer_drain(struct peer *p, const struct session_frame *frame, uint8_t *payl
         bool dead = p->dead || p->o->closing;
         struct moyai_error e = p->why;
         if (ended == 2 && !dead && code != MOYAI_EDEAD) {
-            err_set(&e, MOYAI_EUNREACHABLE,
-                    code == MOYAI_ETIMEDOUT ? "no path to it could be found in time"
-                                            : "the session with it was refused or broke");
-            e.where = MOYAI_AT_PATH;
+            set_why(p, &e, MOYAI_EUNREACHABLE,
+                    p->path_rc == MOYAI_ELIMIT   ? "no path to it: this process is out of descriptors (raise ulimit -n)"
+                    : code == MOYAI_EUNREACHABLE ? "no path to it could be found in time"
+                                                 : "the session with it was refused or broke");
         }
+        if (ended == 2 && !p->dead) p->why = e;
         session_end(p);
         return_messages(p, ended == 1, e.code ? e.code : MOYAI_ECLOSED);
         if (ended == 2) p->o->ops->failed(p->o->ctx, p, &e);

@@ -35,17 +35,18 @@ static void forget(struct witness *w) {
     else
         w->o->witnesses = w->next;
     if (w->next) w->next->prev = w->prev;
+    struct peer *p = overlay_find(w->o, w->id);
+    if (p) peer_mark(p); /* it was kept for its name */
     exec_timer_clear(w->o->x, &w->timer);
     exec_witness_free(w->end);
     free(w);
 }
 
-static void tell(struct overlay *o, const uint8_t node[16], const char *cause) {
-    uint8_t bytes[16 + 200];
-    size_t n = strlen(cause);
-    if (n > 200) n = 200;
+static void tell(struct overlay *o, const uint8_t node[16], const char *text) {
+    uint8_t bytes[16 + MOYAI_ERROR_TEXT];
+    size_t n = strlen(text);
     memcpy(bytes, node, 16);
-    memcpy(bytes + 16, cause, n);
+    memcpy(bytes + 16, text, n);
     struct frame_head h = {.type = FRAME_DEAD, .class_ = FRAME_CONTROL, .hops = 1, .length = (uint32_t)(16 + n)};
     struct link_piece piece = {bytes, 16 + n};
     for (struct olink *k = o->links; k; k = k->next)
@@ -60,8 +61,14 @@ static void tell(struct overlay *o, const uint8_t node[16], const char *cause) {
 void overlay_declare_dead(struct overlay *o, const uint8_t node[16], const char *cause) {
     struct peer *p = overlay_peer(o, node);
     if (p && p->dead && p->why.code != MOYAI_EDEAD) return; /* it has left */
-    if (p) peer_declare(p, MOYAI_EDEAD, cause);             /* found out by a refused connection: others may not know */
-    tell(o, node, cause);
+    if (!p) {
+        tell(o, node, cause);
+        return;
+    }
+    char text[MOYAI_ERROR_TEXT];
+    peer_died_text(p, cause, text);
+    peer_declare(p, MOYAI_EDEAD, text); /* it may be known from a refused connection, but not to the others */
+    tell(o, node, text);
 }
 
 static void declare(struct witness *w) {
@@ -109,6 +116,10 @@ static struct witness *find(const struct overlay *o, const uint8_t id[16]) {
     for (struct witness *w = o->witnesses; w; w = w->next)
         if (id_equal(w->id, id)) return w;
     return NULL;
+}
+
+bool witness_watches(const struct overlay *o, const uint8_t id[16]) {
+    return find(o, id);
 }
 
 void witness_hello(struct olink *k) {

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Calls: the caller's end (future.c, call.c). For the object layer only; internal.h includes it. */
+#ifndef OBJECT_FUTURE_H
+#define OBJECT_FUTURE_H
+
+#include "exec/exec.h"
+#include "object/failure.h"
+#include "overlay/io/overlay.h"
+#include <moyai.h>
+
+#define INLINE_BYTES 320u /* a small message lives in its record */
+
+struct blocked;
+
+enum future_state { FUTURE_PENDING, FUTURE_DONE };
+
+struct moyai_future {
+    struct msg msg;
+    moyai_node *node;
+    uint64_t id;       /* slot and generation; 0: none (one-way) */
+    struct peer *peer; /* NULL: local, or never sent */
+    moyai_request *local;
+    moyai_future *open_prev, *open_next; /* calls open with the peer */
+    uint8_t object[16], home[16];
+    uint8_t state;
+    bool constant;    /* a failed future of the node itself: nothing of it may change */
+    bool detached;    /* the user has freed it; it goes when its message is done and `then` has left the run queue */
+    unsigned getting; /* contexts in moyai_future_get that have not looked at it again */
+    bool lends;       /* local, and nobody can end it before the method returns: arrays are not copied */
+    bool in_open, then_queued;
+    bool never;      /* its message came back untaken */
+    uint8_t storage; /* enum result_storage */
+    int code;
+    struct failure *failure;
+    char *doing;     /* what the method does, as its node said shortly before a deadline; NULL: not known */
+    uint8_t *result; /* whole reply message; values begin at result + REPLY_HEAD */
+    size_t result_n;
+    struct codec_arena *arena;
+    struct inbound in; /* a large reply arriving */
+    struct blocked *waiters;
+    moyai_set *set;
+    moyai_future *set_prev, *set_next;
+    void *user;
+    void (*then)(moyai_future *f, void *arg);
+    void *then_arg;
+    struct exec_task task;
+    struct exec_timer timer;
+    moyai_dur timeout;  /* as set, for texts */
+    uint32_t method_at; /* offset of the method's name in the request, for texts */
+    uint8_t method_len;
+    char method_copy[32]; /* its beginning: the request's bytes make way for the result */
+    _Alignas(16) uint8_t inline_[INLINE_BYTES];
+};
+enum result_storage { RESULT_NONE, RESULT_INLINE, RESULT_MALLOC, RESULT_BUFFER };
+
+struct moyai_set {
+    moyai_node *node;
+    moyai_future *pending, *ready, *ready_last;
+    size_t n_pending, n_ready;
+    struct blocked *waiter;
+    bool wait_all;
+};
+
+struct call_slot {
+    moyai_future *f;
+    uint32_t generation, next_free;
+};
+
+moyai_future *future_new(moyai_node *n, bool wants_reply); /* NULL: out of memory */
+void future_open(moyai_future *f);                         /* among the calls open at its peer, or local */
+void future_free_locked(moyai_future *f);
+moyai_future *future_by_id(moyai_node *n, uint64_t id);
+void future_complete(moyai_future *f, int code, struct failure *failure); /* takes over failure */
+void future_fail(moyai_future *f, const struct moyai_error *e);
+int future_reply(moyai_node *n, struct peer *p, uint8_t *bytes, size_t len); /* EPROTO */
+struct inbound *future_reply_begin(moyai_node *n, struct peer *p, const uint8_t *bytes, size_t len, uint64_t total);
+int future_reply_complete(moyai_node *n, struct inbound *in);
+int future_doing(moyai_node *n, struct peer *p, const uint8_t *bytes, size_t len); /* EPROTO */
+void future_peer_failed(moyai_node *n, struct peer *p, const struct moyai_error *why);
+void futures_fail_all(moyai_node *n);
+void future_abandon(void *f); /* at the end: of a fiber that is abandoned, or the user's */
+int control_send(moyai_node *n, struct peer *p, const uint8_t *bytes, size_t len);
+
+#endif

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a method may ask and say of the call it runs: arguments, results, errors. */
+#include "base/err.h"
+#include "object/message.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+/* What is no error is one if a method says so. "Forced open" is none: the caller would wait for ever. */
+int raised_code(int code) {
+    bool own = code <= -1000, known = code < 0 && moyai_err_category(code) != MOYAI_CAT_INTERNAL;
+    return own || code == MOYAI_EINTERNAL || (known && code != MOYAI_SIGNALLED) ? code : MOYAI_EUSER;
+}
+
+int moyai_args(moyai_request *rq, const struct moyai_into *into) {
+    moyai_node *n = rq->node;
+    if (exec_forked(n->x)) return MOYAI_EFORK;
+    static const struct moyai_into none = {NULL, 0}; /* here it is a number of values, not a lack of interest */
+    struct moyai_error e = {0};
+    const struct codec_lent lent = {rq->lent, rq->n_lent, rq->args_at};
+    int rc = codec_get_lent(rq->bytes + rq->args_at, rq->n_bytes - rq->args_at, &lent, into ? into : &none, &n->refs,
+                            moyai_ref_unref, &rq->arena, &e);
+    if (rc < 0) {
+        exec_lock(n->x);
+        (void)api_error(n, &e);
+        exec_unlock(n->x);
+    }
+    return rc;
+}
+
+int moyai_return(moyai_request *rq, const struct moyai_args *results) {
+    moyai_node *n = rq->node;
+    if (exec_forked(n->x)) return MOYAI_EFORK;
+    if (rq->has_out) {
+        codec_out_done(&rq->out);
+        rq->has_out = false;
+    }
+    struct moyai_error e = {0};
+    codec_out_init(&rq->out, rq->reply, sizeof rq->reply, SIZE_MAX, n->max_message);
+    int rc = codec_reserve(&rq->out, REPLY_HEAD);
+    if (rc == 0) {
+        rq->out.n = REPLY_HEAD;
+        if (results && results->n) rc = codec_put_args(&rq->out, results, &n->refs, &e);
+    }
+    if (rc < 0) {
+        codec_out_done(&rq->out);
+        if (e.code == 0) err_set(&e, rc, "results: %s", moyai_strerror(rc));
+        exec_lock(n->x);
+        (void)api_error(n, &e);
+        exec_unlock(n->x);
+        return rc;
+    }
+    rq->has_out = true;
+    return 0;
+}
+
+static int raise_error(moyai_request *rq, const moyai_future *cause, int code, const char *fmt, va_list ap) {
+    char text[2 * MOYAI_ERROR_TEXT]; /* cut when it is set */
+    vsnprintf(text, sizeof text, fmt, ap);
+    code = raised_code(code);
+    if (exec_forked(rq->node->x)) return code;
+    struct moyai_error e;
+    failure_set(&e, code, MOYAI_AT_METHOD, MOYAI_WAS_EXECUTED, "%s", text);
+    exec_lock(rq->node->x);
+    struct failure *f = failure_new(&e, cause ? cause->failure : NULL);
+    failure_unref(rq->raised);
+    rq->raised = f;
+    exec_unlock(rq->node->x);
+    return code;
+}
+
+int moyai_raise(moyai_request *rq, int code, const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    int rc = raise_error(rq, NULL, code, fmt, ap);
+    va_end(ap);
+    return rc;
+}
+
+int moyai_raise_from(moyai_request *rq, const moyai_future *cause, int code, const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    int rc = raise_error(rq, cause, code, fmt, ap);
+    va_end(ap);
+    return rc;
+}
+
+bool moyai_cancelled(const moyai_request *rq) {
+    if (exec_forked(rq->node->x)) return true; /* nobody waits for what the child does */
+    exec_lock(rq->node->x);
+    bool c = rq->cancelled;
+    exec_unlock(rq->node->x);
+    return c;
+}
+
+moyai_node *moyai_request_node(const moyai_request *rq) {
+    return rq->node;
+}
+
+moyai_ref *moyai_self(const moyai_request *rq) {
+    return rq->object->ref;
+}
+
+struct moyai_node_id moyai_caller(const moyai_request *rq) {
+    struct moyai_node_id id;
+    memcpy(id.b, rq->caller_node, 16);
+    return id;
+}
+
+moyai_dur moyai_remaining(const moyai_request *rq) {
+    if (exec_forked(rq->node->x)) return 0;
+    exec_lock(rq->node->x);
+    moyai_ns deadline = rq->deadline;
+    exec_unlock(rq->node->x);
+    if (deadline == UINT64_MAX) return MOYAI_FOREVER;
+    moyai_ns now = moyai_now();
+    return deadline > now ? (moyai_dur)(deadline - now) : 0;
+}

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Calls: the callee's end (serve.c). For the object layer only; internal.h includes it. */
+#ifndef OBJECT_REQUEST_H
+#define OBJECT_REQUEST_H
+
+#include "exec/exec.h"
+#include "object/failure.h"
+#include "object/future.h"
+#include "object/owed.h"
+#include "overlay/io/overlay.h"
+#include <moyai.h>
+
+struct blocked;
+struct context;
+
+struct moyai_request {
+    struct exec_task task;
+    struct msg msg; /* the reply */
+    struct inbound in;
+    moyai_node *node;
+    struct peer *peer; /* NULL: local, or gone */
+    moyai_request *peer_prev, *peer_next;
+    moyai_future *caller; /* local calls; NULL: remote, one-way or freed */
+    uint64_t id;
+    moyai_request *id_next;
+    uint8_t caller_node[16];
+    struct object *object;
+    const struct moyai_method *method;
+    bool oneway, told, cancelled, cancel_told, answered, arriving, counted, from_local, parked, any_ancestor;
+    bool running;    /* user code is in it: what it may write to, `reply` and `out`, is its own */
+    bool over;       /* finished: the record goes with its reply */
+    uint8_t storage; /* enum result_storage: where the message lives */
+    uint8_t n_ancestors;
+    uint16_t depth;
+    const uint8_t *ancestors; /* in the message */
+    uint8_t root_node[16];
+    uint64_t root_call;
+    uint8_t *bytes;
+    size_t n_bytes, args_at;
+    struct codec_piece *lent; /* arrays that stay with the caller, which is blocked until the method is over */
+    size_t n_lent;
+    struct codec_arena *arena;
+    struct codec_out out; /* results set by moyai_return */
+    bool has_out;
+    struct failure *raised;
+    struct blocked *blocked;
+    moyai_ns deadline;
+    struct exec_timer timer;
+    moyai_request *held_next; /* in peer_calls.held */
+    moyai_request *wait_next; /* in peer_calls.arriving, local_wait or parked */
+    _Alignas(16) uint8_t inline_[INLINE_BYTES + 16];
+    _Alignas(16) uint8_t reply[INLINE_BYTES];
+};
+
+/* What the object layer keeps for a peer. */
+struct peer_calls {
+    moyai_future *open;              /* calls to it */
+    moyai_request *served;           /* calls from it */
+    moyai_request *arriving;         /* large ones of them, not complete; linked by wait_next */
+    moyai_request *held, *held_last; /* these, and complete ones that follow one to the same object, in order */
+    struct owed parked;              /* calls from it that are held back */
+    struct blocked *room;            /* waiting in moyai_room */
+    unsigned in_room;                /* contexts in it */
+    moyai_request *by_id[1024];      /* calls from it again, by the slot in their id; linked by id_next */
+};
+struct peer_calls *peer_calls(struct peer *p, bool make);
+
+int serve_message(moyai_node *n, struct peer *p, uint8_t *bytes, size_t len); /* any small message. EPROTO */
+struct inbound *serve_begin(moyai_node *n, struct peer *p, const uint8_t *bytes, size_t len, uint64_t total);
+int serve_complete(moyai_node *n, struct inbound *in);
+void serve_aborted(moyai_node *n, struct inbound *in);
+void serve_peer_failed(moyai_node *n, struct peer *p);
+/* A local call: f's request. Fails f itself if it cannot be. */
+void serve_local(moyai_node *n, moyai_future *f, bool oneway);
+/* A fiber has ended or blocks: may a local call that waits begin? */
+void serve_waiting(moyai_node *n);
+/* Around a fiber that is no method's: moyai_go, moyai_future_then. c is its context. */
+void fiber_begin(moyai_node *n, struct context *c);
+void fiber_end(moyai_node *n, struct context *c);
+void posts_free_all(moyai_node *n); /* at the end: what will not be run */
+int raised_code(int code);          /* the code that a method has returned, as its caller shall see it */
+void request_cancel(moyai_request *rq);
+void request_deadline(moyai_request *rq, moyai_dur remaining);
+void request_abandon(void *rq);                                        /* at the end */
+void request_describe(const moyai_request *rq, char *out, size_t cap); /* what it is doing, for reports */
+bool call_names(const moyai_future *f, char *out, size_t cap);         /* "'method' of moyai:..." */
+
+#endif

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the overlay keeps of nodes that came and went, or that somebody asked for once. */
+#include "overlay/io/internal.h"
+
+#include "base/err.h"
+#include "overlay/io/rendezvous_testkit.h"
+
+#define LIMIT (60 * MOYAI_SEC) /* hang guard */
+
+struct world {
+    struct fix *fix;
+    struct exec *x;
+    struct overlay *o;
+    struct rundir *dir;
+    struct moyai_node_id self;
+    bool busy;
+    unsigned failed;
+};
+
+static int on_message(void *ctx, struct peer *p, uint8_t *bytes, size_t n) {
+    (void)ctx, (void)p, (void)bytes, (void)n;
+    return 0;
+}
+static struct inbound *on_begin(void *ctx, struct peer *p, const uint8_t *bytes, size_t n, uint64_t total) {
+    (void)ctx, (void)p, (void)bytes, (void)n, (void)total;
+    return NULL;
+}
+static int on_complete(void *ctx, struct inbound *in) {
+    (void)ctx, (void)in;
+    return 0;
+}
+static void on_aborted(void *ctx, struct inbound *in) {
+    (void)ctx, (void)in;
+}
+static void on_failed(void *ctx, struct peer *p, const struct moyai_error *why) {
+    (void)p, (void)why;
+    ((struct world *)ctx)->failed++;
+}
+static void on_room(void *ctx, struct peer *p) {
+    (void)ctx, (void)p;
+}
+static bool on_busy(void *ctx, struct peer *p) {
+    (void)p;
+    return ((struct world *)ctx)->busy;
+}
+static const struct overlay_ops ops = {.message = on_message,
+                                       .begin = on_begin,
+                                       .complete = on_complete,
+                                       .aborted = on_aborted,
+                                       .failed = on_failed,
+                                       .room = on_room,
+                                       .owes_less = on_room,
+                                       .busy = on_busy};
+
+static int open_world(void **state) {
+    struct world *w = calloc(1, sizeof *w);
+    if (!w || set_up((void **)&w->fix) < 0) return -1;
+    *state = w;
+    rdv_close(w->fix->r);
+    w->fix->r = NULL;
+    w->self = node_id(9999);
+    assert_int_equal(rundir_open(&w->dir, w->fix->dir, NULL), 0);
+    assert_int_equal(exec_new(&w->x, NULL, NULL), 0);
+    exec_lock(w->x); /* the test runs under it, and gives it away where it waits */
+    struct overlay_cfg cfg = {.grid = w->fix->url,
+                              .run_dir = w->fix->dir,
+                              .title = "test",
+                              .self = w->self,
+                              .queue_calls = 1000,
+                              .queue_bytes = 1000000,
+                              .open_calls = 100,
+                              .max_message = 1000000,
+                              .reattach = MOYAI_SEC,
+                              .idle = 60 * MOYAI_SEC};
+    struct moyai_error e = {0};
+    if (overlay_new(&w->o, w->x, &cfg, &ops, w, &e) < 0) fail_msg("overlay_new: %s", e.text);
+    return 0;
+}
+
+static int close_world(void **state) {
+    struct world *w = *state;
+    overlay_close(w->o);
+    overlay_free(w->o);
+    exec_unlock(w->x);
+    exec_free(w->x);
+    rundir_close(w->dir);
+    void *fix = w->fix;
+    tear_down(&fix);
+    free(w);
+    return 0;
+}
+
+static size_t peers(const struct world *w) {
+    return HASH_COUNT(w->o->peers);
+}
+
+static void turn(struct world *w) {
+    atomic_bool stop = false;
+    (void)exec_serve(w->x, &stop, moyai_now() + (moyai_ns)MOYAI_MS);
+}
+
+#define UNTIL(w, cond)                                                                                                 \
+    do {                                                                                                               \
+        moyai_ns limit_ = moyai_now() + (moyai_ns)LIMIT;                                                               \
+        while (!(cond)) {                                                                                              \
+            if (moyai_now() > limit_) fail_msg("has not come true: %s", #cond);                                        \
+            turn(w);                                                                                                   \
+        }                                                                                                              \
+    } while (0)
+
+static void put(int fd, const struct frame_head *h, const void *payload) {
+    uint8_t bytes[FRAME_HEAD + HELLO_MAX];
+    frame_put_head(bytes, h);
+    if (h->length) memcpy(bytes + FRAME_HEAD, payload, h->length);
+    assert_int_equal(write(fd, bytes, FRAME_HEAD + h->length), FRAME_HEAD + h->length);
+}
+
+/* A node that says hello, and nothing more. */
+static int stranger(struct world *w, unsigned k) {
+    int fd;
+    assert_int_equal(rundir_connect(w->dir, &w->self, &fd, NULL, NULL), 0);
+    struct moyai_node_id id = node_id(k);
+    struct link_hello h;
+    hello_fill(&h, &id, rundir_host(w->dir), "stranger", FRAME_MAX, 1000000);
+    uint8_t bytes[HELLO_MAX];
+    int n = hello_encode(&h, bytes, NULL);
+    assert_true(n > 0);
+    struct frame_head head = {.type = FRAME_HELLO, .class_ = FRAME_CONTROL, .hops = 1, .length = (uint32_t)n};
+    put(fd, &head, bytes);
+    UNTIL(w, overlay_links(w->o) == 1);
+    return fd;
+}
+
+static void strangers_are_forgotten(void **state) {
+    struct world *w = *state;
+    for (unsigned k = 0; k < 300; k++) {
+        int fd = stranger(w, k);
+        assert_int_equal(peers(w), 1);
+        close(fd);
+        UNTIL(w, w->o->n_links == 0);
+        UNTIL(w, peers(w) == 0);
+    }
+    assert_int_equal(w->failed, 0); /* there was nothing to fail */
+}
+
+/* Who has left is remembered, so that it stays so: but nothing that belonged to it. */
+static void of_the_departed_only_that_is_kept(void **state) {
+    struct world *w = *state;
+    for (unsigned k = 0; k < 20; k++) {
+        int fd = stranger(w, k);
+        struct moyai_node_id id = node_id(k);
+        void **data = peer_data(overlay_find(w->o, id.b));
+        *data = malloc(8000);
+        struct frame_head head = {.type = FRAME_FAREWELL, .class_ = FRAME_CONTROL, .hops = 1};
+        put(fd, &head, NULL);
+        close(fd);
+        UNTIL(w, w->o->n_links == 0);
+        const struct peer *p = overlay_find(w->o, id.b);
+        assert_non_null(p);
+        assert_true(peer_dead(p, NULL));
+        UNTIL(w, !p->data);
+    }
+    assert_int_equal(peers(w), 20);
+}
+
+static void not_done(void *arg, int code) {
+    (void)code;
+    ++*(int *)arg;
+}
+
+static void who_was_asked_for_once_is_forgotten(void **state) {
+    struct world *w = *state;
+    int answers = 0;
+    for (unsigned k = 0; k < 1000; k++) {
+        struct moyai_node_id id = node_id(k);
+        assert_non_null(overlay_peer(w->o, id.b));
+        assert_int_equal(overlay_ping(w->o, id.b, not_done, &answers), MOYAI_EDEAD);
+    }
+    assert_int_equal(peers(w), 1000);
+    UNTIL(w, peers(w) == 0);
+    assert_int_equal(answers, 0);
+}
+
+/* While the layer above has something to do with it, or a link is there, it stays. */
+static void who_is_needed_stays(void **state) {
+    struct world *w = *state;
+    w->busy = true;
+    int fd = stranger(w, 1);
+    const struct moyai_node_id id = node_id(1);
+    const struct peer *p = overlay_find(w->o, id.b);
+    close(fd);
+    UNTIL(w, w->o->n_links == 0);
+    for (int i = 0; i < 3; i++) turn(w);
+    assert_ptr_equal(overlay_find(w->o, id.b), p);
+    w->busy = false;
+    fd = stranger(w, 1);
+    overlay_release(overlay_find(w->o, id.b)); /* but there is a link */
+    for (int i = 0; i < 3; i++) turn(w);
+    assert_ptr_equal(overlay_find(w->o, id.b), p);
+    close(fd);
+    UNTIL(w, peers(w) == 0);
+}
+
+/* A death is told with who it was and of what, by a witness or by a refused connection. */
+static void the_dead_are_named(void **state) {
+    struct world *w = *state;
+    char want[100];
+    int fd = stranger(w, 1);
+    struct moyai_node_id id = node_id(1);
+    overlay_declare_dead(w->o, id.b, "killed by signal 9 (Killed)");
+    struct moyai_error e = {0};
+    assert_true(peer_dead(overlay_find(w->o, id.b), &e));
+    snprintf(want, sizeof want, "node 40000100 (stranger, pid %d) has died: killed by signal 9 (Killed)", getpid());
+    assert_string_equal(e.text, want);
+    close(fd);
+
+    id = node_id(2); /* nobody knows it */
+    overlay_declare_dead(w->o, id.b, "its process has ended");
+    assert_true(peer_dead(overlay_find(w->o, id.b), &e));
+    assert_string_equal(e.text, "node 40000200 has died: its process has ended");
+
+    struct rdv_node entry = node_entry(3); /* it is known to the grid only */
+    struct rdv *other = open_ok(w->fix->url);
+    assert_int_equal(rdv_put_node(other, &entry, NULL), 0);
+    rdv_abandon(other);
+    id = node_id(3);
+    overlay_declare_dead(w->o, id.b, "its process has ended");
+    assert_true(peer_dead(overlay_find(w->o, id.b), &e));
+    snprintf(want, sizeof want, "node 40000300 (test, pid %d) has died: its process has ended", getpid());
+    assert_string_equal(e.text, want);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(strangers_are_forgotten, open_world, close_world),
+        cmocka_unit_test_setup_teardown(of_the_departed_only_that_is_kept, open_world, close_world),
+        cmocka_unit_test_setup_teardown(who_was_asked_for_once_is_forgotten, open_world, close_world),
+        cmocka_unit_test_setup_teardown(who_is_needed_stays, open_world, close_world),
+        cmocka_unit_test_setup_teardown(the_dead_are_named, open_world, close_world),
+    };
+    alarm(300);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
