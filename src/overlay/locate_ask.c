@@ -1,0 +1,596 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Requests, everybody's, and the answers on their way back.
+ *
+ * Idea. A request floods a ring: each node that cannot answer passes it on over all links but the one it came by, with
+ * one less to go. As long as it is outstanding here, whoever else asks for the same key becomes an asker of this one.
+ * That must not leave anybody without an answer, and it should not send every answer everywhere. So:
+ *
+ *  - A request carries the number of who began it (`nonce`). Coming back around a circle with the same number it is an
+ *    echo, and its sender has its own way to the beginning: no asker. A lone look-up is thus a tree, and the answer
+ *    takes one branch of it.
+ *  - Where two meet, the second sender becomes an asker, and the entry that of several (nonce 0), which is told to all
+ *    links, once: by nonce 0 every neighbour takes this node for an asker whatever it knew. Then each node of the
+ *    meeting floods asks all its neighbours, those nearer to the answer among them; so each gets it, by induction
+ *    over the distance. That costs one more frame a link and direction, however many ask.
+ *  - A node with one asker does not ask him; with more it asks all of them too: for each, the others may be the way.
+ *
+ * An outstanding request is enough for another if it goes as far (ttl), and if at least half of the time that the
+ * other wants to wait is left; else it is sent on once more, as far and for as long as the other says. So requests
+ * die out: beyond the time of whoever began, an entry can live only by one that had a higher ttl, which has nobody
+ * to live by.
+ *
+ * Claims of different objects are not aggregated: of two that meet the better one (lower object) goes on, and who asked
+ * for the other is told.
+ */
+#include "overlay/locate_internal.h"
+
+#define REPLY_HOPS_MAX 64 /* more than any ring: a sender of more is broken */
+#define MOST_TTL       8
+
+struct locate_request *locate_find_request(const struct locate *l, uint32_t kind, const uint8_t key[16]) {
+    uint8_t k[17] = {(uint8_t)kind};
+    memcpy(k + 1, key, 16);
+    return locate_get(l, &l->requests, k);
+}
+
+/* --- the table --------------------------------------------------------------------------------------- */
+
+static void keep_until(struct locate *l, struct locate_request *r, uint64_t until) {
+    if (until > r->until) r->until = until;
+    if (r->until < l->sweep) l->sweep = r->until;
+}
+
+void locate_ask_sweep(struct locate *l, moyai_ns now) {
+    if (now < l->sweep) return;
+    l->sweep = UINT64_MAX;
+    for (uint32_t i = l->requests.n; i > 0; i--) {
+        struct locate_request *r = locate_request(l, i - 1);
+        if (r->until <= now && !(r->flags & REQ_OWN)) {
+            locate_cut(l, &l->requests, r);
+        } else if (r->until < l->sweep && !(r->flags & REQ_OWN)) {
+            l->sweep = r->until;
+        }
+    }
+}
+
+/* Of those that have been answered, the one that was first. */
+static struct locate_request *oldest_done(const struct locate *l) {
+    struct locate_request *oldest = NULL;
+    for (uint32_t i = 0; i < l->requests.n; i++) {
+        struct locate_request *r = locate_request(l, i);
+        if ((r->flags & REQ_DONE) && !r->reply && (!oldest || r->done_at < oldest->done_at)) oldest = r;
+    }
+    return oldest;
+}
+
+/* Others' requests leave a quarter of the table to our own. NULL: no room. */
+static struct locate_request *request_put(struct locate *l, uint32_t kind, const uint8_t key[16], bool own,
+                                          moyai_ns now) {
+    uint8_t k[17] = {(uint8_t)kind};
+    uint32_t most = own ? l->requests.cap : l->requests.cap - l->requests.cap / 4;
+    uint64_t sweep = l->sweep;
+    memcpy(k + 1, key, 16);
+    locate_ask_sweep(l, now);
+    if (l->requests.n >= most) {
+        struct locate_request *r = oldest_done(l);
+        if (!r) l->sweep = sweep; /* nothing has happened */
+        if (!r) return NULL;
+        locate_cut(l, &l->requests, r);
+    }
+    return locate_put(l, &l->requests, k);
+}
+
+static void request_clear(struct locate_request *r) {
+    struct locate_request fresh = {.kind = r->kind};
+    memcpy(fresh.key, r->key, 16);
+    *r = fresh;
+}
+
+/* Nothing depends on it but echoes and those who ask late. */
+static bool request_over(const struct locate_request *r, moyai_ns now) {
+    return !(r->flags & REQ_OWN) && ((r->flags & REQ_DONE) || r->until <= now);
+}
+
+/* --- asking ------------------------------------------------------------------------------------------ */
+
+/* To whom the request is still to be sent. */
+static void spread(struct locate *l, struct locate_request *r) {
+    uint64_t to = l->up, several = r->askers & (r->askers - 1);
+    struct locate_hop hop;
+    if (!(r->flags & REQ_OWN) && !several) to &= ~r->askers;
+    if (r->kind == LOCATE_NODE && !(r->flags & REQ_FLOOD) && locate_near_find(l, r->key, to & ~r->asked, &hop)) {
+        r->asked |= to; /* that one knows */
+        r->send |= BIT(hop.link);
+        r->direct |= BIT(hop.link);
+        l->maybe |= BIT(hop.link);
+        return;
+    }
+    if (r->ttl == 0) return;
+    to &= ~r->asked;
+    r->asked |= to;
+    r->send |= to;
+    r->direct &= ~to;
+    l->maybe |= to;
+}
+
+static void spread_anew(struct locate *l, struct locate_request *r) {
+    r->asked = r->send = r->direct = r->busy = 0;
+    r->busy_at = 0;
+    spread(l, r);
+}
+
+/* How long an answer from so far may take: by the slowest link, twice there and back. */
+static uint64_t ring_time(const struct locate *l, uint32_t ttl) {
+    uint64_t slowest = 0;
+    for (uint64_t left = l->up; left; left &= left - 1) {
+        uint32_t cost = locate_link(l, locate_low(left))->cost;
+        if (cost > slowest) slowest = cost;
+    }
+    uint64_t span = 2 * (ttl + 2) * slowest * (uint64_t)MOYAI_US;
+    if (span < l->ring_min) return l->ring_min;
+    return span > l->ring_max ? l->ring_max : span;
+}
+
+static void ring_begin(struct locate *l, struct locate_request *r, moyai_ns now) {
+    uint32_t ttl = 2u << r->ring;
+    bool last = r->ring == LOCATE_RINGS - 1;
+    r->ring_at = locate_after(now, ring_time(l, ttl));
+    locate_due(l, r->ring_at);
+    if (!r->askers || ttl > r->ttl) r->ttl = ttl;
+    if (last) r->flags |= REQ_FLOOD;
+    keep_until(l, r, r->ring_at);
+    if (last) {
+        uint64_t wait = locate_look_wait(l, r->kind, r->key), most = locate_after(now, l->interest);
+        keep_until(l, r, wait < most ? wait : most);
+    }
+    spread_anew(l, r);
+}
+
+struct locate_request *locate_ask_own(struct locate *l, uint32_t kind, const uint8_t key[16], moyai_ns now) {
+    struct locate_request *r = locate_find_request(l, kind, key);
+    if (r && request_over(r, now)) request_clear(r);
+    if (!r) r = request_put(l, kind, key, true, now);
+    if (!r) return NULL;
+    if ((r->flags & REQ_OWN) && r->ring < LOCATE_RINGS) return r; /* begun */
+    if (!(r->flags & REQ_OWN)) r->nonce = rng_next(&l->rng) | 1;
+    r->flags |= REQ_OWN;
+    r->ring = 0;
+    if (!r->askers) r->flags &= ~(uint32_t)REQ_FLOOD;
+    ring_begin(l, r, now);
+    return r;
+}
+
+/* Nobody here waits any more; others may. */
+static void own_end(struct locate *l, struct locate_request *r) {
+    r->flags &= ~(uint32_t)REQ_OWN;
+    r->ring = 0;
+    r->ring_at = 0;
+    r->nonce = 0;
+    keep_until(l, r, r->until); /* may be swept from now on */
+}
+
+void locate_ask_own_end(struct locate *l, uint32_t kind, const uint8_t key[16]) {
+    struct locate_request *r = locate_find_request(l, kind, key);
+    if (r && (r->flags & REQ_OWN)) own_end(l, r);
+}
+
+/* --- answering --------------------------------------------------------------------------------------- */
+
+static bool known_answer(const struct locate *l, const uint8_t key[16], const uint8_t *claim, struct locate_answer *a) {
+    bool found = false;
+    for (uint64_t left = l->up; left; left &= left - 1) {
+        uint32_t i = locate_low(left);
+        const struct locate_known *known = locate_known(l, i);
+        for (uint32_t k = 0; k < l->told; k++) {
+            if (!id_equal(known[k].name, key) || id_zero(known[k].object)) continue;
+            if (claim && id_equal(known[k].object, claim)) continue; /* the object moves, its name with it */
+            if (found && id_cmp(a->object, known[k].object) <= 0) continue;
+            const struct locate_link *link = locate_link(l, i);
+            *a = (struct locate_answer){link->node, known[k].object, LOCATE_ST_FOUND, 1, link->cost};
+            found = true;
+        }
+    }
+    return found;
+}
+
+static bool name_answer(const struct locate *l, const uint8_t key[16], const uint8_t *claim, struct locate_answer *a) {
+    const struct locate_name *n = locate_get(l, &l->names, key);
+    if (n && n->state == NAME_HELD && !(claim && id_equal(n->object, claim))) {
+        *a = (struct locate_answer){l->self, n->object, LOCATE_ST_FOUND, 0, 0};
+        return true;
+    }
+    if (known_answer(l, key, claim, a)) return true;
+    if (!claim || !n || n->state != NAME_CLAIMED || id_cmp(n->object, claim) >= 0) return false;
+    *a = (struct locate_answer){l->self, n->object, LOCATE_ST_CLAIMED, 0, 0};
+    return true;
+}
+
+bool locate_table_answer(const struct locate *l, uint32_t kind, const uint8_t key[16], const uint8_t *claim,
+                         moyai_ns now, struct locate_answer *a) {
+    uint32_t how;
+    if (kind != LOCATE_NODE) return name_answer(l, key, claim, a);
+    if (locate_is_dead(l, key, now, &how)) {
+        *a = (struct locate_answer){key, NULL, how == LOCATE_DEAD ? LOCATE_ST_DEAD : LOCATE_ST_LEFT, 0, 0};
+        return true;
+    }
+    if (id_equal(key, l->self)) {
+        *a = (struct locate_answer){l->self, NULL, LOCATE_ST_FOUND, 0, 0};
+        return true;
+    }
+    bool found = false;
+    for (uint64_t left = l->up; left; left &= left - 1) {
+        const struct locate_link *link = locate_link(l, locate_low(left));
+        if (!id_equal(link->node, key) || (found && a->cost <= link->cost)) continue;
+        *a = (struct locate_answer){link->node, NULL, LOCATE_ST_FOUND, 1, link->cost};
+        found = true;
+    }
+    return found;
+}
+
+static void answer_store(struct locate_request *r, const struct locate_answer *a) {
+    memcpy(r->owner, a->owner, 16);
+    memset(r->object, 0, 16);
+    if (a->object) memcpy(r->object, a->object, 16);
+    r->status = a->status;
+    r->hops = a->hops;
+    r->cost = a->cost;
+}
+
+static void request_done(struct locate *l, struct locate_request *r, moyai_ns now) {
+    uint64_t nonce = r->nonce; /* its echoes may still come */
+    if (r->flags & REQ_OWN) own_end(l, r);
+    r->nonce = nonce;
+    r->flags |= REQ_DONE;
+    r->askers = r->asked = r->send = r->direct = r->busy = 0;
+    r->busy_at = 0;
+    r->done_at = now;
+    keep_until(l, r, locate_after(now, l->fresh));
+}
+
+/* A claim has one asker as a rule; more than there is room for notes ask again. */
+static void claim_reply(struct locate *l, const uint8_t key[16], uint64_t to, const struct locate_answer *a) {
+    for (; to; to &= to - 1) {
+        struct locate_note n = {.kind = LOCATE_REPLY,
+                                .link = locate_low(to),
+                                .key_kind = LOCATE_CLAIM,
+                                .status = a->status,
+                                .hops = a->hops,
+                                .cost = a->cost};
+        memcpy(n.key, key, 16);
+        memcpy(n.owner, a->owner, 16);
+        memcpy(n.object, a->object, 16);
+        locate_note(l, &n);
+    }
+}
+
+void locate_ask_answer(struct locate *l, struct locate_request *r, const struct locate_answer *a, uint64_t except,
+                       moyai_ns now) {
+    uint64_t to = r->askers & ~except;
+    bool own = r->flags & REQ_OWN;
+    if (r->kind == LOCATE_CLAIM) {
+        claim_reply(l, r->key, to, a);
+    } else {
+        answer_store(r, a);
+        r->reply |= to;
+        l->maybe |= to;
+    }
+    request_done(l, r, now);
+    if (own) locate_look_answered(l, r->kind, r->key, a);
+}
+
+void locate_ask_came(struct locate *l, uint32_t kind, const uint8_t key[16], moyai_ns now) {
+    struct locate_answer a;
+    struct locate_request *r = locate_find_request(l, kind, key);
+    if (r && !(r->flags & REQ_DONE) && locate_table_answer(l, kind, key, NULL, now, &a))
+        locate_ask_answer(l, r, &a, 0, now);
+    if (kind != LOCATE_NAME) return;
+    r = locate_find_request(l, LOCATE_CLAIM, key);
+    if (r && !(r->flags & REQ_DONE) && locate_table_answer(l, LOCATE_CLAIM, key, r->object, now, &a))
+        locate_ask_answer(l, r, &a, 0, now);
+}
+
+/* --- REQUEST ----------------------------------------------------------------------------------------- */
+
+static bool request_right(const struct locate_frame *f) {
+    if ((unsigned)f->key_kind > LOCATE_CLAIM || f->ttl < 1 || f->ttl > MOST_TTL || f->wait == 0 || id_zero(f->key))
+        return false;
+    if (f->flags & ~(uint32_t)(LOCATE_DIRECT | LOCATE_FLOOD)) return false;
+    if (f->key_kind != LOCATE_CLAIM) return true;
+    return !id_zero(f->owner) && !id_zero(f->object) && !(f->flags & LOCATE_DIRECT);
+}
+
+static void say_busy(struct locate *l, const struct locate_event *ev) {
+    struct locate_note n = {.kind = LOCATE_BUSY, .link = ev->link, .key_kind = ev->frame->key_kind};
+    memcpy(n.key, ev->frame->key, 16);
+    locate_note(l, &n);
+}
+
+/* What we know ourselves is said at once: the answer stays in the table until it is sent. */
+static int answer_at_once(struct locate *l, struct locate_request *r, const struct locate_event *ev,
+                          const struct locate_answer *a) {
+    const struct locate_frame *f = ev->frame;
+    if (!r) r = request_put(l, f->key_kind, f->key, false, ev->now);
+    if (!r) {
+        say_busy(l, ev);
+        return 0;
+    }
+    if (r->flags & REQ_DONE) {
+        answer_store(r, a);
+        r->reply |= BIT(ev->link);
+        keep_until(l, r, locate_after(ev->now, l->fresh));
+        l->maybe |= BIT(ev->link);
+        return 0;
+    }
+    r->askers |= BIT(ev->link);
+    locate_ask_answer(l, r, a, 0, ev->now);
+    return 0;
+}
+
+/* It has been answered just now, and the way that the answer came is still there: the same answer. */
+static bool answer_late(struct locate *l, struct locate_request *r, const struct locate_event *ev) {
+    if (ev->now >= locate_after(r->done_at, l->fresh) || r->status != LOCATE_ST_FOUND) return false;
+    const struct locate_alt *alt = locate_route_best(l, r->owner, BIT(ev->link), ev->now);
+    if (!alt) return false;
+    r->hops = alt->hops;
+    r->cost = alt->cost;
+    r->reply |= BIT(ev->link);
+    l->maybe |= BIT(ev->link);
+    return true;
+}
+
+/* When the asker's time is over: what the frame was on its way is counted. */
+static uint64_t asked_until(const struct locate *l, const struct locate_event *ev) {
+    uint64_t wait = ev->frame->wait < LOCATE_WAIT_MAX ? ev->frame->wait : LOCATE_WAIT_MAX;
+    uint64_t way = locate_link(l, ev->link)->cost / 2 * (uint64_t)MOYAI_US;
+    wait *= (uint64_t)MOYAI_MS;
+    return locate_after(ev->now, wait > way ? wait - way : 1);
+}
+
+/* Take the asker in; whether to ask further. `r` is new (zero) or outstanding. */
+static void join(struct locate *l, struct locate_request *r, const struct locate_event *ev) {
+    const struct locate_frame *f = ev->frame;
+    uint64_t until = asked_until(l, ev);
+    bool own = r->flags & REQ_OWN, fresh = r->until == 0, flood = f->flags & LOCATE_FLOOD;
+    bool echo = !fresh && f->nonce && f->nonce == r->nonce;
+    bool farther = f->ttl - 1 > r->ttl || (flood && !(r->flags & REQ_FLOOD));
+    bool longer = !echo && r->until < ev->now + (until - ev->now) / 2;
+    if (echo && (own || !farther)) return;
+    bool further = farther || longer || (!echo && !own && r->nonce);
+    if (fresh) {
+        r->nonce = f->nonce;
+        if (r->kind == LOCATE_CLAIM) {
+            memcpy(r->owner, f->owner, 16);
+            memcpy(r->object, f->object, 16);
+        }
+    } else if (!echo && !own) {
+        r->nonce = 0;
+    }
+    if (echo) r->askers = 0; /* the sender is nearer to the beginning than the one before */
+    r->askers |= BIT(ev->link);
+    /* Who asks for longer asks no farther than he says: else requests could keep one another alive. */
+    if (longer || f->ttl - 1 > r->ttl) r->ttl = f->ttl - 1;
+    if (flood) r->flags |= REQ_FLOOD;
+    if (further) {
+        keep_until(l, r, until);
+        spread_anew(l, r);
+    } else {
+        spread(l, r);
+    }
+}
+
+/* Of two claims the one of the lower object goes on. True: it is not this one, or it is known. */
+static bool claim_beaten(struct locate *l, struct locate_request *r, const struct locate_event *ev) {
+    const struct locate_frame *f = ev->frame;
+    int order = id_cmp(r->object, f->object);
+    if (order == 0) return false;
+    struct locate_answer a = {f->owner, f->object, LOCATE_ST_CLAIMED, 0, 0};
+    if (order < 0) {
+        a.owner = r->owner;
+        a.object = r->object;
+        claim_reply(l, f->key, BIT(ev->link), &a);
+        return true;
+    }
+    claim_reply(l, f->key, r->askers & ~BIT(ev->link), &a);
+    request_clear(r);
+    return false;
+}
+
+static int receive_claim(struct locate *l, const struct locate_event *ev) {
+    const struct locate_frame *f = ev->frame;
+    struct locate_answer a;
+    if (locate_table_answer(l, LOCATE_CLAIM, f->key, f->object, ev->now, &a)) {
+        claim_reply(l, f->key, BIT(ev->link), &a);
+        return 0;
+    }
+    struct locate_name *n = locate_get(l, &l->names, f->key);
+    if (n && n->state == NAME_CLAIMED && !id_equal(n->object, f->object)) locate_name_lose(l, n, f->owner, f->object);
+    struct locate_request *r = locate_find_request(l, LOCATE_CLAIM, f->key);
+    if (r && (r->flags & REQ_DONE) && f->nonce == r->nonce && f->ttl - 1 <= r->ttl) return 0; /* an echo */
+    if (r && request_over(r, ev->now)) request_clear(r);
+    if (r && r->until && claim_beaten(l, r, ev)) return 0;
+    if (!r) r = request_put(l, LOCATE_CLAIM, f->key, false, ev->now);
+    if (!r) {
+        say_busy(l, ev);
+        return 0;
+    }
+    join(l, r, ev);
+    return 0;
+}
+
+/* An own claim, of which nothing is known in the tables. 0; EAGAIN; EEXIST: a better one is under way, which *a names.
+ */
+int locate_ask_claim(struct locate *l, const uint8_t key[16], const uint8_t object[16], moyai_ns now,
+                     struct locate_answer *a) {
+    struct locate_request *r = locate_find_request(l, LOCATE_CLAIM, key);
+    if (r && !request_over(r, now) && !id_equal(r->object, object)) {
+        if (id_cmp(r->object, object) < 0) {
+            *a = (struct locate_answer){r->owner, r->object, LOCATE_ST_CLAIMED, 0, 0};
+            return MOYAI_EEXIST;
+        }
+        const struct locate_answer ours = {l->self, object, LOCATE_ST_CLAIMED, 0, 0};
+        claim_reply(l, key, r->askers, &ours);
+        request_clear(r);
+    }
+    r = locate_ask_own(l, LOCATE_CLAIM, key, now);
+    if (!r) return MOYAI_EAGAIN;
+    memcpy(r->owner, l->self, 16);
+    memcpy(r->object, object, 16);
+    return 0;
+}
+
+int locate_ask_receive(struct locate *l, const struct locate_event *ev) {
+    const struct locate_frame *f = ev->frame;
+    struct locate_answer a;
+    if (!request_right(f)) return MOYAI_EPROTO;
+    if (f->key_kind == LOCATE_CLAIM) return receive_claim(l, ev);
+    /* Who asks for a node has no way to it. */
+    if (f->key_kind == LOCATE_NODE) locate_route_drop(l, f->key, BIT(ev->link));
+    bool known = locate_table_answer(l, f->key_kind, f->key, NULL, ev->now, &a);
+    if (!known && (f->flags & LOCATE_DIRECT)) return 0;
+    struct locate_request *r = locate_find_request(l, f->key_kind, f->key);
+    if (r && r->until <= ev->now && !(r->flags & REQ_OWN)) request_clear(r);
+    if (known) return answer_at_once(l, r, ev, &a);
+    if (r && (r->flags & REQ_DONE)) {
+        if (f->nonce && f->nonce == r->nonce) {
+            if (f->ttl - 1 <= r->ttl) return 0;
+        } else if (answer_late(l, r, ev)) {
+            return 0;
+        }
+        request_clear(r);
+    }
+    if (!r) r = request_put(l, f->key_kind, f->key, false, ev->now);
+    if (!r) {
+        say_busy(l, ev);
+        return 0;
+    }
+    join(l, r, ev);
+    return 0;
+}
+
+/* --- REPLY, BUSY -------------------------------------------------------------------------------------- */
+
+static bool reply_right(const struct locate_frame *f) {
+    bool node = f->key_kind == LOCATE_NODE, claim = f->key_kind == LOCATE_CLAIM;
+    if ((unsigned)f->key_kind > LOCATE_CLAIM || id_zero(f->key) || id_zero(f->owner)) return false;
+    if (f->hops > REPLY_HOPS_MAX || node != id_zero(f->object)) return false;
+    switch (f->status) {
+    case LOCATE_ST_FOUND:
+        return !node || id_equal(f->owner, f->key);
+    case LOCATE_ST_DEAD:
+    case LOCATE_ST_LEFT:
+        return node && id_equal(f->owner, f->key);
+    case LOCATE_ST_CLAIMED:
+        return claim;
+    default:
+        return false;
+    }
+}
+
+static int claim_answered(struct locate *l, struct locate_request *r, const struct locate_event *ev,
+                          const struct locate_answer *a) {
+    if (r->flags & REQ_DONE) return 0;
+    int order = id_cmp(a->object, r->object);
+    if (order == 0 || (order > 0 && a->status == LOCATE_ST_CLAIMED)) return 0;
+    locate_ask_answer(l, r, a, BIT(ev->link), ev->now);
+    return 0;
+}
+
+int locate_ask_reply(struct locate *l, const struct locate_event *ev) {
+    const struct locate_frame *f = ev->frame;
+    if (!reply_right(f)) return MOYAI_EPROTO;
+    if (f->status == LOCATE_ST_DEAD || f->status == LOCATE_ST_LEFT) {
+        locate_bury(l, f->key, f->status == LOCATE_ST_DEAD ? LOCATE_DEAD : LOCATE_LEFT, 0, l->keep, 0, true, ev->now);
+        return 0;
+    }
+    if (locate_is_dead(l, f->owner, ev->now, NULL) || id_equal(f->owner, l->self)) return 0;
+    struct locate_request *r = locate_find_request(l, f->key_kind, f->key);
+    if (!r) return 0;
+    const struct locate_answer a = {f->owner, f->object, f->status, locate_sum(f->hops, 1, LOCATE_HOPS_MAX),
+                                    locate_sum(f->cost, locate_link(l, ev->link)->cost, LOCATE_COST_MAX)};
+    if (f->key_kind == LOCATE_CLAIM) return claim_answered(l, r, ev, &a);
+    bool first = !(r->flags & REQ_DONE);
+    locate_route_note(l, f->owner, ev->link, f->hops, f->cost, first, ev->now);
+    if (first) {
+        locate_ask_answer(l, r, &a, BIT(ev->link), ev->now);
+    } else if (f->key_kind == LOCATE_NAME && !id_equal(f->object, r->object)) {
+        locate_name_conflict(l, f->key, f->owner, f->object, r->owner, r->object, ev->now);
+    }
+    return 0;
+}
+
+/* Asked again when a quarter of the time has passed: seldom where there is much. */
+int locate_ask_busy(struct locate *l, const struct locate_event *ev) {
+    const struct locate_frame *f = ev->frame;
+    if ((unsigned)f->key_kind > LOCATE_CLAIM || id_zero(f->key)) return MOYAI_EPROTO;
+    struct locate_request *r = locate_find_request(l, f->key_kind, f->key);
+    if (!r || !(r->asked & ~r->send & BIT(ev->link)) || r->until <= ev->now) return 0;
+    r->busy |= BIT(ev->link);
+    if (r->busy_at) return 0;
+    uint64_t span = (r->until - ev->now) / 4;
+    if (span < l->ring_min / 4) span = l->ring_min / 4;
+    r->busy_at = locate_after(ev->now, span);
+    locate_due(l, r->busy_at);
+    return 0;
+}
+
+/* --- links and time ----------------------------------------------------------------------------------- */
+
+/* What is outstanding is asked of the newcomer too. */
+void locate_ask_link_up(struct locate *l, moyai_ns now) {
+    for (uint32_t i = 0; i < l->requests.n; i++) {
+        struct locate_request *r = locate_request(l, i);
+        if (!(r->flags & REQ_DONE) && r->until > now) spread(l, r);
+    }
+}
+
+void locate_ask_link_down(struct locate *l, uint32_t link) {
+    for (uint32_t i = l->requests.n; i > 0; i--) {
+        struct locate_request *r = locate_request(l, i - 1);
+        bool asked = r->askers & BIT(link);
+        r->askers &= ~BIT(link);
+        r->asked &= ~BIT(link);
+        r->send &= ~BIT(link);
+        r->direct &= ~BIT(link);
+        r->reply &= ~BIT(link);
+        r->busy &= ~BIT(link);
+        if (!r->busy) r->busy_at = 0;
+        if (asked && !r->askers && !(r->flags & (REQ_OWN | REQ_DONE))) locate_cut(l, &l->requests, r);
+    }
+}
+
+static void own_timeout(struct locate *l, struct locate_request *r, moyai_ns now) {
+    if (r->ring != LOCATE_RINGS - 1) { /* after the last a wait: what others remember is renewed then */
+        r->ring = r->ring < LOCATE_RINGS ? r->ring + 1 : LOCATE_RINGS - 1;
+        ring_begin(l, r, now);
+        return;
+    }
+    switch (locate_look_ended(l, r->kind, r->key, now)) {
+    case LOOK_NONE:
+        own_end(l, r);
+        break;
+    case LOOK_AGAIN:
+        r->ring = 0;
+        if (!r->askers) r->flags &= ~(uint32_t)REQ_FLOOD;
+        ring_begin(l, r, now);
+        break;
+    case LOOK_WAITING:
+        r->ring = LOCATE_RINGS;
+        r->ring_at = locate_after(now, l->interest / 4 * 3);
+        break;
+    }
+}
+
+void locate_ask_timeout(struct locate *l, moyai_ns now) {
+    for (uint32_t i = 0; i < l->requests.n; i++) {
+        struct locate_request *r = locate_request(l, i);
+        if (r->busy_at && r->busy_at <= now) {
+            r->asked &= ~r->busy;
+            r->busy = r->busy_at = 0;
+            if (r->until > now) spread(l, r);
+        }
+        if (r->ring_at && r->ring_at <= now) own_timeout(l, r, now);
+        if (r->busy_at) locate_due(l, r->busy_at);
+        if (r->ring_at) locate_due(l, r->ring_at);
+    }
+}

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What must hold between any two events. Tests and simulations call it after each; a running node does not. */
+#include "overlay/locate_internal.h"
+
+#include "base/err.h"
+
+static const char *table_check(const struct locate *l, const struct locate_table *t) {
+    if (t->n > t->cap) return "a table holds more than it can";
+    for (uint32_t i = 1; t->key && i < t->n; i++)
+        if (memcmp(locate_entry(l, t, i - 1), locate_entry(l, t, i), t->key) >= 0) return "a table is out of order";
+    if (t->n == t->cap) return NULL;
+    const uint8_t *p = locate_entry(l, t, t->n);
+    for (uint32_t i = 0; i < t->size; i++)
+        if (p[i]) return "what is not used is not zero";
+    return NULL;
+}
+
+static bool blank(const void *p, size_t n) {
+    const uint8_t *b = p;
+    for (size_t i = 0; i < n; i++)
+        if (b[i]) return false;
+    return true;
+}
+
+static const char *links_check(const struct locate *l) {
+    uint64_t all = l->told == 64 ? UINT64_MAX : BIT(l->told) - 1;
+    for (uint32_t i = 0; i < l->links; i++) {
+        const struct locate_link *k = locate_link(l, i);
+        if ((k->state == LINK_UP) != ((l->up >> i) & 1)) return "a link and the set of links disagree";
+        if (k->state == LINK_FREE && !blank(k, sizeof *k)) return "a free link is not zero";
+        if (k->state != LINK_UP && (k->dirty | k->names_dirty)) return "something is to be told where nobody listens";
+        if (k->names_dirty & ~all) return "a name is to be told that has no place";
+        if (k->dirty & BIT(i)) return "a neighbour is to be told of itself";
+        if (k->state != LINK_UP && !(blank(locate_near(l, i), l->links * sizeof(struct locate_near)) &&
+                                     blank(locate_known(l, i), l->told * sizeof(struct locate_known))))
+            return "something is known from a link that is not up";
+        for (uint32_t s = 0; s < l->links; s++)
+            if (id_equal(locate_near(l, i)[s].node, l->self)) return "this node is its neighbour's neighbour";
+    }
+    return NULL;
+}
+
+static bool own_wanted(const struct locate *l, const struct locate_request *r) {
+    const struct locate_name *n = r->kind == LOCATE_CLAIM ? locate_get(l, &l->names, r->key) : NULL;
+    if (r->kind == LOCATE_CLAIM) return n && n->state == NAME_CLAIMED;
+    for (uint32_t i = 0; i < l->lookups.n; i++) {
+        const struct locate_lookup *k = locate_entry(l, &l->lookups, i);
+        if (k->kind == r->kind && id_equal(k->key, r->key) && !(k->flags & LOOK_DONE)) return true;
+    }
+    return false;
+}
+
+static const char *request_check(const struct locate *l, const struct locate_request *r) {
+    bool own = r->flags & REQ_OWN, done = r->flags & REQ_DONE;
+    if ((r->askers | r->asked | r->send | r->direct | r->reply | r->busy) & ~l->up)
+        return "a request has to do with a link that is not up";
+    if ((r->send & ~r->asked) || (r->direct & ~r->send) || (r->busy & ~r->asked)) return "a request's sets disagree";
+    if (own && done) return "an answered request is waited for";
+    if (done && (r->askers | r->asked)) return "an answered request has askers";
+    if (!done && r->reply) return "an answer without one";
+    if (own != (r->ring_at != 0)) return "an own request has no time, or another one has";
+    if (own != own_wanted(l, r)) return "a request is waited for by nobody, or not by whom it should";
+    if (!own && r->until < l->sweep) return "a request will not be forgotten";
+    if ((r->busy != 0) != (r->busy_at != 0)) return "who had no room is not asked again";
+    if ((r->ring_at && r->ring_at < l->due) || (r->busy_at && r->busy_at < l->due)) return "a timer will not ring";
+    if (r->ttl > 8 || r->ring > LOCATE_RINGS) return "a request goes too far";
+    if ((r->send | r->reply) & ~l->maybe) return "what is to be sent is not seen";
+    return NULL;
+}
+
+static const char *lookups_check(const struct locate *l) {
+    uint32_t done = 0;
+    for (uint32_t i = 0; i < l->lookups.n; i++) {
+        const struct locate_lookup *k = locate_entry(l, &l->lookups, i);
+        done += (k->flags & LOOK_DONE) != 0;
+        if (k->flags & LOOK_DONE) continue;
+        const struct locate_request *r = locate_find_request(l, k->kind, k->key);
+        if (!r || !(r->flags & REQ_OWN)) return "a look-up without its request";
+        if ((k->flags & LOOK_WAIT) && k->until < l->due) return "a wait will not end";
+    }
+    return done == l->done_n ? NULL : "look-ups to be told are miscounted";
+}
+
+static const char *names_check(const struct locate *l) {
+    uint64_t slots = 0;
+    uint32_t tell = 0;
+    bool untold = false;
+    for (uint32_t i = 0; i < l->names.n; i++) {
+        const struct locate_name *n = locate_entry(l, &l->names, i);
+        tell += n->tell;
+        if (n->state == NAME_LOST && !n->tell) return "a lost name is still there";
+        if (n->slot && n->state != NAME_HELD) return "a name is told that is not held";
+        if (n->state == NAME_HELD && !n->slot) untold = true;
+        if (n->slot > l->told || (n->slot && (slots & BIT(n->slot - 1)))) return "two names in one place";
+        if (n->slot) slots |= BIT(n->slot - 1);
+        const struct locate_request *r = locate_find_request(l, LOCATE_CLAIM, n->name);
+        if (n->state == NAME_CLAIMED && (!r || !(r->flags & REQ_OWN))) return "a claim without its request";
+    }
+    if (slots != l->used_slots || tell != l->name_tell) return "names are miscounted";
+    if (untold && (uint32_t)__builtin_popcountll(slots) < l->told) return "a name could be told";
+    return NULL;
+}
+
+static const char *routes_check(const struct locate *l) {
+    for (uint32_t i = 0; i < l->routes.n; i++) {
+        const struct locate_routes *r = locate_entry(l, &l->routes, i);
+        if (r->n == 0 || r->n > LOCATE_ALTS) return "a destination without a way";
+        uint64_t links = 0;
+        for (uint32_t k = 0; k < r->n; k++) {
+            const struct locate_alt *a = &r->alt[k];
+            if (!(l->up & BIT(a->link)) || (links & BIT(a->link))) return "a way over no link, or over one twice";
+            links |= BIT(a->link);
+            if (k && (r->alt[k - 1].cost > a->cost || a->said >= r->best)) return "ways out of order";
+            if (a->cost < r->best) return "a way nearer than the nearest";
+        }
+        if (!blank(&r->alt[r->n], (LOCATE_ALTS - r->n) * sizeof r->alt[0])) return "a way that is not used is not zero";
+    }
+    return NULL;
+}
+
+static const char *dead_check(const struct locate *l) {
+    uint32_t tell = 0;
+    for (uint32_t i = 0; i < l->dead.n; i++) {
+        const struct locate_corpse *c = locate_entry(l, &l->dead, i);
+        tell += c->tell;
+        if ((c->send & ~l->up) || (c->send & ~l->maybe)) return "evidence for a link that is not up, or not seen";
+    }
+    for (uint32_t i = 0; i < l->notes_n; i++)
+        if (!(l->up & l->maybe & BIT(l->notes[i].link))) return "a note for a link that is not up, or not seen";
+    if (l->notes_n > LOCATE_NOTES) return "too many notes";
+    return tell == l->dead_tell ? NULL : "the dead to be told of are miscounted";
+}
+
+static const char *requests_check(const struct locate *l) {
+    for (uint32_t i = 0; i < l->requests.n; i++) {
+        const char *why = request_check(l, locate_request(l, i));
+        if (why) return why;
+    }
+    return NULL;
+}
+
+bool locate_check(const struct locate *l, struct moyai_error *why) {
+    const struct locate_table *tables[] = {&l->names, &l->requests, &l->lookups, &l->routes, &l->dead};
+    const char *text = NULL;
+    for (size_t i = 0; !text && i < sizeof tables / sizeof *tables; i++) text = table_check(l, tables[i]);
+    if (!text) text = links_check(l);
+    if (!text) text = requests_check(l);
+    if (!text) text = lookups_check(l);
+    if (!text) text = names_check(l);
+    if (!text) text = routes_check(l);
+    if (!text) text = dead_check(l);
+    if (!text) return true;
+    err_set(why, MOYAI_EINVAL, "locate: %s", text);
+    return false;
+}
+
+/* Equal states as equal bytes: what is only a bound is made exact. */
+void locate_settle(struct locate *l) {
+    uint64_t maybe = 0, due = UINT64_MAX, sweep = UINT64_MAX;
+    for (uint32_t i = 0; i < l->requests.n; i++) {
+        const struct locate_request *r = locate_request(l, i);
+        maybe |= r->send | r->reply;
+        if (r->ring_at && r->ring_at < due) due = r->ring_at;
+        if (r->busy_at && r->busy_at < due) due = r->busy_at;
+        if (!(r->flags & REQ_OWN) && r->until < sweep) sweep = r->until;
+    }
+    for (uint32_t i = 0; i < l->lookups.n; i++) {
+        const struct locate_lookup *k = locate_entry(l, &l->lookups, i);
+        if ((k->flags & LOOK_WAIT) && k->until < due) due = k->until;
+    }
+    for (uint32_t i = 0; i < l->notes_n; i++) maybe |= BIT(l->notes[i].link);
+    for (uint32_t i = 0; i < l->dead.n; i++)
+        maybe |= ((const struct locate_corpse *)locate_entry(l, &l->dead, i))->send;
+    l->maybe = maybe;
+    l->due = due;
+    l->sweep = sweep;
+}

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The locating machine inside: its block, and what its files ask of each other. Nobody else includes this but tests.
+ *
+ * The block: struct locate, then the links with what their neighbours told, then the tables. A table is an array of
+ * entries that begin with their key, sorted by it, so that equal states are equal bytes; a pointer into one is good
+ * until the next locate_put or locate_cut on it.
+ */
+#ifndef OVERLAY_LOCATE_INTERNAL_H
+#define OVERLAY_LOCATE_INTERNAL_H
+
+#include "overlay/locate.h"
+
+#include "base/id.h"
+#include "base/rng.h"
+
+#define LOCATE_COST_MAX UINT32_MAX
+#define LOCATE_HOPS_MAX 255
+#define LOCATE_NOTES    16 /* BUSY, LOST and answers to claims, to be sent */
+#define LOCATE_ALTS     3
+#define LOCATE_LOST_TTL 12
+#define LOCATE_WAIT_MAX 120000 /* milliseconds that a peer can make us remember what it asks */
+
+struct locate_table {
+    uint32_t off, size, key, cap, n, zero;
+};
+
+enum link_state {
+    LINK_FREE,
+    LINK_UP,
+    LINK_DEAD, /* its node is declared dead; the driver will close it */
+};
+
+struct locate_link {
+    uint8_t node[16];
+    uint32_t state, cost, told_cost; /* microseconds */
+    uint32_t zero;
+    uint64_t dirty, names_dirty; /* slots of ours that the neighbour has to be told */
+    uint64_t delta_at;           /* changes may be sent from then on */
+    uint64_t paid;               /* the rate: up to then sending is paid for (spec 8.1) */
+};
+
+struct locate_near { /* a neighbour's neighbour */
+    uint8_t node[16];
+    uint32_t cost, zero;
+};
+
+struct locate_known { /* a neighbour's name */
+    uint8_t name[16], object[16];
+};
+
+enum name_state {
+    NAME_CLAIMED,
+    NAME_HELD,
+    NAME_LOST, /* to be told, then gone */
+};
+
+struct locate_name {
+    uint8_t name[16], object[16];
+    uint8_t owner[16], other[16]; /* of a lost one: to whom, which object */
+    uint32_t state, tell;
+    uint32_t slot; /* told in slot - 1; 0: not told */
+    uint32_t zero;
+};
+
+enum request_flags {
+    REQ_OWN = 1,   /* look-ups or a claim of this node depend on it */
+    REQ_DONE = 2,  /* answered */
+    REQ_FLOOD = 4, /* the last ring has come by */
+};
+
+struct locate_request {
+    uint8_t kind, key[16], zero8[7];
+    uint8_t owner[16], object[16]; /* of a claim: whose. Of an answered look-up: the answer */
+    uint64_t nonce;                /* 0: several ask */
+    uint64_t askers;               /* links that are to have the answer */
+    uint64_t asked;                /* links that have been asked, or will be */
+    uint64_t send, direct;         /* of these: not yet; with DIRECT */
+    uint64_t reply;                /* links that still have to be sent the answer */
+    uint64_t busy;                 /* links that had no room */
+    uint64_t until;                /* forgotten then */
+    uint64_t ring_at;              /* own: this ring ends; 0: none */
+    uint64_t busy_at;              /* those without room are asked again; 0: none */
+    uint64_t done_at;
+    uint32_t flags, ttl; /* ttl: of the frames we send */
+    uint32_t ring;       /* own: 0 to 2, 3: waiting */
+    uint32_t status, hops, cost;
+};
+
+enum lookup_flags {
+    LOOK_WAIT = 1,
+    LOOK_LATE = 2, /* came when the rings had begun: it is given its own if they find nothing */
+    LOOK_DONE = 4,
+};
+
+struct locate_lookup {
+    uint64_t token;
+    uint8_t kind, key[16], zero8[7];
+    uint64_t until;
+    uint8_t node[16], object[16];
+    uint32_t flags, status, hops, cost;
+};
+
+struct locate_alt {
+    uint32_t link, hops, cost;
+    uint32_t said; /* the cost from the neighbour on, as it said */
+};
+
+struct locate_routes {
+    uint8_t node[16];
+    uint64_t until;
+    uint32_t n, best; /* best: the least cost since the request; who says as much is not nearer than this node was */
+    struct locate_alt alt[LOCATE_ALTS]; /* by cost */
+};
+
+struct locate_corpse {
+    uint8_t node[16];
+    uint64_t until, send;
+    uint32_t how, ttl, tell, zero;
+};
+
+struct locate_note {
+    uint32_t kind, link; /* LOCATE_BUSY, LOCATE_LOST, or LOCATE_REPLY to a claim */
+    uint32_t key_kind, ttl, status, hops, cost, zero;
+    uint8_t key[16], owner[16], object[16], dest[16];
+};
+
+struct locate {
+    uint8_t self[16];
+    uint32_t links, told, rate, burst;
+    uint64_t keep, route_life, ring_min, ring_max, interest, fresh, delta_every;
+    uint32_t off_links, off_near, off_known, zero;
+    struct locate_table names, requests, lookups, routes, dead;
+    struct moyai_rng rng;
+    uint64_t up;         /* links in state UP */
+    uint64_t used_slots; /* of names told */
+    uint64_t maybe;      /* links that may have something to be sent */
+    uint64_t due;        /* no timer of the tables is earlier */
+    uint64_t sweep;      /* no request is to be forgotten earlier */
+    uint32_t done_n;     /* look-ups to be told */
+    uint32_t dead_tell;  /* corpses to be told */
+    uint32_t name_tell;  /* names to be told */
+    uint32_t notes_n;
+    struct locate_note notes[LOCATE_NOTES]; /* in order */
+};
+
+#define BIT(i) (UINT64_C(1) << (i))
+
+static inline void *locate_at(const struct locate *l, uint32_t off) {
+    return (char *)(uintptr_t)l + off;
+}
+static inline struct locate_link *locate_link(const struct locate *l, uint32_t i) {
+    return (struct locate_link *)locate_at(l, l->off_links) + i;
+}
+static inline struct locate_near *locate_near(const struct locate *l, uint32_t link) {
+    return (struct locate_near *)locate_at(l, l->off_near) + (size_t)link * l->links;
+}
+static inline struct locate_known *locate_known(const struct locate *l, uint32_t link) {
+    return (struct locate_known *)locate_at(l, l->off_known) + (size_t)link * l->told;
+}
+static inline void *locate_entry(const struct locate *l, const struct locate_table *t, uint32_t i) {
+    return (char *)locate_at(l, t->off) + (size_t)i * t->size;
+}
+static inline struct locate_request *locate_request(const struct locate *l, uint32_t i) {
+    return locate_entry(l, &l->requests, i);
+}
+static inline uint32_t locate_low(uint64_t set) {
+    return (uint32_t)__builtin_ctzll(set);
+}
+static inline uint64_t locate_after(moyai_ns now, uint64_t span) {
+    return now > UINT64_MAX - span ? UINT64_MAX : now + span;
+}
+static inline uint32_t locate_sum(uint32_t a, uint32_t b, uint32_t most) {
+    return a > most - b ? most : a + b;
+}
+
+/* A timer is set: the machine wakes at `at` at the latest. */
+static inline void locate_due(struct locate *l, uint64_t at) {
+    if (at < l->due) l->due = at;
+}
+
+/* locate_table.c */
+void *locate_get(const struct locate *l, const struct locate_table *t, const void *key);
+void *locate_put(struct locate *l, struct locate_table *t, const void *key); /* zero but for the key; NULL: full */
+void locate_cut(struct locate *l, struct locate_table *t, void *entry);
+void *locate_append(struct locate *l, struct locate_table *t); /* of a table in order of arrival */
+
+/* locate_route.c */
+uint64_t locate_near_find(const struct locate *l, const uint8_t node[16], uint64_t among, struct locate_hop *best);
+/* An answer came by a link: first of its request, or a further one. */
+void locate_route_note(struct locate *l, const uint8_t node[16], uint32_t link, uint32_t hops, uint32_t said,
+                       bool first, moyai_ns now);
+const struct locate_alt *locate_route_best(const struct locate *l, const uint8_t node[16], uint64_t avoid,
+                                           moyai_ns now);
+void locate_route_drop(struct locate *l, const uint8_t node[16], uint64_t links); /* these ways to a node */
+void locate_route_link_down(struct locate *l, uint32_t link);
+
+/* locate_ask.c: requests and their answers */
+struct locate_answer {
+    const uint8_t *owner, *object; /* object may be NULL */
+    uint32_t status, hops, cost;
+};
+struct locate_request *locate_find_request(const struct locate *l, uint32_t kind, const uint8_t key[16]);
+int locate_ask_receive(struct locate *l, const struct locate_event *ev);
+int locate_ask_reply(struct locate *l, const struct locate_event *ev);
+int locate_ask_busy(struct locate *l, const struct locate_event *ev);
+void locate_ask_answer(struct locate *l, struct locate_request *r, const struct locate_answer *a, uint64_t except,
+                       moyai_ns now);
+/* Something has come into the tables: who waits for it is answered. */
+void locate_ask_came(struct locate *l, uint32_t kind, const uint8_t key[16], moyai_ns now);
+/* Own: begin, or join what has begun. NULL: no room, nothing has happened. */
+struct locate_request *locate_ask_own(struct locate *l, uint32_t kind, const uint8_t key[16], moyai_ns now);
+void locate_ask_own_end(struct locate *l, uint32_t kind, const uint8_t key[16]);
+int locate_ask_claim(struct locate *l, const uint8_t key[16], const uint8_t object[16], moyai_ns now,
+                     struct locate_answer *a);
+void locate_ask_link_up(struct locate *l, moyai_ns now);
+void locate_ask_link_down(struct locate *l, uint32_t link);
+void locate_ask_timeout(struct locate *l, moyai_ns now);
+void locate_ask_sweep(struct locate *l, moyai_ns now);
+bool locate_table_answer(const struct locate *l, uint32_t kind, const uint8_t key[16], const uint8_t *claim,
+                         moyai_ns now, struct locate_answer *a);
+
+/* locate_look.c: own look-ups, names and claims */
+int locate_look_step(struct locate *l, const struct locate_event *ev);
+int locate_look_cancel(struct locate *l, const struct locate_event *ev);
+int locate_name_add(struct locate *l, const struct locate_event *ev);
+int locate_name_remove(struct locate *l, const struct locate_event *ev);
+/* A request has been answered: so are those here who wait for it. */
+void locate_look_answered(struct locate *l, uint32_t kind, const uint8_t key[16], const struct locate_answer *a);
+/* Its last ring has ended. */
+enum look_left {
+    LOOK_NONE,    /* nobody here waits any more */
+    LOOK_AGAIN,   /* for who came late the rings begin anew */
+    LOOK_WAITING, /* only for what will come */
+};
+enum look_left locate_look_ended(struct locate *l, uint32_t kind, const uint8_t key[16], moyai_ns now);
+uint64_t locate_look_wait(const struct locate *l, uint32_t kind, const uint8_t key[16]); /* the last end of a wait */
+void locate_look_timeout(struct locate *l, moyai_ns now);
+void locate_name_lose(struct locate *l, struct locate_name *n, const uint8_t owner[16], const uint8_t object[16]);
+int locate_name_lost(struct locate *l, const struct locate_event *ev);
+int locate_names_receive(struct locate *l, const struct locate_event *ev);
+/* Two hold one name: who loses it is told. */
+void locate_name_conflict(struct locate *l, const uint8_t name[16], const uint8_t owner_a[16],
+                          const uint8_t object_a[16], const uint8_t owner_b[16], const uint8_t object_b[16],
+                          moyai_ns now);
+bool locate_look_next(struct locate *l, struct locate_effect *fx);
+
+/* locate.c */
+void locate_note(struct locate *l, const struct locate_note *n);
+void locate_settle(struct locate *l); /* equal states are equal bytes then; only between steps, for comparing */
+bool locate_is_dead(const struct locate *l, const uint8_t node[16], moyai_ns now, uint32_t *how);
+void locate_bury(struct locate *l, const uint8_t node[16], uint32_t how, uint32_t ttl, uint64_t keep, uint64_t except,
+                 bool tell, moyai_ns now);
+
+#endif

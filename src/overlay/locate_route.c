@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Routes: what the answers that came by said of the way they came.
+ *
+ * Idea. AODV (RFC 3561) lets each destination number its answers, so that a node can tell a newer route from an older
+ * one. Here an answer is made by the destination or its neighbour only, at the time of asking, so the request it
+ * answers is its age: the first answer to an outstanding request replaces whatever was noted before, and all nodes it
+ * passes have noted the same answer: following them ends at the destination. Further answers to the same request are
+ * taken as alternatives if their sender is nearer to the destination than this node has ever been since (`best`): then
+ * `best` falls with each step along any of these routes, and no loop can be among them (the feasibility condition of
+ * DUAL and Babel). What is left is said in the spec, 7.5.
+ */
+#include "overlay/locate_internal.h"
+
+uint64_t locate_near_find(const struct locate *l, const uint8_t node[16], uint64_t among, struct locate_hop *best) {
+    uint64_t found = 0;
+    for (uint64_t left = among; left; left &= left - 1) {
+        uint32_t i = locate_low(left);
+        const struct locate_near *near = locate_near(l, i);
+        for (uint32_t k = 0; k < l->links; k++) {
+            if (!id_equal(near[k].node, node)) continue;
+            moyai_dur cost = (moyai_dur)locate_sum(locate_link(l, i)->cost, near[k].cost, LOCATE_COST_MAX) * MOYAI_US;
+            if (!found || cost < best->cost) *best = (struct locate_hop){.link = i, .hops = 2, .cost = cost};
+            found |= BIT(i);
+            break;
+        }
+    }
+    return found;
+}
+
+static void alt_cut(struct locate_routes *r, uint32_t k) {
+    memmove(&r->alt[k], &r->alt[k + 1], (LOCATE_ALTS - 1 - k) * sizeof r->alt[0]);
+    r->alt[--r->n] = (struct locate_alt){0};
+}
+
+/* Full: what would be forgotten first goes. */
+static struct locate_routes *routes_put(struct locate *l, const uint8_t node[16]) {
+    if (l->routes.n == l->routes.cap) {
+        struct locate_routes *oldest = locate_entry(l, &l->routes, 0);
+        for (uint32_t i = 1; i < l->routes.n; i++) {
+            struct locate_routes *r = locate_entry(l, &l->routes, i);
+            if (r->until < oldest->until) oldest = r;
+        }
+        locate_cut(l, &l->routes, oldest);
+    }
+    return locate_put(l, &l->routes, node);
+}
+
+static void alt_put(struct locate_routes *r, const struct locate_alt *a) {
+    for (uint32_t k = 0; k < r->n; k++) {
+        if (r->alt[k].link != a->link) continue;
+        if (r->alt[k].cost <= a->cost) return;
+        alt_cut(r, k);
+        break;
+    }
+    uint32_t k = r->n;
+    while (k > 0 && a->cost < r->alt[k - 1].cost) k--;
+    if (k == LOCATE_ALTS) return;
+    if (r->n == LOCATE_ALTS) r->n--;
+    memmove(&r->alt[k + 1], &r->alt[k], (r->n - k) * sizeof *a);
+    r->alt[k] = *a;
+    r->n++;
+}
+
+void locate_route_note(struct locate *l, const uint8_t node[16], uint32_t link, uint32_t hops, uint32_t said,
+                       bool first, moyai_ns now) {
+    struct locate_routes *r = locate_get(l, &l->routes, node);
+    const struct locate_alt a = {.link = link,
+                                 .hops = locate_sum(hops, 1, LOCATE_HOPS_MAX),
+                                 .said = said,
+                                 .cost = locate_sum(said, locate_link(l, link)->cost, LOCATE_COST_MAX)};
+    if (!first && (!r || said >= r->best)) return;
+    if (first && !r) r = routes_put(l, node);
+    if (first) {
+        memset(r->alt, 0, sizeof r->alt);
+        r->n = 0;
+        r->best = a.cost;
+    }
+    alt_put(r, &a);
+    if (a.cost < r->best) r->best = a.cost;
+    for (uint32_t k = r->n; k > 1; k--)
+        if (r->alt[k - 1].said >= r->best) alt_cut(r, k - 1);
+    r->until = locate_after(now, l->route_life);
+}
+
+const struct locate_alt *locate_route_best(const struct locate *l, const uint8_t node[16], uint64_t avoid,
+                                           moyai_ns now) {
+    const struct locate_routes *r = locate_get(l, &l->routes, node);
+    if (!r || r->until <= now) return NULL;
+    for (uint32_t k = 0; k < r->n; k++)
+        if (!(avoid & BIT(r->alt[k].link))) return &r->alt[k];
+    return NULL;
+}
+
+static void routes_drop(struct locate *l, struct locate_routes *r, uint64_t links) {
+    for (uint32_t k = r->n; k > 0; k--)
+        if (links & BIT(r->alt[k - 1].link)) alt_cut(r, k - 1);
+    if (r->n == 0) locate_cut(l, &l->routes, r);
+}
+
+void locate_route_drop(struct locate *l, const uint8_t node[16], uint64_t links) {
+    struct locate_routes *r = locate_get(l, &l->routes, node);
+    if (r) routes_drop(l, r, links);
+}
+
+void locate_route_link_down(struct locate *l, uint32_t link) {
+    for (uint32_t i = l->routes.n; i > 0; i--) routes_drop(l, locate_entry(l, &l->routes, i - 1), BIT(link));
+}
+
+bool locate_route(struct locate *l, const struct moyai_node_id *node, uint64_t avoid, moyai_ns now,
+                  struct locate_hop *hop) {
+    uint64_t links = l->up & ~avoid;
+    if (locate_is_dead(l, node->b, now, NULL) || id_equal(node->b, l->self)) return false;
+    bool direct = false;
+    for (uint64_t left = links; left; left &= left - 1) {
+        const struct locate_link *k = locate_link(l, locate_low(left));
+        moyai_dur cost = (moyai_dur)k->cost * MOYAI_US;
+        if (!id_equal(k->node, node->b) || (direct && cost >= hop->cost)) continue;
+        *hop = (struct locate_hop){.link = locate_low(left), .hops = 1, .cost = cost};
+        direct = true;
+    }
+    if (direct || locate_near_find(l, node->b, links, hop)) return true;
+    const struct locate_alt *a = locate_route_best(l, node->b, avoid, now);
+    if (!a) return false;
+    *hop = (struct locate_hop){.link = a->link, .hops = a->hops, .cost = (moyai_dur)a->cost * MOYAI_US};
+    struct locate_routes *r = locate_get(l, &l->routes, node->b);
+    r->until = locate_after(now, l->route_life);
+    return true;
+}

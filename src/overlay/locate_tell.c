@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Frames out: what is due on a link, in this order: answers and what else is short, evidence, changes of neighbours
+ * and names, requests. A link has a rate; what must wait for it is merged with what comes after, or its time runs out.
+ *
+ * Changes go out at once if none has for delta_every, else gathered then: a node that comes up with fifteen links in a
+ * tenth of a second is told of in a few frames, and a lost neighbour is no neighbour after one way over the link.
+ */
+#include "overlay/locate_internal.h"
+
+/* Sending is paid for at the rate, in advance by as much as a burst (a "leaky bucket" kept as one time). */
+static uint64_t pay(const struct locate *l) {
+    return (uint64_t)MOYAI_SEC / l->rate;
+}
+static uint64_t paid_at(const struct locate *l, const struct locate_link *k) {
+    uint64_t ahead = pay(l) * (l->burst - 1);
+    return k->paid > ahead ? k->paid - ahead : 0;
+}
+
+static void frame(struct locate_frame *out, enum locate_frame_kind kind, enum locate_key_kind key_kind,
+                  const uint8_t *key) {
+    memset(out, 0, offsetof(struct locate_frame, slots));
+    out->kind = kind;
+    out->key_kind = key_kind;
+    if (key) memcpy(out->key, key, 16);
+}
+
+static uint32_t milliseconds(uint64_t span) {
+    uint64_t ms = span / (uint64_t)MOYAI_MS; /* never more than there is */
+    return ms < LOCATE_WAIT_MAX ? (uint32_t)ms : LOCATE_WAIT_MAX;
+}
+
+static bool pull_note(struct locate *l, uint32_t link, struct locate_frame *out) {
+    for (uint32_t i = 0; i < l->notes_n; i++) {
+        const struct locate_note *n = &l->notes[i];
+        if (n->link != link) continue;
+        frame(out, (enum locate_frame_kind)n->kind, (enum locate_key_kind)n->key_kind, n->key);
+        out->ttl = n->ttl;
+        out->status = n->status;
+        out->hops = n->hops;
+        out->cost = n->cost;
+        memcpy(out->owner, n->owner, 16);
+        memcpy(out->object, n->object, 16);
+        memcpy(out->dest, n->dest, 16);
+        memmove(&l->notes[i], &l->notes[i + 1], (l->notes_n - i - 1) * sizeof *n);
+        memset(&l->notes[--l->notes_n], 0, sizeof *n);
+        return true;
+    }
+    return false;
+}
+
+static bool pull_reply(struct locate *l, uint32_t link, struct locate_frame *out) {
+    for (uint32_t i = 0; i < l->requests.n; i++) {
+        struct locate_request *r = locate_request(l, i);
+        if (!(r->reply & BIT(link))) continue;
+        r->reply &= ~BIT(link);
+        frame(out, LOCATE_REPLY, (enum locate_key_kind)r->kind, r->key);
+        out->status = r->status;
+        out->hops = r->hops;
+        out->cost = r->cost;
+        memcpy(out->owner, r->owner, 16);
+        memcpy(out->object, r->object, 16);
+        return true;
+    }
+    return false;
+}
+
+static bool pull_evidence(struct locate *l, uint32_t link, moyai_ns now, struct locate_frame *out) {
+    for (uint32_t i = 0; i < l->dead.n; i++) {
+        struct locate_corpse *c = locate_entry(l, &l->dead, i);
+        if (!(c->send & BIT(link))) continue;
+        c->send &= ~BIT(link);
+        if (c->until < locate_after(now, (uint64_t)MOYAI_MS)) continue;
+        frame(out, LOCATE_EVIDENCE, LOCATE_NODE, c->node);
+        out->how = c->how;
+        out->ttl = c->ttl;
+        out->wait = milliseconds(c->until - now);
+        return true;
+    }
+    return false;
+}
+
+static void slot_put(struct locate_frame *out, uint32_t slot, const uint8_t *id, const uint8_t *object, uint32_t cost) {
+    struct locate_slot *s = &out->slots[out->n++];
+    *s = (struct locate_slot){.slot = slot, .cost = cost};
+    if (id) memcpy(s->id, id, 16);
+    if (object) memcpy(s->object, object, 16);
+}
+
+static void pull_neighbours(struct locate *l, struct locate_link *k, struct locate_frame *out) {
+    frame(out, LOCATE_NEIGHBOURS, LOCATE_NODE, NULL);
+    for (uint64_t left = k->dirty; left; left &= left - 1) {
+        uint32_t i = locate_low(left);
+        const struct locate_link *of = locate_link(l, i);
+        bool up = l->up & BIT(i);
+        slot_put(out, i, up ? of->node : NULL, NULL, up ? of->told_cost : 0);
+    }
+    k->dirty = 0;
+}
+
+static const struct locate_name *name_in(const struct locate *l, uint32_t slot) {
+    for (uint32_t i = 0; i < l->names.n; i++) {
+        const struct locate_name *n = locate_entry(l, &l->names, i);
+        if (n->slot == slot + 1) return n;
+    }
+    return NULL;
+}
+
+static void pull_names(struct locate *l, struct locate_link *k, struct locate_frame *out) {
+    frame(out, LOCATE_NAMES, LOCATE_NAME, NULL);
+    for (uint64_t left = k->names_dirty; left; left &= left - 1) {
+        uint32_t i = locate_low(left);
+        const struct locate_name *n = name_in(l, i);
+        slot_put(out, i, n ? n->name : NULL, n ? n->object : NULL, 0);
+    }
+    k->names_dirty = 0;
+}
+
+static bool pull_changes(struct locate *l, uint32_t link, moyai_ns now, struct locate_frame *out) {
+    struct locate_link *k = locate_link(l, link);
+    if (!(k->dirty | k->names_dirty) || now < k->delta_at) return false;
+    if (k->dirty) {
+        pull_neighbours(l, k, out);
+    } else {
+        pull_names(l, k, out);
+    }
+    if (!k->names_dirty) k->delta_at = locate_after(now, l->delta_every);
+    return true;
+}
+
+static bool pull_request(struct locate *l, uint32_t link, moyai_ns now, struct locate_frame *out) {
+    for (uint32_t i = 0; i < l->requests.n; i++) {
+        struct locate_request *r = locate_request(l, i);
+        if (!(r->send & BIT(link))) continue;
+        bool direct = r->direct & BIT(link);
+        r->send &= ~BIT(link);
+        r->direct &= ~BIT(link);
+        if (r->until < locate_after(now, (uint64_t)MOYAI_MS)) continue;
+        frame(out, LOCATE_REQUEST, (enum locate_key_kind)r->kind, r->key);
+        out->ttl = direct ? 1 : r->ttl;
+        out->flags = (direct ? LOCATE_DIRECT : 0u) | (r->flags & REQ_FLOOD ? LOCATE_FLOOD : 0u);
+        out->nonce = r->nonce;
+        out->wait = milliseconds(r->until - now);
+        if (r->kind != LOCATE_CLAIM) return true;
+        memcpy(out->owner, r->owner, 16);
+        memcpy(out->object, r->object, 16);
+        return true;
+    }
+    return false;
+}
+
+bool locate_pull(struct locate *l, uint32_t link, moyai_ns now, struct locate_frame *out) {
+    if (link >= l->links || !(l->up & BIT(link))) return false;
+    struct locate_link *k = locate_link(l, link);
+    if (now < paid_at(l, k)) return false;
+    bool some = pull_note(l, link, out) || pull_reply(l, link, out) || pull_evidence(l, link, now, out) ||
+                pull_changes(l, link, now, out) || pull_request(l, link, now, out);
+    if (!some) l->maybe &= ~BIT(link);
+    if (some) k->paid = locate_after(k->paid > now ? k->paid : now, pay(l));
+    return some;
+}
+
+static uint64_t ready_at(const struct locate *l, uint32_t link) {
+    const struct locate_link *k = locate_link(l, link);
+    uint64_t paid = paid_at(l, k);
+    if (l->maybe & BIT(link)) return paid;
+    if (!(k->dirty | k->names_dirty)) return UINT64_MAX;
+    return paid > k->delta_at ? paid : k->delta_at;
+}
+
+uint64_t locate_ready(const struct locate *l, moyai_ns now) {
+    uint64_t ready = 0;
+    for (uint64_t left = l->up; left; left &= left - 1)
+        if (ready_at(l, locate_low(left)) <= now) ready |= BIT(locate_low(left));
+    return ready;
+}
+
+moyai_ns locate_deadline(const struct locate *l, moyai_ns now) {
+    uint64_t at = l->due;
+    for (uint64_t left = l->up; left; left &= left - 1) {
+        uint64_t ready = ready_at(l, locate_low(left));
+        if (ready > now && ready < at) at = ready;
+    }
+    return at;
+}

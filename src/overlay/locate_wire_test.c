@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Locating frames as bytes: each field at its place, there and back, and what is refused. */
+#include "overlay/locate_testkit.h"
+
+static void hex(const uint8_t *p, size_t n, char *text) {
+    for (size_t i = 0; i < n; i++) (void)sprintf(text + 2 * i, "%02x", p[i]);
+}
+
+/* Ids of 16 equal bytes, so that places can be read. */
+static void fill(uint8_t id[16], uint8_t b) {
+    memset(id, b, 16);
+}
+
+struct vector {
+    const char *bytes;
+    struct locate_frame f;
+};
+
+#define A "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+#define B "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
+#define C "cccccccccccccccccccccccccccccccc"
+#define D "dddddddddddddddddddddddddddddddd"
+
+static void test_vectors(void **state) {
+    (void)state;
+    static struct vector v[] = {
+        {"02000000"
+         "05000000"
+         "44332211" A "3f000000"
+         "00000000" B,
+         {.kind = LOCATE_NEIGHBOURS, .n = 2, .slots = {{.slot = 5, .cost = 0x11223344}, {.slot = 63}}}},
+        {"02000000"
+         "05000000" A B "3f000000" B A,
+         {.kind = LOCATE_NAMES, .key_kind = LOCATE_NAME, .n = 2, .slots = {{.slot = 5}, {.slot = 63}}}},
+        {"01080200"
+         "44332211"
+         "8877665544332211" A,
+         {.kind = LOCATE_REQUEST,
+          .key_kind = LOCATE_NAME,
+          .ttl = 8,
+          .flags = 2,
+          .wait = 0x11223344,
+          .nonce = 0x1122334455667788}},
+        {"02080200"
+         "44332211"
+         "8877665544332211" A B C,
+         {.kind = LOCATE_REQUEST,
+          .key_kind = LOCATE_CLAIM,
+          .ttl = 8,
+          .flags = 2,
+          .wait = 0x11223344,
+          .nonce = 0x1122334455667788}},
+        {"01040500"
+         "44332211" A B C,
+         {.kind = LOCATE_REPLY, .key_kind = LOCATE_NAME, .status = 4, .hops = 5, .cost = 0x11223344}},
+        {"02000000" A, {.kind = LOCATE_BUSY, .key_kind = LOCATE_CLAIM}},
+        {"01020000"
+         "44332211" A,
+         {.kind = LOCATE_EVIDENCE, .how = 1, .ttl = 2, .wait = 0x11223344}},
+        {"0c000000" A D B C, {.kind = LOCATE_LOST, .ttl = 12}},
+    };
+    for (size_t i = 0; i < sizeof v / sizeof *v; i++) {
+        struct locate_frame *f = &v[i].f, got;
+        uint8_t bytes[LOCATE_WIRE_MAX];
+        char text[2 * LOCATE_WIRE_MAX + 1];
+        bool slots = f->kind == LOCATE_NEIGHBOURS || f->kind == LOCATE_NAMES;
+        if (!slots) fill(f->key, 0xaa);
+        if ((f->kind == LOCATE_REQUEST && f->key_kind == LOCATE_CLAIM) || f->kind == LOCATE_REPLY ||
+            f->kind == LOCATE_LOST) {
+            fill(f->owner, 0xbb);
+            fill(f->object, 0xcc);
+        }
+        if (f->kind == LOCATE_LOST) fill(f->dest, 0xdd);
+        if (slots) fill(f->slots[0].id, 0xaa);
+        if (slots) fill(f->slots[1].id, 0xbb);
+        if (f->kind == LOCATE_NAMES) fill(f->slots[0].object, 0xbb);
+        if (f->kind == LOCATE_NAMES) fill(f->slots[1].object, 0xaa);
+        size_t n = locate_wire_put(bytes, f);
+        hex(bytes, n, text);
+        assert_string_equal(text, v[i].bytes);
+        memset(&got, 0, sizeof got);
+        uint8_t type = (uint8_t)(FRAME_LOCATE + f->kind);
+        assert_int_equal(locate_wire_get(type, bytes, n, &got, NULL), 0);
+        assert_memory_equal(&got, f, sizeof got);
+        for (size_t k = 0; k < n; k++) { /* cut off, and with one byte too many */
+            struct moyai_error e = {0};
+            assert_int_equal(locate_wire_get(type, bytes, k, &got, &e), MOYAI_EPROTO);
+            assert_true(e.text[0] != 0);
+        }
+        assert_int_equal(locate_wire_get(type, bytes, n + 1, &got, NULL), MOYAI_EPROTO);
+    }
+}
+
+static void refused(uint8_t kind, size_t at, uint8_t value, size_t n) {
+    uint8_t bytes[LOCATE_WIRE_MAX + 36] = {0};
+    struct locate_frame f;
+    if (kind <= LOCATE_NAMES) bytes[0] = 1;
+    if (n > 1000) bytes[0] = LOCATE_LINKS + 1;
+    if (n < 1000) assert_int_equal(locate_wire_get((uint8_t)(FRAME_LOCATE + kind), bytes, n, &f, NULL), 0);
+    bytes[at] |= value;
+    struct moyai_error e = {0};
+    assert_int_equal(locate_wire_get((uint8_t)(FRAME_LOCATE + kind), bytes, n, &f, &e), MOYAI_EPROTO);
+    assert_true(e.text[0] != 0);
+}
+
+static void test_refused(void **state) {
+    (void)state;
+    static const struct {
+        uint8_t kind, used;
+        size_t n;
+    } all[] = {{LOCATE_NEIGHBOURS, 1, 28}, {LOCATE_NAMES, 1, 40},    {LOCATE_REQUEST, 3, 32}, {LOCATE_REPLY, 3, 56},
+               {LOCATE_BUSY, 1, 20},       {LOCATE_EVIDENCE, 2, 24}, {LOCATE_LOST, 1, 68}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        for (size_t at = all[i].used; at < 4; at++) refused(all[i].kind, at, 0x80, all[i].n);
+    for (size_t at = 5; at < 8; at++) {
+        refused(LOCATE_NEIGHBOURS, at, 1, 28);
+        refused(LOCATE_NAMES, at, 1, 40);
+    }
+    refused(LOCATE_NEIGHBOURS, 0, 0, 4 + (LOCATE_LINKS + 1) * 24);
+    refused(LOCATE_NAMES, 0, 0, 4 + (LOCATE_LINKS + 1) * 36);
+    struct locate_frame f;
+    uint8_t bytes[64] = {0};
+    assert_int_equal(locate_wire_get(FRAME_LOCATE - 1, bytes, 20, &f, NULL), MOYAI_EPROTO);
+    assert_int_equal(locate_wire_get(FRAME_LOCATE_LAST + 1, bytes, 20, &f, NULL), MOYAI_EPROTO);
+    assert_int_equal(locate_wire_get(FRAME_LOCATE + LOCATE_BUSY, bytes, 20, &f, NULL), 0);
+}
+
+/* As many as there can be. */
+static void test_largest(void **state) {
+    (void)state;
+    static struct locate_frame f = {.kind = LOCATE_NAMES, .key_kind = LOCATE_NAME, .n = LOCATE_LINKS}, got;
+    uint8_t bytes[LOCATE_WIRE_MAX];
+    for (uint32_t i = 0; i < LOCATE_LINKS; i++) f.slots[i].slot = i;
+    assert_int_equal(locate_wire_put(bytes, &f), LOCATE_WIRE_MAX);
+    assert_int_equal(locate_wire_get(FRAME_LOCATE + LOCATE_NAMES, bytes, sizeof bytes, &got, NULL), 0);
+    assert_memory_equal(&f, &got, sizeof f);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_vectors),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_largest),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
