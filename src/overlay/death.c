@@ -1,0 +1,609 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The death machine.
+ *
+ * Idea. S0/4.3 takes a broken connection for a broken call. Here a broken link is a question: has the process ended, or
+ * only the link? The system closes all connections of a process that ends, at once, so all its neighbours see their
+ * links break; a link that breaks alone proves that something is wrong with a path. So each neighbour whose last link
+ * to X broke asks X's other neighbours, and X itself should it be reachable.
+ *
+ *                      END broken: says ENDED to all       complete, 3 on 2 hosts
+ *     (no case) ---------------------------> ENDED --------------------------------> dead: DEAD to X's
+ *         |                                 ^    |          or refused                neighbours and ours
+ *         | ENDED heard,                    |    | UP
+ *         | and our link stands             |    v
+ *         +------------------------------> ALIVE: objects
+ *     every case ends after window + transit without a verdict
+ *
+ * What is safe about it. A verdict needs the word of *every* neighbour that any of the reporters knows of, and only
+ * who has no link any more gives it. One standing link anywhere among them is an objection, or a silence, which is as
+ * good. That is why silence must stop a verdict, and why a group of nodes that vanished together over several hosts is
+ * not declared by this rule: from outside it cannot be told from a group that was cut off by a router that resets
+ * connections; and then both sides would declare each other dead and both live on. Only on X's own host, which can be
+ * reset or powered off as one, neighbours may be silent. Groups are declared by their witnesses, or one by one because
+ * their sockets refuse.
+ *
+ * A node whose last link to X was given up for silence objects too: silence is what a stopped process, a full network
+ * and a partition have in common.
+ *
+ * Nothing is queued (death_internal.h): what is to be said follows from the state, so no list can overflow, and what
+ * changed twice before it was fetched is said once.
+ */
+#include "overlay/death_internal.h"
+
+#include <string.h>
+
+static const uint8_t nobody[16];
+
+/* --- configuration and layout --------------------------------------------------------------------- */
+
+static bool span(uint64_t *out, moyai_dur given, moyai_dur otherwise) {
+    *out = (uint64_t)(given == 0 ? otherwise : given);
+    return given >= 0 && *out <= (uint64_t)MOYAI_SEC * 86400;
+}
+
+static size_t layout(struct death *d, const struct death_cfg *c) {
+    uint64_t transit;
+    *d = (struct death){.host = c->host};
+    memcpy(d->self, c->self.b, 16);
+    d->links_cap = c->links ? c->links : 512;
+    d->cases_cap = c->cases ? c->cases : 32;
+    d->members = c->members ? c->members : DEATH_MEMBERS;
+    d->dead_cap = c->dead ? c->dead : 1024;
+    if (!span(&d->window, c->window, 100 * MOYAI_MS) || !span(&transit, c->transit, 400 * MOYAI_MS) ||
+        !span(&d->keep, c->keep, 30 * MOYAI_SEC))
+        return 0;
+    d->life = d->window + transit;
+    if (id_zero(d->self) || d->links_cap > 65536 || d->cases_cap > 65536 || d->dead_cap > 65536) return 0;
+    if (d->members > DEATH_MEMBERS) return 0;
+    size_t at = sizeof *d;
+    d->off_links = (uint32_t)at;
+    d->off_cases = (uint32_t)(at += d->links_cap * sizeof(struct death_link));
+    d->off_dead = (uint32_t)(at += d->cases_cap * sizeof(struct death_case));
+    d->off_seats = (uint32_t)(at += d->dead_cap * sizeof(struct death_dead));
+    at += (size_t)d->cases_cap * d->members * sizeof(struct death_seat);
+    return (at + 15) & ~(size_t)15;
+}
+
+size_t death_size(const struct death_cfg *cfg) {
+    struct death d;
+    return layout(&d, cfg);
+}
+
+int death_init(struct death *d, const struct death_cfg *cfg) {
+    struct death head;
+    if (layout(&head, cfg) == 0) return MOYAI_EINVAL;
+    *d = head;
+    return 0;
+}
+
+static uint64_t after(moyai_ns now, uint64_t time) {
+    return now > UINT64_MAX - time ? UINT64_MAX : now + time;
+}
+
+/* --- tables ---------------------------------------------------------------------------------------- */
+
+struct death_link *death_link_to(const struct death *d, const uint8_t id[16]) {
+    for (uint32_t i = 0; i < d->links_n; i++)
+        if (id_equal(death_links(d)[i].id, id)) return &death_links(d)[i];
+    return NULL;
+}
+
+struct death_case *death_case_of(const struct death *d, const uint8_t id[16]) {
+    for (uint32_t i = 0; i < d->cases_cap; i++)
+        if (id_equal(death_cases(d)[i].id, id)) return &death_cases(d)[i];
+    return NULL;
+}
+
+struct death_dead *death_dead_of(const struct death *d, const uint8_t id[16]) {
+    for (uint32_t i = 0; i < d->dead_n; i++)
+        if (id_equal(death_deads(d)[i].id, id)) return &death_deads(d)[i];
+    return NULL;
+}
+
+enum death_state death_of(const struct death *d, const struct moyai_node_id *id) {
+    const struct death_dead *x = death_dead_of(d, id->b);
+    if (!x) return DEATH_NOT_KNOWN;
+    return x->left ? DEATH_HAS_LEFT : DEATH_IS_DEAD;
+}
+
+static void link_remove(struct death *d, struct death_link *l) {
+    struct death_link *last = &death_links(d)[--d->links_n];
+    *l = *last;
+    memset(last, 0, sizeof *last);
+}
+
+/* What was given up for silence is forgotten: we do not object for its sake any more. */
+static void silent_remove(struct death *d, struct death_link *l) {
+    struct death_case *c = death_case_of(d, l->id);
+    if (c) c->own = SAID_NONE;
+    link_remove(d, l);
+}
+
+static void dead_remove(struct death *d, struct death_dead *x) {
+    struct death_dead *last = &death_deads(d)[--d->dead_n];
+    *x = *last;
+    memset(last, 0, sizeof *last);
+}
+
+static void case_close(struct death *d, struct death_case *c) {
+    memset(death_seats(d, c), 0, d->members * sizeof(struct death_seat));
+    memset(c, 0, sizeof *c);
+}
+
+/* A case about X, new if need be. Where all are taken, the oldest in which we only object gives way; NULL: none. */
+static struct death_case *case_open(struct death *d, const uint8_t id[16], uint64_t host, enum death_said own,
+                                    moyai_ns now) {
+    struct death_case *c = death_case_of(d, id), *old = NULL;
+    if (c) return c;
+    c = death_case_of(d, nobody);
+    for (uint32_t i = 0; !c && i < d->cases_cap; i++) {
+        struct death_case *k = &death_cases(d)[i];
+        if (k->own != SAID_ENDED && (!old || k->since < old->since)) old = k;
+    }
+    if (!c && old) case_close(d, c = old);
+    if (!c) return NULL;
+    memcpy(c->id, id, 16);
+    c->host = host;
+    c->own = own;
+    c->since = now;
+    return c;
+}
+
+static struct death_seat *seat_of(const struct death *d, const struct death_case *c, const uint8_t id[16]) {
+    for (uint32_t i = 0; i < c->n; i++)
+        if (id_equal(death_seats(d, c)[i].id, id)) return &death_seats(d, c)[i];
+    return NULL;
+}
+
+/* A neighbour of the subject, new if need be; NULL: it is none that counts, or there is no room (then nothing follows
+ * from what the others say). */
+static struct death_seat *seat_add(struct death *d, struct death_case *c, const uint8_t id[16], uint64_t host) {
+    struct death_seat *s = seat_of(d, c, id);
+    if (s) return s;
+    if (id_zero(id) || id_equal(id, d->self) || id_equal(id, c->id) || death_dead_of(d, id)) return NULL;
+    if (c->n == d->members) {
+        c->overflow = 1;
+        return NULL;
+    }
+    s = &death_seats(d, c)[c->n++];
+    memcpy(s->id, id, 16);
+    s->host = host;
+    s->say = c->own == SAID_ENDED;
+    return s;
+}
+
+static void members_add(struct death *d, struct death_case *c, const struct death_member *m, uint32_t n) {
+    for (uint32_t i = 0; i < n; i++) (void)seat_add(d, c, m[i].id.b, m[i].host);
+}
+
+static void say_to_all(struct death *d, struct death_case *c) {
+    for (uint32_t i = 0; i < c->n; i++) death_seats(d, c)[i].say = 1;
+}
+
+static void reply(struct death *d, uint32_t kind, const uint8_t to[16], const uint8_t of[16]) {
+    const struct death_dead *x = death_dead_of(d, of);
+    d->reply = kind + 1;
+    d->reply_cause = x ? x->cause : 0;
+    d->reply_number = x ? x->number : 0;
+    memcpy(d->reply_to, to, 16);
+    memcpy(d->reply_of, of, 16);
+}
+
+/* --- verdicts -------------------------------------------------------------------------------------- */
+
+/* Final. hops: to our own links with one less, 0: not to them. all: to its neighbours, as far as we know them, too. */
+static void declare(struct death *d, const uint8_t id[16], bool left, uint32_t cause, uint32_t number, uint32_t hops,
+                    bool all, moyai_ns now) {
+    if (d->dead_n == d->dead_cap) { /* the one that would be forgotten first is */
+        struct death_dead *old = NULL;
+        for (uint32_t i = 0; i < d->dead_n; i++) {
+            struct death_dead *k = &death_deads(d)[i];
+            if (!k->news && (!old || k->until < old->until)) old = k;
+        }
+        if (!old) return; /* all of them are of this very step: the others will tell us again */
+        dead_remove(d, old);
+    }
+    struct death_dead *x = &death_deads(d)[d->dead_n++];
+    *x = (struct death_dead){.until = after(now, d->keep), .number = number, .cause = (uint8_t)cause, .left = left};
+    x->news = all ? 2 : 1;
+    x->hops = (uint8_t)hops;
+    memcpy(x->id, id, 16);
+    for (uint32_t i = 0; i < d->cases_cap; i++) { /* nobody waits for its word */
+        struct death_seat *s = seat_of(d, &death_cases(d)[i], id);
+        if (!s) continue;
+        s->said = SAID_NONE;
+        s->say = 0;
+    }
+}
+
+/* Reporters are on two hosts; those that do not know theirs count as on one. */
+static bool two_hosts(const struct death *d, const struct death_case *c) {
+    for (uint32_t i = 0; i < c->n; i++) {
+        const struct death_seat *s = &death_seats(d, c)[i];
+        if (s->said == SAID_ENDED && s->host != d->host) return true;
+    }
+    return false;
+}
+
+/* Is the subject dead? */
+static bool verdict(const struct death *d, const struct death_case *c, uint32_t *cause) {
+    uint32_t reporters = 1, outside = 0; /* we, and of the others those elsewhere */
+    bool complete = !c->overflow, quiet = true;
+    if (c->own != SAID_ENDED || c->objects) return false;
+    for (uint32_t i = 0; i < c->n; i++) {
+        const struct death_seat *s = &death_seats(d, c)[i];
+        bool inside = s->host != 0 && s->host == c->host;
+        if (s->said == SAID_ALIVE) return false;
+        reporters += s->said == SAID_ENDED;
+        outside += s->said == SAID_ENDED && !inside;
+        if (s->said != SAID_NOTHING) continue;
+        if (inside)
+            quiet = false;
+        else
+            complete = false;
+    }
+    if (complete && !quiet) complete = c->late;
+    *cause = c->refused ? DEATH_REFUSED : DEATH_LINKS;
+    if (c->refused && (complete || (c->late && outside))) return true;
+    return complete && reporters >= 3 && two_hosts(d, c);
+}
+
+/* Each verdict may complete other cases. */
+static void judge(struct death *d, moyai_ns now) {
+    for (uint32_t i = 0; i < d->cases_cap; i++) {
+        const struct death_case *c = &death_cases(d)[i];
+        uint32_t cause;
+        if (id_zero(c->id) || death_dead_of(d, c->id) || !verdict(d, c, &cause)) continue;
+        uint32_t before = d->dead_n;
+        declare(d, c->id, false, cause, 0, 1, true, now);
+        if (d->dead_n == before) return;
+        i = UINT32_MAX; /* from the first again */
+    }
+}
+
+/* --- events ---------------------------------------------------------------------------------------- */
+
+static int up(struct death *d, const struct death_event *ev) {
+    struct death_link *l = death_link_to(d, ev->id.b);
+    struct death_case *c = death_case_of(d, ev->id.b);
+    const struct death_dead *x = death_dead_of(d, ev->id.b);
+    if (x) {
+        reply(d, x->left ? DEATH_LEFT : DEATH_DEAD, ev->id.b, ev->id.b);
+        return 0;
+    }
+    if (!l && d->links_n == d->links_cap) {
+        for (uint32_t i = 0; i < d->links_n; i++) {
+            struct death_link *k = &death_links(d)[i];
+            if (k->n == 0 && (!l || k->silent < l->silent)) l = k;
+        }
+        if (!l) return MOYAI_EAGAIN;
+        silent_remove(d, l);
+        l = NULL;
+    }
+    if (!l) {
+        l = &death_links(d)[d->links_n++];
+        memcpy(l->id, ev->id.b, 16);
+    }
+    l->host = ev->host;
+    l->silent = 0;
+    l->n++;
+    if (c && c->own != SAID_ALIVE) { /* it lives */
+        c->own = SAID_ALIVE;
+        c->refused = c->ask = c->probe = 0;
+        say_to_all(d, c);
+    }
+    return 0;
+}
+
+static int end(struct death *d, const struct death_event *ev) {
+    struct death_link *l = death_link_to(d, ev->id.b);
+    struct death_case *c = death_case_of(d, ev->id.b);
+    if (!l || l->n == 0 || ev->n > DEATH_MEMBERS || (uint32_t)ev->how > DEATH_SILENT) return MOYAI_EINVAL;
+    if (--l->n) return 0;
+    if (ev->how == DEATH_SILENT) {
+        l->silent = after(ev->now, d->keep);
+        return 0;
+    }
+    uint64_t host = l->host;
+    link_remove(d, l);
+    if (ev->how == DEATH_ORDERLY) {
+        if (!c) return 0;
+        c->own = SAID_NONE;
+        say_to_all(d, c);
+        return 0;
+    }
+    c = case_open(d, ev->id.b, host, SAID_ENDED, ev->now);
+    if (!c) return 0;
+    c->host = host;
+    c->own = SAID_ENDED;
+    c->since = ev->now;
+    c->late = 0;
+    c->ask = c->probe = 1;
+    members_add(d, c, ev->members, ev->n);
+    say_to_all(d, c);
+    return 0;
+}
+
+static void heard_ended(struct death *d, const struct death_event *ev) {
+    const struct death_frame *f = ev->frame;
+    const uint8_t *from = ev->id.b, *of = f->subject.b;
+    const struct death_dead *x = death_dead_of(d, of);
+    const struct death_link *l = death_link_to(d, of);
+    if (id_equal(of, d->self)) {
+        reply(d, DEATH_ALIVE, from, of);
+        return;
+    }
+    if (x) {
+        reply(d, x->left ? DEATH_LEFT : DEATH_DEAD, from, of);
+        return;
+    }
+    struct death_case *c = l ? case_open(d, of, l->host, SAID_ALIVE, ev->now) : death_case_of(d, of);
+    if (!c) {
+        reply(d, l ? DEATH_ALIVE : DEATH_NONE, from, of);
+        return;
+    }
+    struct death_seat *s = seat_add(d, c, from, f->host);
+    members_add(d, c, f->m, f->n);
+    if (!s) {
+        if (c->own != SAID_ENDED) reply(d, c->own == SAID_ALIVE ? DEATH_ALIVE : DEATH_NONE, from, of);
+        return;
+    }
+    if (f->seq > s->seq) {
+        s->seq = f->seq;
+        s->said = SAID_ENDED;
+        s->host = f->host;
+    }
+    if (c->own != SAID_ENDED) s->say = 1;
+}
+
+static void heard_other(struct death *d, const struct death_event *ev) {
+    const struct death_frame *f = ev->frame;
+    struct death_case *c = death_case_of(d, f->subject.b);
+    if (!c) return;
+    bool alive = f->kind == DEATH_ALIVE;
+    if (alive && id_equal(ev->id.b, f->subject.b)) {
+        c->objects = 1;
+        return;
+    }
+    struct death_seat *s = alive ? seat_add(d, c, ev->id.b, f->host) : seat_of(d, c, ev->id.b);
+    if (!s || f->seq <= s->seq) return;
+    s->seq = f->seq;
+    s->said = alive ? SAID_ALIVE : SAID_NONE;
+    s->host = f->host;
+}
+
+static int heard(struct death *d, const struct death_event *ev) {
+    const struct death_frame *f = ev->frame;
+    if (!f || (uint32_t)f->kind >= DEATH_FRAMES || f->n > DEATH_MEMBERS) return MOYAI_EINVAL;
+    if (id_zero(f->subject.b) || f->hops > 1 || f->cause >= DEATH_CAUSES) return MOYAI_EPROTO;
+    if (f->kind == DEATH_ENDED && id_equal(f->subject.b, ev->id.b)) return MOYAI_EPROTO;
+    if (f->kind <= DEATH_NONE && f->seq == 0) return MOYAI_EPROTO;
+    const struct death_dead *x = death_dead_of(d, ev->id.b);
+    if (x) { /* nothing is believed of one who is dead; it is told so */
+        if (!x->left) reply(d, DEATH_DEAD, ev->id.b, ev->id.b);
+        return 0;
+    }
+    if (f->kind == DEATH_ENDED) {
+        heard_ended(d, ev);
+    } else if (f->kind == DEATH_ALIVE || f->kind == DEATH_NONE) {
+        heard_other(d, ev);
+    } else if (id_equal(f->subject.b, d->self)) {
+        if (f->kind == DEATH_LEFT || d->told) return 0;
+        d->told = 1;
+        d->told_cause = f->cause;
+        d->told_number = f->number;
+    } else if (!death_dead_of(d, f->subject.b)) {
+        memcpy(d->from, ev->id.b, 16);
+        declare(d, f->subject.b, f->kind == DEATH_LEFT, f->cause, f->number, f->hops, false, ev->now);
+    }
+    return 0;
+}
+
+static void witnessed(struct death *d, const struct death_event *ev) {
+    if (death_dead_of(d, ev->id.b)) return;
+    const struct death_link *l = death_link_to(d, ev->id.b);
+    struct death_case *c = ev->n ? case_open(d, ev->id.b, l ? l->host : 0, SAID_NONE, ev->now) : NULL;
+    if (c) members_add(d, c, ev->members, ev->n);
+    declare(d, ev->id.b, false, ev->cause, ev->number, 2, true, ev->now);
+}
+
+static void timers(struct death *d, moyai_ns now) {
+    for (uint32_t i = 0; i < d->cases_cap; i++) {
+        struct death_case *c = &death_cases(d)[i];
+        if (!id_zero(c->id) && now >= after(c->since, d->window)) c->late = 1;
+    }
+    judge(d, now);
+    for (uint32_t i = 0; i < d->cases_cap; i++) {
+        struct death_case *c = &death_cases(d)[i];
+        if (!id_zero(c->id) && now >= after(c->since, d->life) && !death_dead_of(d, c->id)) case_close(d, c);
+    }
+    for (uint32_t i = d->links_n; i-- > 0;)
+        if (death_links(d)[i].silent && death_links(d)[i].silent <= now) silent_remove(d, &death_links(d)[i]);
+    for (uint32_t i = d->dead_n; i-- > 0;)
+        if (death_deads(d)[i].until <= now && !death_deads(d)[i].news) dead_remove(d, &death_deads(d)[i]);
+}
+
+int death_step(struct death *d, const struct death_event *ev) {
+    int rc = 0;
+    bool of_other = !id_zero(ev->id.b) && !id_equal(ev->id.b, d->self);
+    if (d->draining || (uint32_t)ev->kind > DEATH_EV_TIMEOUT) return MOYAI_EINVAL;
+    if (ev->kind != DEATH_EV_TIMEOUT && !of_other) return MOYAI_EINVAL;
+    struct death_case *c;
+    switch (ev->kind) {
+    case DEATH_EV_UP:
+        rc = up(d, ev);
+        break;
+    case DEATH_EV_END:
+        rc = end(d, ev);
+        break;
+    case DEATH_EV_FAREWELL:
+        if (!death_dead_of(d, ev->id.b)) declare(d, ev->id.b, true, DEATH_OTHER, 0, 1, false, ev->now);
+        break;
+    case DEATH_EV_WITNESSED:
+        if ((uint32_t)ev->cause >= DEATH_CAUSES || ev->n > DEATH_MEMBERS) return MOYAI_EINVAL;
+        witnessed(d, ev);
+        break;
+    case DEATH_EV_REFUSED:
+        c = death_case_of(d, ev->id.b);
+        if (c && c->own == SAID_ENDED) c->refused = 1;
+        break;
+    case DEATH_EV_FRAME:
+        rc = heard(d, ev);
+        break;
+    case DEATH_EV_HEARD:
+        if (death_of(d, &ev->id) == DEATH_IS_DEAD) reply(d, DEATH_DEAD, ev->id.b, ev->id.b);
+        break;
+    case DEATH_EV_TIMEOUT:
+        timers(d, ev->now);
+        break;
+    }
+    if (rc) return rc;
+    judge(d, ev->now);
+    d->draining = 1;
+    return 0;
+}
+
+moyai_ns death_deadline(const struct death *d) {
+    uint64_t at = UINT64_MAX;
+    for (uint32_t i = 0; i < d->cases_cap; i++) {
+        const struct death_case *c = &death_cases(d)[i];
+        if (id_zero(c->id)) continue;
+        uint64_t t = after(c->since, c->late ? d->life : d->window);
+        if (t < at) at = t;
+    }
+    for (uint32_t i = 0; i < d->links_n; i++)
+        if (death_links(d)[i].silent && death_links(d)[i].silent < at) at = death_links(d)[i].silent;
+    for (uint32_t i = 0; i < d->dead_n; i++)
+        if (death_deads(d)[i].until < at) at = death_deads(d)[i].until;
+    return at;
+}
+
+/* --- effects --------------------------------------------------------------------------------------- */
+
+static void frame_of(struct death *d, struct death_effect *fx, uint32_t kind, const uint8_t to[16],
+                     const uint8_t of[16]) {
+    fx->kind = DEATH_FX_SEND;
+    memcpy(fx->id.b, to, 16);
+    fx->frame.kind = (enum death_frame_kind)kind;
+    memcpy(fx->frame.subject.b, of, 16);
+    if (kind > DEATH_NONE) return;
+    fx->frame.host = d->host;
+    fx->frame.seq = ++d->seq;
+}
+
+static void frame_dead(struct death *d, struct death_effect *fx, const struct death_dead *x, const uint8_t to[16],
+                       uint32_t hops) {
+    frame_of(d, fx, x->left ? DEATH_LEFT : DEATH_DEAD, to, x->id);
+    fx->frame.cause = x->left ? 0 : x->cause;
+    fx->frame.number = x->left ? 0 : x->number;
+    fx->frame.hops = hops;
+}
+
+/* Where we stand, to a neighbour of the subject or to itself. */
+static void frame_case(struct death *d, struct death_effect *fx, const struct death_case *c, const uint8_t to[16]) {
+    static const uint8_t kinds[] = {DEATH_NONE, DEATH_ENDED, DEATH_ALIVE, DEATH_NONE};
+    frame_of(d, fx, kinds[c->own], to, c->id);
+    if (c->own != SAID_ENDED) return;
+    fx->frame.subject_host = c->host;
+    for (uint32_t i = 0; i < c->n; i++) {
+        const struct death_seat *s = &death_seats(d, c)[i];
+        struct death_member *m = &fx->frame.m[fx->frame.n++];
+        memcpy(m->id.b, s->id, 16);
+        m->host = s->host;
+    }
+}
+
+/* The next to be told of a death: us, it, its neighbours, ours. False: that was all. */
+static bool next_news(struct death *d, struct death_effect *fx, struct death_dead *x) {
+    struct death_case *c = death_case_of(d, x->id);
+    struct death_link *l = death_link_to(d, x->id);
+    if (d->stage == 0) {
+        d->stage = 1;
+        fx->kind = x->left ? DEATH_FX_LEFT : DEATH_FX_DECLARED;
+        memcpy(fx->id.b, x->id, 16);
+        fx->cause = (enum death_cause)x->cause;
+        fx->number = x->number;
+        return true;
+    }
+    if (d->stage == 1) {
+        d->stage = 2;
+        bool tell = l && l->n && !x->left;
+        if (tell) frame_dead(d, fx, x, x->id, 0);
+        if (l) link_remove(d, l);
+        if (tell) return true;
+    }
+    for (; d->stage == 2; d->stage = 3, d->at = 0) {
+        while (c && x->news == 2 && d->at < c->n) {
+            const struct death_seat *s = &death_seats(d, c)[d->at++];
+            if (id_equal(s->id, d->from) || death_dead_of(d, s->id)) continue;
+            frame_dead(d, fx, x, s->id, 1);
+            return true;
+        }
+    }
+    while (x->hops && d->at < d->links_n) {
+        const struct death_link *k = &death_links(d)[d->at++];
+        if (k->n == 0 || id_equal(k->id, d->from) || (c && x->news == 2 && seat_of(d, c, k->id)) ||
+            death_dead_of(d, k->id))
+            continue;
+        frame_dead(d, fx, x, k->id, x->hops - 1u);
+        return true;
+    }
+    if (c) case_close(d, c);
+    x->news = x->hops = 0;
+    d->stage = d->at = 0;
+    return false;
+}
+
+static bool next_case(struct death *d, struct death_effect *fx, struct death_case *c) {
+    if (c->probe) {
+        c->probe = 0;
+        fx->kind = DEATH_FX_PROBE;
+        memcpy(fx->id.b, c->id, 16);
+        return true;
+    }
+    if (c->ask) {
+        c->ask = 0;
+        frame_case(d, fx, c, c->id);
+        return true;
+    }
+    for (uint32_t i = 0; i < c->n; i++) {
+        struct death_seat *s = &death_seats(d, c)[i];
+        if (!s->say) continue;
+        s->say = 0;
+        frame_case(d, fx, c, s->id);
+        return true;
+    }
+    return false;
+}
+
+bool death_next(struct death *d, struct death_effect *fx) {
+    if (!d->draining) return false;
+    memset(fx, 0, sizeof *fx);
+    if (d->told == 1) {
+        d->told = 2;
+        fx->kind = DEATH_FX_TOLD;
+        fx->cause = (enum death_cause)d->told_cause;
+        fx->number = d->told_number;
+        return true;
+    }
+    if (d->reply) {
+        uint32_t kind = d->reply - 1;
+        frame_of(d, fx, kind, d->reply_to, d->reply_of);
+        fx->frame.cause = kind == DEATH_DEAD ? d->reply_cause : 0;
+        fx->frame.number = kind == DEATH_DEAD ? d->reply_number : 0;
+        d->reply = d->reply_cause = d->reply_number = 0;
+        memset(d->reply_to, 0, 16);
+        memset(d->reply_of, 0, 16);
+        return true;
+    }
+    for (uint32_t i = 0; i < d->dead_n; i++)
+        if (death_deads(d)[i].news && next_news(d, fx, &death_deads(d)[i])) return true;
+    for (uint32_t i = 0; i < d->cases_cap; i++) {
+        struct death_case *c = &death_cases(d)[i];
+        if (!id_zero(c->id) && next_case(d, fx, c)) return true;
+    }
+    memset(d->from, 0, 16);
+    d->draining = 0;
+    return false;
+}
