@@ -65,14 +65,14 @@ enum peers_frame_kind {
     PEERS_REFUSE, /* what = peers_reason; up to PEERS_OTHERS endpoints. Also says that an accepted link ends */
     PEERS_ASK,    /* exchange of endpoints: the sender's own, then others */
     PEERS_ANSWER,
-    PEERS_YIELD, /* would you give up this link? FRAME_ACCEPTS, count: of the node that needs the place; or RETIRE */
+    PEERS_YIELD, /* would you give up this link? count: of the node that needs the place; or RETIRE */
     PEERS_KEEP,  /* no */
     PEERS_BYE,   /* this link ends in order: what = peers_reason */
     PEERS_FRAMES,
 };
 
 enum peers_flags {
-    PEERS_ACCEPTS = 1, /* OFFER, ACCEPT: of the sender, as in its endpoint. YIELD: of the node that needs the place */
+    PEERS_ACCEPTS = 1, /* of the sender, as in its endpoint */
     PEERS_LAST = 2,    /* OFFER: the sender has no link, and was refused by those it asked */
     PEERS_RETIRE = 4,  /* YIELD: nobody needs the place, the sender has one link too many */
 };

@@ -5,8 +5,8 @@
  * A node with all places taken does not simply refuse. Where most nodes cannot accept, those that came first would hold
  * all places and late ones have none. So it takes the newcomer as a *guest* and asks the peer that, by its last count,
  * has most links, whether it would give its own up (YIELD with the newcomer's count). The peer judges by its own true
- * count: it yields if it still has at least as many links as the newcomer then has, or if it can accept, has more links
- * than it needs, and the newcomer cannot accept. So links move from the rich to the poor only (the sum of the squares
+ * count: it yields if it then still has at least as many links as the newcomer. Peers that can accept are asked first,
+ * for they will find others more easily. So links move from the rich to the poor only (the sum of the squares
  * of all counts falls with each), nobody gives up its last one, and it ends. If all who might have kept theirs, the
  * guest is put out with three other names.
  *
@@ -130,10 +130,10 @@ void peers_link_remove(struct peers *p, struct peers_link *l, moyai_ns now) {
 
 /* --- room ------------------------------------------------------------------------------------------ */
 
-/* Would a node with so many links give one up for a newcomer? */
-static bool yields(const struct peers *p, uint32_t count, bool accepts, uint32_t newcomer, bool newcomer_accepts) {
-    if (newcomer >= p->degree) return false;
-    return count >= newcomer + 2 || (accepts && !newcomer_accepts && count > p->degree);
+/* Would a node with so many links give one up for a newcomer? Only if it then still has as many as the newcomer, and
+ * that one needs it. (One that has more than it needs always does.) */
+static bool yields(const struct peers *p, uint32_t count, uint32_t newcomer) {
+    return newcomer < p->degree && count >= newcomer + 2;
 }
 
 /* What a peer's count is now, as far as we know: an old one may have grown to what all strive for. */
@@ -142,15 +142,14 @@ static uint32_t count_of(const struct peers *p, const struct peers_link *l, moya
 }
 
 /* Whom to ask for the place of a newcomer, which may be `but`. */
-static struct peers_link *victim(struct peers *p, const struct peers_link *but, uint32_t newcomer,
-                                 bool newcomer_accepts, moyai_ns now) {
+static struct peers_link *victim(struct peers *p, const struct peers_link *but, uint32_t newcomer, moyai_ns now) {
     struct peers_link *best = NULL, *l = peers_links(p);
     for (uint32_t i = 0; i < p->links_n; i++) {
         if (&l[i] == but || l[i].state != PEERS_USED || l[i].kind != PEERS_MESH ||
             l[i].flags & (LINK_GUEST | LINK_YIELD))
             continue;
         bool accepts = l[i].flags & LINK_ACCEPTS;
-        if (!yields(p, count_of(p, &l[i], now), accepts, newcomer, newcomer_accepts)) continue;
+        if (!yields(p, count_of(p, &l[i], now), newcomer)) continue;
         bool better = !best;
         if (best && accepts != ((best->flags & LINK_ACCEPTS) != 0))
             better = accepts;
@@ -185,9 +184,9 @@ void peers_kept(struct peers *p, struct peers_link *l, moyai_ns now) {
     struct peers_link *g = guest(p);
     if (!g) return;
     if (l->count > g->count) l->count = g->count; /* whatever it says, it is not asked for this one again */
-    struct peers_link *v = victim(p, NULL, g->count - 1, g->flags & LINK_ACCEPTS, now);
+    struct peers_link *v = victim(p, NULL, g->count - 1, now);
     if (v) {
-        ask(p, v, g->count - 1, g->flags & LINK_ACCEPTS, now);
+        ask(p, v, g->count - 1, 0, now);
         return;
     }
     struct peers_fx *fx = peers_send(p, g, PEERS_REFUSE);
@@ -203,7 +202,7 @@ void peers_yield(struct peers *p, struct peers_link *l, const struct peers_frame
     if (f->flags & PEERS_RETIRE)
         yes = yes && p->mesh > p->degree && (!far || p->far > p->far_least);
     else
-        yes = yes && yields(p, far ? p->far : p->mesh, p->accepts, f->count, f->flags & PEERS_ACCEPTS);
+        yes = yes && yields(p, far ? p->far : p->mesh, f->count);
     if (!yes) {
         (void)peers_send(p, l, PEERS_KEEP);
         return;
@@ -223,7 +222,7 @@ void peers_retire(struct peers *p, struct peers_link *added, moyai_ns now) {
     struct peers_link *found = NULL;
     uint64_t seen = 0;
     if (peers_taken(p) > p->most) { /* then as for a newcomer */
-        found = victim(p, added, 0, false, now);
+        found = victim(p, added, 0, now);
         if (found) ask(p, found, 0, 0, now);
         return;
     }
@@ -257,7 +256,7 @@ static bool room(struct peers *p, const struct peers_frame *f, struct peers_link
     if (f->what == PEERS_DIRECT) return peers_taken(p) < p->most && p->direct < p->most / 3;
     if (peers_taken(p) < p->most) return true;
     if (p->guests < PEERS_SLACK) {
-        *v = victim(p, NULL, f->count, f->e[0].accepts, now);
+        *v = victim(p, NULL, f->count, now);
         *flags = LINK_GUEST;
         if (*v) return true;
     }
@@ -300,7 +299,7 @@ void peers_offered(struct peers *p, uint64_t link, const struct peers_frame *f, 
         (void)peers_say(p, PEERS_FX_CANCEL, 0, id);
         peers_dial_remove(p, d);
     }
-    if (v) ask(p, v, f->count, f->e[0].accepts ? PEERS_ACCEPTS : 0, now);
+    if (v) ask(p, v, f->count, 0, now);
     struct peers_link *l = peers_link_add(p, link, id, f->what, now);
     l->flags |= flags;
     p->guests += (flags & LINK_GUEST) != 0;

@@ -89,7 +89,7 @@ static void test_who_accepts(void **state) {
     peers_link_of(t->p, 1)->flags &= (uint8_t)~LINK_ACCEPTS;
     peers_link_of(t->p, 1)->count = 9;
     assert_int_equal(offers(t, 5, 5, 2, PEERS_ACCEPTS), 0);
-    assert_non_null(strstr(t->did, "YIELD@2 c2f1")); /* though 1 has more */
+    assert_non_null(strstr(t->did, "YIELD@2 c2 ")); /* though 1 has more */
     t->did[0] = 0;
     tested_free(t);
     t = full(4, 4, 4, 4, true);
@@ -100,7 +100,7 @@ static void test_who_accepts(void **state) {
     assert_int_equal(offers(t, 7, 7, 2, 0), 0);
     assert_non_null(strstr(t->did, "drop@7w0"));
     t->did[0] = 0;
-    peers_link_of(t->p, 3)->count = 4; /* more than degree: 4 >= 2 + 2, and 5 would be for the second rule */
+    peers_link_of(t->p, 3)->count = 4; /* 4 >= 2 + 2 */
     assert_int_equal(offers(t, 8, 8, 2, 0), 0);
     assert_non_null(strstr(t->did, "YIELD@3 c2 "));
     tested_free(t);
@@ -142,7 +142,7 @@ static void test_asked(void **state) {
             assert_string_equal(t->did, text);
         tested_free(t);
     }
-    /* The second rule alone: 5 links, degree 4, newcomer with 3 of its own that cannot accept... and a line stays. */
+    /* Of five, a line stays; then one goes. */
     struct tested *t = tested_new((struct peers_cfg){.degree = 4, .most = 9});
     (void)step(t, EV(START));
     for (uint32_t k = 1; k <= 5; k++) joins(t, k, k, 1);
@@ -162,8 +162,8 @@ static void test_asked(void **state) {
     assert_int_equal(from(t, 2, &e, PEERS_YIELD, 3, 0, 0), 0);
     expect(t, "KEEP@2 c4"); /* not more than it needs */
     joins(t, 8, 8, 1);
-    assert_int_equal(from(t, 2, &e, PEERS_YIELD, 3, 0, PEERS_ACCEPTS), 0);
-    assert_int_equal(peers_count(t->p).mesh, 4); /* again by the first rule */
+    assert_int_equal(from(t, 2, &e, PEERS_YIELD, 3, 0, 0), 0);
+    assert_int_equal(peers_count(t->p).mesh, 4);
     tested_free(t);
 }
 
@@ -185,7 +185,7 @@ static void test_far(void **state) {
     expect(t, "KEEP@7 c1"); /* the only far one */
     assert_int_equal(from(t, 7, &far, PEERS_YIELD, 0, 0, PEERS_RETIRE), 0);
     expect(t, "KEEP@7 c1");
-    assert_int_equal(from(t, 1, &near, PEERS_YIELD, 2, 0, PEERS_ACCEPTS), 0);
+    assert_int_equal(from(t, 1, &near, PEERS_YIELD, 2, 0, 0), 0);
     expect(t, "BYE@1 c4w2 drop@1w2");
     /* Enough links, but none to another site: that is what it looks for, and only there. */
     (void)step(t, EV(LOST, .link = 7));
@@ -381,12 +381,87 @@ static void test_said_wrong(void **state) {
     tested_free(t);
 }
 
+/* What was offered and is not answered counts as an attempt, and as a link to come. */
+static void test_under_way(void **state) {
+    (void)state;
+    for (uint32_t attempts = 1; attempts <= 4; attempts += 3) {
+        struct tested *t = tested_new((struct peers_cfg){.degree = 2, .attempts = attempts});
+        (void)step(t, EV(START));
+        for (uint32_t i = 1; i <= 5; i++) knows(t, open_node(i));
+        (void)step(t, EV(LOOKED, .entries = 5));
+        for (uint64_t link = 1; link <= 8; link++) {
+            if (t->dialled_n < link) wait_next(t);
+            if (t->dialled_n < link) break;
+            (void)step(t, EV(UP, .link = link, .id = node(t->dialled[link - 1])));
+        }
+        assert_int_equal(t->dialled_n, attempts == 1 ? 1 : 2);
+        assert_int_equal(peers_count(t->p).open, t->dialled_n);
+        /* A direct link that was offered is neither. */
+        (void)step(t, EV(UP, .link = 20, .id = node(90), .what = PEERS_DIRECT));
+        struct peers_endpoint e = open_node(t->dialled[0]);
+        assert_int_equal(from(t, 1, &e, PEERS_REFUSE, 0, PEERS_FULL, 0), 0);
+        uint32_t before = t->dialled_n;
+        for (int i = 0; i < 9 && t->dialled_n == before; i++) wait_next(t);
+        assert_int_equal(t->dialled_n, before + 1);
+        tested_free(t);
+    }
+}
+
+/* Only who could not be reached makes its kind doubtful. */
+static void test_streak(void **state) {
+    (void)state;
+    struct tested *t = dialling(400);
+    (void)step(t, EV(FAILED, .id = node(400)));
+    assert_int_equal(t->p->streak[0], 1);
+    while (!strstr(t->did, "connect")) wait_next(t);
+    while (!strstr(t->did, "cancel")) wait_next(t);
+    assert_int_equal(t->p->streak[0], 2);
+    t->did[0] = 0;
+    while (!strstr(t->did, "connect")) wait_next(t);
+    (void)step(t, EV(UP, .link = 5, .id = node(400)));
+    (void)step(t, EV(LOST, .link = 5));
+    assert_int_equal(t->p->streak[0], 2);
+    assert_int_equal(t->p->misses, 3);
+    t->did[0] = 0;
+    while (!strstr(t->did, "connect")) wait_next(t);
+    (void)step(t, EV(UP, .link = 6, .id = node(400)));
+    struct peers_endpoint e = open_node(400);
+    assert_int_equal(from(t, 6, &e, PEERS_REFUSE, 0, PEERS_FULL, 0), 0);
+    assert_int_equal(t->p->streak[0], 2);
+    assert_int_equal(t->p->misses, 4);
+    joins(t, 7, 400, 0);
+    assert_int_equal(t->p->streak[0] + t->p->misses, 0);
+    tested_free(t);
+}
+
+/* The end of the last mesh link sends it to the rendezvous at once; that of another, or of a direct one, does not. */
+static void test_last(void **state) {
+    (void)state;
+    struct tested *t = tested_new((struct peers_cfg){.degree = 2});
+    struct peers_endpoint d = open_node(9);
+    (void)step(t, EV(START));
+    joins(t, 1, 1, 0);
+    joins(t, 2, 2, 0);
+    (void)from(t, 9, &d, PEERS_OFFER, 0, PEERS_DIRECT, 0);
+    moyai_ns look = t->p->look_at;
+    assert_true(look > t->now + 10 * SEC);
+    (void)step(t, EV(LOST, .link = 1));
+    assert_int_equal(t->p->look_at, look);
+    (void)step(t, EV(LOST, .link = 2));
+    assert_true(t->p->look_at <= t->now + SEC / 5);
+    t->p->look_at = look;
+    (void)step(t, EV(LOST, .link = 9));
+    assert_int_equal(t->p->look_at, look);
+    tested_free(t);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_full),        cmocka_unit_test(test_yield),      cmocka_unit_test(test_old_count),
         cmocka_unit_test(test_who_accepts), cmocka_unit_test(test_asked),      cmocka_unit_test(test_far),
         cmocka_unit_test(test_kinds),       cmocka_unit_test(test_rescue),     cmocka_unit_test(test_guests),
-        cmocka_unit_test(test_cross),       cmocka_unit_test(test_said_wrong),
+        cmocka_unit_test(test_cross),       cmocka_unit_test(test_said_wrong), cmocka_unit_test(test_under_way),
+        cmocka_unit_test(test_streak),      cmocka_unit_test(test_last),
     };
     return cmocka_run_group_tests_name("peers room", tests, NULL, NULL);
 }

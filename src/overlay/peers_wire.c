@@ -36,7 +36,7 @@ static const struct shape {
     [PEERS_REFUSE] = {0, PEERS_REASONS, 0, PEERS_OTHERS},
     [PEERS_ASK] = {0, 1, 1, PEERS_ENTRIES},
     [PEERS_ANSWER] = {0, 1, 1, PEERS_ENTRIES},
-    [PEERS_YIELD] = {PEERS_ACCEPTS | PEERS_RETIRE, 1, 0, 0},
+    [PEERS_YIELD] = {PEERS_RETIRE, 1, 0, 0},
     [PEERS_KEEP] = {0, 1, 0, 0},
     [PEERS_BYE] = {0, PEERS_REASONS, 0, 0},
 };
