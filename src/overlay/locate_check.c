@@ -110,7 +110,8 @@ static const char *routes_check(const struct locate *l) {
             const struct locate_alt *a = &r->alt[k];
             if (!(l->up & BIT(a->link)) || (links & BIT(a->link))) return "a way over no link, or over one twice";
             links |= BIT(a->link);
-            if (k && (r->alt[k - 1].cost > a->cost || a->said >= r->best)) return "ways out of order";
+            if (k && r->alt[k - 1].cost > a->cost) return "ways out of order";
+            if (a->said >= r->best) return "a way over who is not nearer";
             if (a->cost < r->best) return "a way nearer than the nearest";
         }
         if (!blank(&r->alt[r->n], (LOCATE_ALTS - r->n) * sizeof r->alt[0])) return "a way that is not used is not zero";

@@ -65,6 +65,7 @@ static void alt_put(struct locate_routes *r, const struct locate_alt *a) {
 void locate_route_note(struct locate *l, const uint8_t node[16], uint32_t link, uint32_t hops, uint32_t said,
                        bool first, moyai_ns now) {
     struct locate_routes *r = locate_get(l, &l->routes, node);
+    if (said == LOCATE_COST_MAX) said--; /* so that this node is farther than its neighbour in any case */
     const struct locate_alt a = {.link = link,
                                  .hops = locate_sum(hops, 1, LOCATE_HOPS_MAX),
                                  .said = said,

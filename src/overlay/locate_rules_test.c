@@ -282,6 +282,58 @@ static void test_rate(void **state) {
     pull(k, 2, "LOST 01 of a3 to 03=04/2; NEIGHBOURS 0:00 3:00");
 }
 
+/* 7.6: the route that would be forgotten first goes, wherever it is in the table. */
+static void test_routes_full(void **state) {
+    struct kit *k = three(state);
+    static const uint8_t nodes[][4] = {{0xd0, 0xd1, 0xd2}, {0xd1, 0xd2, 0xd0}, {0xd2, 0xd0, 0xd1}};
+    for (int i = 0; i < 3; i++) { /* the first of each row is noted first */
+        for (int n = 0; n < 4; n++) {
+            uint8_t node = n < 3 ? nodes[i][n] : (uint8_t)(0xe0 + i);
+            step(k, EV(ROUTE_BAD, .node = id_of(node), .link = 1));
+            look(k, 1, LOCATE_NODE, node);
+            reply(k, 1, .key = node, .owner = node, .hops = 1, .cost = 50);
+            drain(k);
+            k->now += MS;
+        }
+        route(k, nodes[i][0], 0, "none");
+        route(k, nodes[i][1], 0, "1/2:2050");
+        route(k, nodes[i][2], 0, "1/2:2050");
+        step(k, EV(ROUTE_BAD, .node = id_of((uint8_t)(0xe0 + i)), .link = 1));
+        for (int n = 0; n < 3; n++) step(k, EV(ROUTE_BAD, .node = id_of(nodes[i][n]), .link = 1));
+        assert_int_equal(k->l->routes.n, 0);
+        k->now += 2000 * MS;
+    }
+}
+
+/* 4.5: over means: at that moment. */
+static void test_over(void **state) {
+    struct kit *k = three(state);
+    for (uint8_t i = 0; i < 3; i++) ask(k, 0, .key = (uint8_t)(0xc0 + i), .ttl = 4, .nonce = 1, .wait = 100);
+    moyai_ns until = k->now + 100 * MS - MS / 2;
+    drain(k);
+    k->now = until - 1;
+    ask(k, 0, .key = 0xcc, .ttl = 4, .nonce = 1);
+    pull(k, 0, "BUSY ncc");
+    k->now = until;
+    ask(k, 0, .key = 0xcc, .ttl = 4, .nonce = 1);
+    pull(k, 0, "");
+    assert_int_equal(k->l->requests.n, 1);
+    /* an own look-up where others' request has just ended begins anew, where it has not it goes as far */
+    ask(k, 0, .key = 0xcd, .ttl = 4, .nonce = 1, .wait = 100);
+    until = k->now + 100 * MS - MS / 2;
+    drain(k);
+    k->now = until - 1;
+    look(k, 1, LOCATE_NODE, 0xcd);
+    pull(k, 1, "REQUEST ncd/3");
+    step(k, EV(CANCEL, .token = 1));
+    ask(k, 0, .key = 0xce, .ttl = 4, .nonce = 1, .wait = 100);
+    until = k->now + 100 * MS - MS / 2;
+    drain(k);
+    k->now = until;
+    look(k, 1, LOCATE_NODE, 0xce);
+    pull(k, 1, "REQUEST nce/2");
+}
+
 /* What has waited too long to be sent is not sent. */
 static void test_outlived(void **state) {
     struct kit *k = three(state);
@@ -465,6 +517,8 @@ int main(void) {
         T(test_busy),
         T(test_rate),
         T(test_outlived),
+        T(test_routes_full),
+        T(test_over),
         T(test_check),
         cmocka_unit_test(test_random),
     };

@@ -374,6 +374,15 @@ static void test_routes(void **state) {
     route(k, 0xcc, 0, "0/7:91000");
     ask(k, 0, .key = 0xcc, .ttl = 1, .nonce = 9); /* 7.4: who asks has no way */
     route(k, 0xcc, 0, "none");
+    /* 7.3: also when the best is gone */
+    ask(k, 0, .key = 0xce, .ttl = 4, .nonce = 5, .wait = 100000);
+    reply(k, 1, .key = 0xce, .owner = 0xce, .hops = 2, .cost = 500);
+    reply(k, 2, .key = 0xce, .owner = 0xce, .hops = 1, .cost = 2400);
+    assert_int_equal(step(k, EV(ROUTE_BAD, .node = id_of(0xce), .link = 1)), 0);
+    reply(k, 0, .key = 0xce, .owner = 0xce, .hops = 1, .cost = 2500);
+    route(k, 0xce, 0, "2/2:5400");
+    reply(k, 0, .key = 0xce, .owner = 0xce, .hops = 1, .cost = 2499);
+    route(k, 0xce, 0, "0/2:3499");
     reply(k, 1, .key = 0xcd, .owner = 0xcd, .hops = 2, .cost = 5000); /* nobody asked */
     route(k, 0xcd, 0, "none");
 }
