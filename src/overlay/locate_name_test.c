@@ -256,6 +256,8 @@ static void test_own_claim(void **state) {
     pull(k, 1, "REQUEST c51/3 c3=64");
     assert_int_equal(add_name(k, 0x51, 0x65, false), 0); /* theirs is still under way */
     expect(k, "lost:51 to c3=64");
+    ask(k, 1, .kind = LOCATE_CLAIM, .key = 0x51, .ttl = 2, .nonce = 6, .owner = 0xc3, .object = 0x64); /* an echo */
+    pull(k, 2, "");
     assert_int_equal(add_name(k, 0x51, 0x63, false), 0);
     expect(k, "");
     pull(k, 2, "REPLY c51 claimed 10=63 0:0; REQUEST c51/2 10=63");
