@@ -554,6 +554,21 @@ static void test_breaks(void **state) {
     pull(k, 1, "REPLY ncf found cf 1:1000; NEIGHBOURS 4:cf");
 }
 
+/* What is told of a look-up. */
+static void test_effect(void **state) {
+    struct kit *k = three(state);
+    struct locate_effect fx;
+    tells(k, 1, 3, 0xb1, 3000);
+    struct locate_event ev = EV(LOOKUP, .token = 4, .now = k->now);
+    key_put(ev.key, 0xb1);
+    assert_int_equal(locate_step(k->l, &ev), 0);
+    assert_true(locate_next(k->l, &fx));
+    assert_true(fx.kind == LOCATE_FX_FOUND && fx.token == 4 && fx.hops == 2 && fx.cost == 5 * MOYAI_MS);
+    assert_memory_equal(fx.node.b, id_of(0xb1).b, 16);
+    assert_memory_equal(fx.key, id_of(0xb1).b, 16);
+    assert_false(locate_next(k->l, &fx));
+}
+
 static void test_cancel(void **state) {
     struct kit *k = three(state);
     look(k, 1, LOCATE_NODE, 0xcc);
@@ -567,6 +582,10 @@ static void test_cancel(void **state) {
     assert_int_equal(step(k, EV(CANCEL, .token = 3)), 0);
     assert_true(k->l->due == UINT64_MAX || (timeout(k), 1));
     expect(k, "");
+    for (uint64_t t = 5; t <= 7; t++) look(k, t, LOCATE_NODE, 0xcf);
+    assert_int_equal(step(k, EV(CANCEL, .token = 7)), 0);
+    assert_int_equal(step(k, EV(CANCEL, .token = 6)), 0);
+    assert_int_equal(step(k, EV(CANCEL, .token = 5)), 0);
     /* one that has been answered, and not been told yet */
     struct locate_event ev = EV(LOOKUP, .token = 4, .now = k->now);
     key_put(ev.key, 0xa1);
@@ -582,7 +601,7 @@ int main(void) {
         T(test_ring_time), T(test_found),        T(test_aggregate),      T(test_several),       T(test_larger),
         T(test_own_meets), T(test_answers),      T(test_late),           T(test_routes),        T(test_route_life),
         T(test_evidence),  T(test_dead_answers), T(test_dead_neighbour), T(test_evidence_full), T(test_breaks),
-        T(test_cancel),
+        T(test_cancel),    T(test_effect),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
