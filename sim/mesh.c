@@ -333,6 +333,8 @@ void mesh_init(struct mesh *m, struct world *w, const struct mesh_cfg *cfg, uint
 }
 
 void mesh_done(struct mesh *m) {
+    m->broken = true; /* nobody acts any more; what is under way arrives and is freed */
+    (void)world_run(m->w, NULL, NULL, m->w->now + 60 * (moyai_ns)MOYAI_SEC);
     for (uint32_t i = 0; i < m->n; i++) {
         free(m->node[i].p);
         free(m->node[i].links);
@@ -386,7 +388,10 @@ static void hold_line(void *who, uint64_t what) {
     struct mesh *m = l->m;
     struct mesh_node *a = &m->node[l->from], *b = &m->node[l->to];
     (void)what;
-    if (m->broken) return;
+    if (m->broken) {
+        free(l);
+        return;
+    }
     bool have = false;
     for (uint32_t i = 0; i < a->links_n; i++) {
         const struct mesh_link *k = &m->link[a->links[i] - 1];
@@ -401,7 +406,7 @@ static void hold_line(void *who, uint64_t what) {
 }
 
 void mesh_line(struct mesh *m, uint32_t from, uint32_t to) {
-    struct line *l = sim_alloc(sizeof *l); /* a few bytes, kept until the end of the process */
+    struct line *l = sim_alloc(sizeof *l);
     *l = (struct line){m, from, to};
     world_in(m->w, MOYAI_SEC, hold_line, l, 0);
 }

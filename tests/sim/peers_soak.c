@@ -168,8 +168,8 @@ static const char *run(uint64_t seed, bool shuffle, FILE *print, uint64_t *hash,
     if (wrong) wrong = strncpy(why, wrong, sizeof why - 1);
     *v = mesh_look(&x.m);
     *hash = x.trace.hash;
-    world_done(&x.w);
     mesh_done(&x.m);
+    world_done(&x.w);
     trace_done(&x.trace);
     return wrong;
 }
@@ -228,8 +228,8 @@ static int scale(uint32_t n, uint64_t seed, uint32_t seconds, struct cost *c) {
     fflush(stdout);
     int wrong = m.broken || !connected || c->v.parts != 1;
     if (wrong) printf("%s\n", m.broken ? m.why.text : "not connected");
-    world_done(&w);
     mesh_done(&m);
+    world_done(&w);
     return wrong;
 }
 
