@@ -75,8 +75,8 @@ static void searches(void **state) {
 static void the_rest(void **state) {
     (void)state;
     struct instance *in = test_taillard(1);
-    static const struct timeline_sample sample = {0, 1, 1};
-    static const struct timeline_event event = {0.5, "half"};
+    static const struct timeline_sample sample = {0, 1, 0, 1};
+    static const struct timeline_event event = {0.5, "half", TIMELINE_NOTE};
     const struct timeline t = {"picture", 1, &sample, 1, &event, 1};
     int failures = 0;
     for (long k = 1; alloc_next(&k, ALLOC_ONE); k++) {

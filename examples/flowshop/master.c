@@ -86,7 +86,7 @@ static double seconds_since(moyai_ns t) {
     return (double)(moyai_now() - t) * 1e-9;
 }
 
-static void note(struct master *m, const char *label) {
+static void note_as(struct master *m, const char *label, enum timeline_kind kind) {
     if (m->n_samples == m->room_samples) {
         size_t room = m->room_samples ? 2 * m->room_samples : 256;
         struct timeline_sample *s = realloc(m->samples, room * sizeof *s);
@@ -95,7 +95,7 @@ static void note(struct master *m, const char *label) {
         m->room_samples = room;
     }
     double t = seconds_since(m->start);
-    m->samples[m->n_samples++] = (struct timeline_sample){t, m->alive, m->running + m->greedy};
+    m->samples[m->n_samples++] = (struct timeline_sample){t, m->alive, m->greedy, m->running};
     if (!label) return;
     if (m->n_events == m->room_events) {
         size_t room = m->room_events ? 2 * m->room_events : 64;
@@ -105,7 +105,11 @@ static void note(struct master *m, const char *label) {
         m->room_events = room;
     }
     char *copy = strdup(label);
-    if (copy) m->events[m->n_events++] = (struct timeline_event){t, copy};
+    if (copy) m->events[m->n_events++] = (struct timeline_event){t, copy, kind};
+}
+
+static void note(struct master *m, const char *label) {
+    note_as(m, label, TIMELINE_NOTE);
 }
 
 static uint64_t all_nodes(const struct master *m) {
@@ -160,7 +164,7 @@ static void lose(struct master *m, struct worker *w, bool busy) {
     not_asked(m, w);
     char label[96];
     snprintf(label, sizeof label, "w%" PRId64 " lost", w->number);
-    note(m, label);
+    note_as(m, label, TIMELINE_LOST);
     if (m->over) return;
     if (busy) snprintf(label, sizeof label, "w%" PRId64 " lost, its subproblem goes to another", w->number);
     say(m, label);
@@ -525,7 +529,7 @@ static void cleanup(struct master *m) {
 }
 
 static void picture(struct master *m) {
-    struct timeline t = {.title = "flowshop: workers and running subproblems",
+    struct timeline t = {.title = "flowshop: what the workers did",
                          .seconds = seconds_since(m->start),
                          .samples = m->samples,
                          .n_samples = m->n_samples,
