@@ -142,20 +142,21 @@ static void labels_do_not_overlap(void **state) {
     }
 }
 
-/* The end of a run, as it often is: no line goes through a label. */
+/* A short label beside a long one, and the end of a run as it often is: no line goes through a label. */
 static void lines_keep_clear_of_labels(void **state) {
     (void)state;
-    static const struct timeline_event end[] = {{8.0, "ta028: makespan 2200", TIMELINE_NOTE},
-                                                {8.4, "w2 lost", TIMELINE_LOST},
-                                                {9.9, "ta028: optimum 2200 proved", TIMELINE_NOTE}};
-    struct timeline t = {.title = "", .seconds = 10, .events = end, .n_events = 3};
+    static const struct timeline_event e[] = {
+        {1.0, "short", TIMELINE_NOTE},   {1.0, "one that is very much longer", TIMELINE_NOTE},
+        {2.0, "next", TIMELINE_NOTE},    {8.0, "ta028: makespan 2200", TIMELINE_NOTE},
+        {8.4, "w2 lost", TIMELINE_LOST}, {9.9, "ta028: optimum 2200 proved", TIMELINE_NOTE}};
+    struct timeline t = {.title = "", .seconds = 10, .events = e, .n_events = 6};
     struct bytes b = {0};
     timeline_draw(&t, &b);
-    struct label l[3];
-    assert_int_equal(labels_of(&b, l, 3), 3);
-    for (int i = 0; i < 3; i++)
-        for (int j = 0; j < 3; j++) {
-            double mark = 56 + 88 * end[j].seconds;
+    struct label l[6];
+    assert_int_equal(labels_of(&b, l, 6), 6);
+    for (int i = 0; i < 6; i++)
+        for (int j = 0; j < 6; j++) {
+            double mark = 56 + 88 * e[j].seconds;
             assert_false(l[j].y <= l[i].y && mark > l[i].from && mark < l[i].to);
         }
     bytes_done(&b);
