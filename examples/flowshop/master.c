@@ -56,7 +56,8 @@ struct master {
     int alive, idle, asked;
     struct job *jobs; /* waiting */
     int n_jobs, running;
-    int greedy; /* calls for a start value that run */
+    int staying; /* calls of stay() that run */
+    int greedy;  /* calls for a start value that run */
     moyai_set *busy;
     uint64_t created, finished; /* jobs */
     bool over;
@@ -477,7 +478,9 @@ static int stay(moyai_request *rq, void *self) {
     if (!w) return moyai_raise(rq, MOYAI_ESTATE, "unknown worker %" PRId64, number);
     if (moyai_set_new(m->node, &none) < 0) return moyai_raise(rq, MOYAI_ENOMEM, "out of memory");
     int rc = MOYAI_SIGNALLED;
+    m->staying++;
     while (!m->over && rc == MOYAI_SIGNALLED) rc = moyai_wait(none, MOYAI_FOREVER);
+    m->staying--;
     moyai_set_free(none);
     if (m->over) {
         moyai_signal(m->lobby);
@@ -564,7 +567,9 @@ int master_main(const struct master_opts *o) {
         fprintf(stderr, "flowshop master: %s\n", e.text);
     }
     m.over = true;
-    moyai_signal(m.lobby); /* the workers go home */
+    moyai_signal(m.lobby); /* the workers go home; what they stay in ends before the node does */
+    while (m.staying > 0 && moyai_sleep(m.node, MOYAI_MS) == 0) {
+    }
     if (rc == 0) {
         printf("tasks lost %" PRIu64 "\n", m.created - m.finished);
         if (o->svg) picture(&m);
