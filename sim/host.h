@@ -71,8 +71,8 @@ void host_close(struct host *h);
 void host_read(struct host *h, enum host_reads reads);
 void host_find(struct host *h); /* look for another path, though there may be one */
 
-/* Cut all links. What is on its way is lost if `lose`; host i notices within after[i]. */
-void net_cut(struct net *n, bool lose, const moyai_dur after[2]);
+/* Cut all links. What is on its way is lost if `lose`; host i notices within notice[i]. */
+void net_cut(struct net *n, bool lose, const moyai_dur notice[2]);
 /* All is lost; the other host is told after `evidence`, or never (MOYAI_FOREVER). */
 void host_crash(struct host *h, moyai_dur evidence);
 

@@ -91,7 +91,7 @@ void link_free(struct sim_link *l);
 bool link_room(const struct sim_link *l, int from); /* else wait for drained */
 /* Send a copy from end `from` to the other. Into a cut link: lost. */
 void link_send(struct sim_link *l, int from, const struct session_frame *f, size_t bytes);
-/* Cut it. What is on its way is lost if `lose`; end i notices after notice[i]. */
-void link_cut(struct sim_link *l, bool lose, const moyai_dur notice[2]);
+/* Cut it. What is on its way is lost if `lose`; end i notices when after[i] has passed. */
+void link_cut(struct sim_link *l, bool lose, const moyai_dur after[2]);
 
 #endif

@@ -39,7 +39,8 @@ void trace_line(struct trace *t, moyai_ns now, const char *who, const char *fmt,
     va_start(ap, fmt);
     int m = vsnprintf(line + n, sizeof line - (size_t)n, fmt, ap);
     va_end(ap);
-    size_t len = (size_t)(n + m) < sizeof line ? (size_t)(n + m) : sizeof line - 1;
+    size_t len = (size_t)n + (size_t)m;
+    if (len >= sizeof line) len = sizeof line - 1;
     for (size_t i = 0; i < len; i++) t->hash = (t->hash ^ (uint8_t)line[i]) * FNV_PRIME;
     t->lines++;
     if (t->keep) keep(t, line, len);

@@ -43,7 +43,7 @@ int instance_generate(struct instance **ret, const char *name, int n, int m, int
 /* For the way to another process: appends the instance to *out (see out->failed); the reverse takes any
  * bytes and gives an instance or -1. */
 void instance_save(const struct instance *in, struct bytes *out);
-int instance_load(struct instance **ret, const uint8_t *bytes, size_t n, struct fail *f);
+int instance_load(struct instance **ret, const uint8_t *bytes, size_t size, struct fail *f);
 
 /* A number that differs, in all likelihood, between instances that differ in n, m or a duration. */
 uint32_t instance_fingerprint(const struct instance *in);

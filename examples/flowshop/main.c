@@ -27,7 +27,7 @@ static const char usage[] =
     "  --greedy SECONDS   search a start value for SECONDS on each worker (default: 1)\n"
     "  --upper N          instead, look only for schedules shorter than N\n"
     "  --workers N        begin when N workers have come (default: 1)\n"
-    "  --svg FILE         draw workers and running subproblems over time\n"
+    "  --svg FILE         draw over time how many workers there were and what they did\n"
     "  --progress HOW     tty (default; lines where there is no terminal), lines, none\n"
     "  --pid-file FILE    of a worker: write its process id once it has joined\n"
     "  --help             print this and exit\n"

@@ -56,7 +56,8 @@ struct master {
     int alive, idle, asked;
     struct job *jobs; /* waiting */
     int n_jobs, running;
-    int greedy; /* calls for a start value that run */
+    int staying; /* calls of stay() that run */
+    int greedy;  /* calls for a start value that run */
     moyai_set *busy;
     uint64_t created, finished; /* jobs */
     bool over;
@@ -86,7 +87,7 @@ static double seconds_since(moyai_ns t) {
     return (double)(moyai_now() - t) * 1e-9;
 }
 
-static void note(struct master *m, const char *label) {
+static void note_as(struct master *m, const char *label, enum timeline_kind kind) {
     if (m->n_samples == m->room_samples) {
         size_t room = m->room_samples ? 2 * m->room_samples : 256;
         struct timeline_sample *s = realloc(m->samples, room * sizeof *s);
@@ -95,7 +96,7 @@ static void note(struct master *m, const char *label) {
         m->room_samples = room;
     }
     double t = seconds_since(m->start);
-    m->samples[m->n_samples++] = (struct timeline_sample){t, m->alive, m->running + m->greedy};
+    m->samples[m->n_samples++] = (struct timeline_sample){t, m->alive, m->greedy, m->running};
     if (!label) return;
     if (m->n_events == m->room_events) {
         size_t room = m->room_events ? 2 * m->room_events : 64;
@@ -105,7 +106,11 @@ static void note(struct master *m, const char *label) {
         m->room_events = room;
     }
     char *copy = strdup(label);
-    if (copy) m->events[m->n_events++] = (struct timeline_event){t, copy};
+    if (copy) m->events[m->n_events++] = (struct timeline_event){t, copy, kind};
+}
+
+static void note(struct master *m, const char *label) {
+    note_as(m, label, TIMELINE_NOTE);
 }
 
 static uint64_t all_nodes(const struct master *m) {
@@ -160,7 +165,7 @@ static void lose(struct master *m, struct worker *w, bool busy) {
     not_asked(m, w);
     char label[96];
     snprintf(label, sizeof label, "w%" PRId64 " lost", w->number);
-    note(m, label);
+    note_as(m, label, TIMELINE_LOST);
     if (m->over) return;
     if (busy) snprintf(label, sizeof label, "w%" PRId64 " lost, its subproblem goes to another", w->number);
     say(m, label);
@@ -473,7 +478,9 @@ static int stay(moyai_request *rq, void *self) {
     if (!w) return moyai_raise(rq, MOYAI_ESTATE, "unknown worker %" PRId64, number);
     if (moyai_set_new(m->node, &none) < 0) return moyai_raise(rq, MOYAI_ENOMEM, "out of memory");
     int rc = MOYAI_SIGNALLED;
+    m->staying++;
     while (!m->over && rc == MOYAI_SIGNALLED) rc = moyai_wait(none, MOYAI_FOREVER);
+    m->staying--;
     moyai_set_free(none);
     if (m->over) {
         moyai_signal(m->lobby);
@@ -525,7 +532,7 @@ static void cleanup(struct master *m) {
 }
 
 static void picture(struct master *m) {
-    struct timeline t = {.title = "flowshop: workers and running subproblems",
+    struct timeline t = {.title = "flowshop: what the workers did",
                          .seconds = seconds_since(m->start),
                          .samples = m->samples,
                          .n_samples = m->n_samples,
@@ -560,7 +567,9 @@ int master_main(const struct master_opts *o) {
         fprintf(stderr, "flowshop master: %s\n", e.text);
     }
     m.over = true;
-    moyai_signal(m.lobby); /* the workers go home */
+    moyai_signal(m.lobby); /* the workers go home; what they stay in ends before the node does */
+    while (m.staying > 0 && moyai_sleep(m.node, MOYAI_MS) == 0) {
+    }
     if (rc == 0) {
         printf("tasks lost %" PRIu64 "\n", m.created - m.finished);
         if (o->svg) picture(&m);

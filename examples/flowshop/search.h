@@ -30,7 +30,7 @@ void search_free(struct search *s);
  * bytes may come: -1 and *f if they are no task of this instance, and the search is as before. Upper bound,
  * best solution and count of nodes stay. */
 void search_whole(struct search *s);
-int search_load(struct search *s, const uint8_t *task, size_t n, struct fail *f);
+int search_load(struct search *s, const uint8_t *bytes, size_t n, struct fail *f);
 
 /* Explores at most max_nodes nodes. SEARCH_DONE: nothing is left. */
 enum search_state search_run(struct search *s, uint64_t max_nodes);

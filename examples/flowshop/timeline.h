@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A picture (SVG) of a run: how many workers there were and how many tasks ran over time, with events marked.
+ * A picture (SVG) of a run: how many workers there were over time and what they did, with events marked.
  * Self-contained, no scripts; light or dark as the viewer prefers.
  */
 #ifndef FLOWSHOP_TIMELINE_H
@@ -13,12 +13,16 @@
 
 struct timeline_sample {
     double seconds; /* since the begin of the run; the counts hold from here to the next sample */
-    int workers, running;
+    int workers;
+    int greedy, running; /* of them in the greedy phase, and in the search; the rest is idle */
 };
+
+enum timeline_kind { TIMELINE_NOTE, TIMELINE_LOST };
 
 struct timeline_event {
     double seconds;
-    const char *label; /* UTF-8, a few words: "w3 joined", "w1 killed", "ta011 proved" */
+    const char *label;       /* UTF-8, a few words: "w3 joined", "w1 lost", "ta011 proved" */
+    enum timeline_kind kind; /* LOST: a worker was killed or has left, which is to be seen at first sight */
 };
 
 struct timeline {

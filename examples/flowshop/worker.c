@@ -186,7 +186,7 @@ static int find(moyai_node *n, const char *name, moyai_ref **ret) {
     int rc = moyai_lookup_wait(n, name, PATIENCE, ret);
     if (rc != MOYAI_ETIMEDOUT) return rc;
     const char *grid = getenv("MOYAI_GRID");
-    fprintf(stderr, "flowshop worker: waits for a \"%s\" in %s%s\n", name,
+    fprintf(stderr, "flowshop worker: waits for a '%s' in %s%s\n", name,
             grid && *grid ? "the grid " : "this process alone",
             grid && *grid ? grid : ": MOYAI_GRID is not set (moyai run sets it)");
     return moyai_lookup_wait(n, name, MOYAI_FOREVER, ret);

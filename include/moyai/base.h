@@ -20,8 +20,8 @@
 #include <stdint.h>
 
 #if defined(__GNUC__)
-#define MOYAI_API __attribute__((visibility("default")))
-#define MOYAI_MUST_USE __attribute__((warn_unused_result))
+#define MOYAI_API               __attribute__((visibility("default")))
+#define MOYAI_MUST_USE          __attribute__((warn_unused_result))
 #define MOYAI_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
 #else
 #define MOYAI_API
@@ -39,9 +39,9 @@ typedef uint64_t moyai_ns;
 /* A duration in nanoseconds. Negative durations are treated as zero. */
 typedef int64_t moyai_dur;
 
-#define MOYAI_US ((moyai_dur)1000)
-#define MOYAI_MS ((moyai_dur)1000000)
-#define MOYAI_SEC ((moyai_dur)1000000000)
+#define MOYAI_US      ((moyai_dur)1000)
+#define MOYAI_MS      ((moyai_dur)1000000)
+#define MOYAI_SEC     ((moyai_dur)1000000000)
 #define MOYAI_FOREVER INT64_MAX
 
 /* A node: 128 random bits drawn at each start and never stored. */

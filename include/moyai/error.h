@@ -29,37 +29,37 @@ enum moyai_category {
 };
 
 /* X(name, value, category, text) */
-#define MOYAI_ERROR_TABLE(X)                                                                       \
-    X(MOYAI_SIGNALLED, -1, SIGNAL, "forced open by a signal")                                      \
-    X(MOYAI_EINVAL, -2, USAGE, "invalid argument")                                                 \
-    X(MOYAI_EARGS, -3, USAGE, "wrong number or types of arguments")                                \
-    X(MOYAI_ENOMETHOD, -4, USAGE, "the object has no such method")                                 \
-    X(MOYAI_ENOOBJECT, -5, CLOSED, "the object does not exist or has ended")                       \
-    X(MOYAI_ENOENT, -6, USAGE, "no such name")                                                     \
-    X(MOYAI_EEXIST, -7, USAGE, "the name is taken")                                                \
-    X(MOYAI_ETIMEDOUT, -8, RETRY, "the deadline passed")                                           \
-    X(MOYAI_ECANCELED, -9, STATE, "cancelled")                                                     \
-    X(MOYAI_EAGAIN, -10, RETRY, "no room at the moment")                                           \
-    X(MOYAI_EBUSY, -11, RETRY, "the node is at its limit of calls in progress")                    \
-    X(MOYAI_ENOMEM, -12, RESOURCE, "out of memory")                                                \
-    X(MOYAI_EDEAD, -13, CLOSED, "the process of the other side has died")                          \
-    X(MOYAI_EUNREACHABLE, -14, CLOSED, "the other side cannot be reached")                         \
-    X(MOYAI_ELEAVING, -15, RETRY, "the node is leaving")                                           \
-    X(MOYAI_ECLOSED, -16, CLOSED, "closed")                                                        \
-    X(MOYAI_EPROTO, -17, PEER, "the other side broke the protocol")                                \
-    X(MOYAI_EVERSION, -18, PEER, "no common protocol version")                                     \
-    X(MOYAI_EDATA, -19, DATA, "malformed data")                                                    \
-    X(MOYAI_ETYPE, -20, DATA, "the value has another type")                                        \
-    X(MOYAI_ERANGE, -21, DATA, "the value does not fit")                                           \
-    X(MOYAI_ETOOBIG, -22, RESOURCE, "larger than the limit")                                       \
-    X(MOYAI_EDEPTH, -23, RESOURCE, "nested too deeply")                                            \
-    X(MOYAI_EPERM, -24, USAGE, "not permitted")                                                    \
-    X(MOYAI_EFORK, -25, STATE, "the handle belongs to the parent process")                         \
-    X(MOYAI_ESTATE, -26, STATE, "not possible in the present state")                               \
-    X(MOYAI_ELIMIT, -27, RESOURCE, "a limit of the operating system")                              \
-    X(MOYAI_ENOSPC, -28, RESOURCE, "no space left on the disk")                                    \
-    X(MOYAI_ESYS, -29, RESOURCE, "the operating system reported an error")                         \
-    X(MOYAI_EUSER, -30, PEER, "the method failed")                                                 \
+#define MOYAI_ERROR_TABLE(X)                                                                                           \
+    X(MOYAI_SIGNALLED, -1, SIGNAL, "forced open by a signal")                                                          \
+    X(MOYAI_EINVAL, -2, USAGE, "invalid argument")                                                                     \
+    X(MOYAI_EARGS, -3, USAGE, "wrong number or types of arguments")                                                    \
+    X(MOYAI_ENOMETHOD, -4, USAGE, "the object has no such method")                                                     \
+    X(MOYAI_ENOOBJECT, -5, CLOSED, "the object does not exist or has ended")                                           \
+    X(MOYAI_ENOENT, -6, USAGE, "no such name")                                                                         \
+    X(MOYAI_EEXIST, -7, USAGE, "the name is taken")                                                                    \
+    X(MOYAI_ETIMEDOUT, -8, RETRY, "the deadline passed")                                                               \
+    X(MOYAI_ECANCELED, -9, STATE, "cancelled")                                                                         \
+    X(MOYAI_EAGAIN, -10, RETRY, "no room at the moment")                                                               \
+    X(MOYAI_EBUSY, -11, RETRY, "the node is at its limit of calls in progress")                                        \
+    X(MOYAI_ENOMEM, -12, RESOURCE, "out of memory")                                                                    \
+    X(MOYAI_EDEAD, -13, CLOSED, "the process of the other side has died")                                              \
+    X(MOYAI_EUNREACHABLE, -14, CLOSED, "the other side cannot be reached")                                             \
+    X(MOYAI_ELEAVING, -15, RETRY, "the node is leaving")                                                               \
+    X(MOYAI_ECLOSED, -16, CLOSED, "closed")                                                                            \
+    X(MOYAI_EPROTO, -17, PEER, "the other side broke the protocol")                                                    \
+    X(MOYAI_EVERSION, -18, PEER, "no common protocol version")                                                         \
+    X(MOYAI_EDATA, -19, DATA, "malformed data")                                                                        \
+    X(MOYAI_ETYPE, -20, DATA, "the value has another type")                                                            \
+    X(MOYAI_ERANGE, -21, DATA, "the value does not fit")                                                               \
+    X(MOYAI_ETOOBIG, -22, RESOURCE, "larger than the limit")                                                           \
+    X(MOYAI_EDEPTH, -23, RESOURCE, "nested too deeply")                                                                \
+    X(MOYAI_EPERM, -24, USAGE, "not permitted")                                                                        \
+    X(MOYAI_EFORK, -25, STATE, "the handle belongs to the parent process")                                             \
+    X(MOYAI_ESTATE, -26, STATE, "not possible in the present state")                                                   \
+    X(MOYAI_ELIMIT, -27, RESOURCE, "a limit of the operating system")                                                  \
+    X(MOYAI_ENOSPC, -28, RESOURCE, "no space left on the disk")                                                        \
+    X(MOYAI_ESYS, -29, RESOURCE, "the operating system reported an error")                                             \
+    X(MOYAI_EUSER, -30, PEER, "the method failed")                                                                     \
     X(MOYAI_EINTERNAL, -31, INTERNAL, "internal error, please report")
 
 enum moyai_err {
@@ -88,12 +88,12 @@ enum moyai_executed {
 
 /* An error with its circumstances. Plain data, freely copied. */
 struct moyai_error {
-    int code;                     /* enum moyai_err, or a method's own code, -1000 and below */
-    int sys;                      /* errno behind MOYAI_ESYS and its kin, else 0 */
+    int code; /* enum moyai_err, or a method's own code, -1000 and below */
+    int sys;  /* errno behind MOYAI_ESYS and its kin, else 0 */
     enum moyai_where where;
     enum moyai_executed executed;
-    struct moyai_node_id origin;  /* the node that reported it; all zero: this one */
-    char text[MOYAI_ERROR_TEXT];  /* UTF-8, one line, no newline at the end */
+    struct moyai_node_id origin; /* the node that reported it; all zero: this one */
+    char text[MOYAI_ERROR_TEXT]; /* UTF-8, one line, no newline at the end */
 };
 
 /* The table's text for a code; for -1000 and below "the method failed with a code of its own", for all others "unknown

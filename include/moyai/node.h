@@ -37,7 +37,8 @@ struct moyai_node_opts {
     size_t max_message;  /* bytes of one call's arguments or results. Default 1 GiB ($MOYAI_MAX_MESSAGE) */
     moyai_dur reattach;  /* how long a broken session tries to resume. Default 10 s ($MOYAI_REATTACH) */
 };
-#define MOYAI_NODE_OPTS_INIT {sizeof(struct moyai_node_opts), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+#define MOYAI_NODE_OPTS_INIT                                                                                           \
+    { sizeof(struct moyai_node_opts), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 /*
  * Start a node. opts may be NULL. On success *ret is the node; on failure *ret is untouched and
@@ -105,13 +106,13 @@ MOYAI_API bool moyai_node_id_equal(struct moyai_node_id a, struct moyai_node_id 
 
 /* Counters since the start of the node, for reports and tests. */
 struct moyai_node_stats {
-    size_t size;             /* set by the caller: sizeof */
-    uint64_t calls_made;     /* calls begun here, local ones included */
-    uint64_t calls_served;   /* methods begun here */
-    uint64_t calls_open;     /* calls begun here and not yet completed */
-    uint64_t fibers;         /* methods and fibers in progress */
-    uint64_t links;          /* links to other nodes now */
-    uint64_t objects;        /* objects of this node now */
+    size_t size;           /* set by the caller: sizeof */
+    uint64_t calls_made;   /* calls begun here, local ones included */
+    uint64_t calls_served; /* methods begun here */
+    uint64_t calls_open;   /* calls begun here and not yet completed */
+    uint64_t fibers;       /* methods and fibers in progress */
+    uint64_t links;        /* links to other nodes now */
+    uint64_t objects;      /* objects of this node now */
 };
 MOYAI_API void moyai_node_stats(const moyai_node *node, struct moyai_node_stats *out);
 

@@ -47,7 +47,8 @@ struct moyai_class {
     const struct moyai_method *methods; /* ends with a NULL name */
     void (*destroy)(void *self);        /* frees self once no fiber is in scope; may be NULL */
 };
-#define MOYAI_CLASS(name, methods, destroy) {sizeof(struct moyai_class), name, methods, destroy}
+#define MOYAI_CLASS(name, methods, destroy)                                                                            \
+    { sizeof(struct moyai_class), name, methods, destroy }
 
 /*
  * Make an object of this node with the given state; *ret is the caller's reference to it. The
@@ -67,8 +68,8 @@ MOYAI_API int moyai_object_end(moyai_ref *ref);
 /* Text form: "moyai:" + 32 hex digits of the object + "@" + 32 of its home node. */
 #define MOYAI_REF_TEXT 72
 
-MOYAI_API moyai_ref *moyai_ref_ref(moyai_ref *ref); /* share: returns ref */
-MOYAI_API void moyai_ref_unref(moyai_ref *ref);     /* NULL is fine */
+MOYAI_API moyai_ref *moyai_ref_ref(moyai_ref *ref);                     /* share: returns ref */
+MOYAI_API void moyai_ref_unref(moyai_ref *ref);                         /* NULL is fine */
 MOYAI_API bool moyai_ref_equal(const moyai_ref *a, const moyai_ref *b); /* same object? */
 MOYAI_API uint64_t moyai_ref_hash(const moyai_ref *ref);
 MOYAI_API void moyai_ref_format(const moyai_ref *ref, char text[MOYAI_REF_TEXT]);
@@ -95,8 +96,7 @@ MOYAI_API int moyai_unregister(moyai_ref *ref, const char *name);
  * moyai_lookup_wait waits for the name to appear: ETIMEDOUT, MOYAI_SIGNALLED, ECANCELED. Both: EINVAL, ENOMEM, EFORK,
  * and those of the rendezvous, see moyai_register. Both may switch fibers. */
 MOYAI_API MOYAI_MUST_USE int moyai_lookup(moyai_node *node, const char *name, moyai_ref **ret);
-MOYAI_API MOYAI_MUST_USE int moyai_lookup_wait(moyai_node *node, const char *name, moyai_dur timeout,
-                                               moyai_ref **ret);
+MOYAI_API MOYAI_MUST_USE int moyai_lookup_wait(moyai_node *node, const char *name, moyai_dur timeout, moyai_ref **ret);
 
 /* ---- calls --------------------------------------------------------------------------------- */
 

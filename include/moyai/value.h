@@ -106,35 +106,35 @@ struct moyai_into {
 
 /* Numeric arrays: n elements, borrowed (64 KiB and more: until the future completes; less: copied
  * at once). NULL with n == 0 is an empty array. Any thread. */
-#define MOYAI_ARRAY_TABLE(X)                                                                       \
-    X(u8s, uint8_t, MOYAI_ELEM_U8)                                                                 \
-    X(u16s, uint16_t, MOYAI_ELEM_U16)                                                              \
-    X(u32s, uint32_t, MOYAI_ELEM_U32)                                                              \
-    X(u64s, uint64_t, MOYAI_ELEM_U64)                                                              \
-    X(i8s, int8_t, MOYAI_ELEM_I8)                                                                  \
-    X(i16s, int16_t, MOYAI_ELEM_I16)                                                               \
-    X(i32s, int32_t, MOYAI_ELEM_I32)                                                               \
-    X(i64s, int64_t, MOYAI_ELEM_I64)                                                               \
-    X(floats, float, MOYAI_ELEM_F32)                                                               \
+#define MOYAI_ARRAY_TABLE(X)                                                                                           \
+    X(u8s, uint8_t, MOYAI_ELEM_U8)                                                                                     \
+    X(u16s, uint16_t, MOYAI_ELEM_U16)                                                                                  \
+    X(u32s, uint32_t, MOYAI_ELEM_U32)                                                                                  \
+    X(u64s, uint64_t, MOYAI_ELEM_U64)                                                                                  \
+    X(i8s, int8_t, MOYAI_ELEM_I8)                                                                                      \
+    X(i16s, int16_t, MOYAI_ELEM_I16)                                                                                   \
+    X(i32s, int32_t, MOYAI_ELEM_I32)                                                                                   \
+    X(i64s, int64_t, MOYAI_ELEM_I64)                                                                                   \
+    X(floats, float, MOYAI_ELEM_F32)                                                                                   \
     X(doubles, double, MOYAI_ELEM_F64)
 
 /* moyai_doubles(p, n) and kin for MOYAI_ARGS; moyai_into_doubles(&p, &n) and kin for MOYAI_INTO. */
-#define MOYAI_X(name, type, elem_)                                                                 \
-    static inline struct moyai_arg moyai_##name(const type *p, size_t n) {                         \
-        struct moyai_arg a;                                                                        \
-        a.tag = MOYAI_T_ARRAY;                                                                     \
-        a.elem = elem_;                                                                            \
-        a.v.p = p;                                                                                 \
-        a.n = n;                                                                                   \
-        return a;                                                                                  \
-    }                                                                                              \
-    static inline struct moyai_into_arg moyai_into_##name(const type **p, size_t *n) {             \
-        struct moyai_into_arg a;                                                                   \
-        a.tag = MOYAI_T_ARRAY;                                                                     \
-        a.elem = elem_;                                                                            \
-        a.p = (void *)p;                                                                           \
-        a.n = n;                                                                                   \
-        return a;                                                                                  \
+#define MOYAI_X(name, type, elem_)                                                                                     \
+    static inline struct moyai_arg moyai_##name(const type *p, size_t n) {                                             \
+        struct moyai_arg a;                                                                                            \
+        a.tag = MOYAI_T_ARRAY;                                                                                         \
+        a.elem = elem_;                                                                                                \
+        a.v.p = p;                                                                                                     \
+        a.n = n;                                                                                                       \
+        return a;                                                                                                      \
+    }                                                                                                                  \
+    static inline struct moyai_into_arg moyai_into_##name(const type **p, size_t *n) {                                 \
+        struct moyai_into_arg a;                                                                                       \
+        a.tag = MOYAI_T_ARRAY;                                                                                         \
+        a.elem = elem_;                                                                                                \
+        a.p = (void *)p;                                                                                               \
+        a.n = n;                                                                                                       \
+        return a;                                                                                                      \
     }
 MOYAI_ARRAY_TABLE(MOYAI_X)
 #undef MOYAI_X
@@ -204,7 +204,7 @@ enum moyai_kind {
     MOYAI_K_LIST,
     MOYAI_K_MAP,
 };
-MOYAI_API moyai_value *moyai_value_new(struct moyai_arg arg);              /* a scalar, text, bytes, array (copied) */
+MOYAI_API moyai_value *moyai_value_new(struct moyai_arg arg); /* a scalar, text, bytes, array (copied) */
 MOYAI_API moyai_value *moyai_value_list(moyai_value *const *items, size_t n);
 MOYAI_API moyai_value *moyai_value_map(const char *const *keys, moyai_value *const *items, size_t n);
 MOYAI_API moyai_value *moyai_value_ref(moyai_value *v); /* share: returns v */
@@ -212,7 +212,7 @@ MOYAI_API void moyai_value_free(moyai_value *v);        /* NULL is fine; frees p
 MOYAI_API enum moyai_kind moyai_value_kind(const moyai_value *v);
 /* Store the value into one destination, with the conversions of MOYAI_INTO. 0, ETYPE, ERANGE. */
 MOYAI_API MOYAI_MUST_USE int moyai_value_get(const moyai_value *v, struct moyai_into_arg into);
-MOYAI_API size_t moyai_value_count(const moyai_value *v);                 /* parts of a list or map, else 0 */
+MOYAI_API size_t moyai_value_count(const moyai_value *v);                    /* parts of a list or map, else 0 */
 MOYAI_API const moyai_value *moyai_value_at(const moyai_value *v, size_t i); /* borrowed; NULL past the end */
 MOYAI_API const char *moyai_value_key(const moyai_value *v, size_t i);       /* borrowed; NULL if no map */
 MOYAI_API const moyai_value *moyai_value_find(const moyai_value *v, const char *key);

@@ -11,25 +11,22 @@
 #include <moyai/value.h>
 
 /* X(suffix, C type, destination tag): the standard integer types, each exactly once. */
-#define MOYAI_INT_TABLE(X)                                                                         \
-    X(schar, signed char, INT, i, sizeof(signed char))                                             \
-    X(short, short, INT, i, sizeof(short))                                                         \
-    X(int, int, INT, i, sizeof(int))                                                               \
-    X(long, long, INT, i, sizeof(long))                                                            \
-    X(llong, long long, INT, i, sizeof(long long))                                                 \
-    X(uchar, unsigned char, UINT, u, sizeof(unsigned char))                                        \
-    X(ushort, unsigned short, UINT, u, sizeof(unsigned short))                                     \
-    X(uint, unsigned int, UINT, u, sizeof(unsigned int))                                           \
-    X(ulong, unsigned long, UINT, u, sizeof(unsigned long))                                        \
+#define MOYAI_INT_TABLE(X)                                                                                             \
+    X(schar, signed char, INT, i, sizeof(signed char))                                                                 \
+    X(short, short, INT, i, sizeof(short))                                                                             \
+    X(int, int, INT, i, sizeof(int))                                                                                   \
+    X(long, long, INT, i, sizeof(long))                                                                                \
+    X(llong, long long, INT, i, sizeof(long long))                                                                     \
+    X(uchar, unsigned char, UINT, u, sizeof(unsigned char))                                                            \
+    X(ushort, unsigned short, UINT, u, sizeof(unsigned short))                                                         \
+    X(uint, unsigned int, UINT, u, sizeof(unsigned int))                                                               \
+    X(ulong, unsigned long, UINT, u, sizeof(unsigned long))                                                            \
     X(ullong, unsigned long long, UINT, u, sizeof(unsigned long long))
 
-#define MOYAI_TAG_INT(size)                                                                        \
+#define MOYAI_TAG_INT(size)                                                                                            \
     ((size) == 1 ? MOYAI_T_INT8 : (size) == 2 ? MOYAI_T_INT16 : (size) == 4 ? MOYAI_T_INT32 : MOYAI_T_INT)
-#define MOYAI_TAG_UINT(size)                                                                       \
-    ((size) == 1   ? MOYAI_T_UINT8                                                                 \
-     : (size) == 2 ? MOYAI_T_UINT16                                                                \
-     : (size) == 4 ? MOYAI_T_UINT32                                                                \
-                   : MOYAI_T_UINT)
+#define MOYAI_TAG_UINT(size)                                                                                           \
+    ((size) == 1 ? MOYAI_T_UINT8 : (size) == 2 ? MOYAI_T_UINT16 : (size) == 4 ? MOYAI_T_UINT32 : MOYAI_T_UINT)
 
 static inline struct moyai_into_arg moyai_into_raw_(int tag, void *p) {
     struct moyai_into_arg a;
@@ -40,15 +37,14 @@ static inline struct moyai_into_arg moyai_into_raw_(int tag, void *p) {
     return a;
 }
 
-#define MOYAI_X(suffix, type, tag_, member, size)                                                  \
-    static inline struct moyai_arg moyai_arg_##suffix##_(type x) {                                 \
-        struct moyai_arg a = moyai_null();                                                         \
-        a.tag = MOYAI_T_##tag_;                                                                    \
-        a.v.member = x;                                                                            \
-        return a;                                                                                  \
-    }                                                                                              \
-    static inline struct moyai_into_arg moyai_into_##suffix##_(type *p) {                          \
-        return moyai_into_raw_(MOYAI_TAG_##tag_(size), p);                                         \
+#define MOYAI_X(suffix, type, tag_, member, size)                                                                      \
+    static inline struct moyai_arg moyai_arg_##suffix##_(type x) {                                                     \
+        struct moyai_arg a = moyai_null();                                                                             \
+        a.tag = MOYAI_T_##tag_;                                                                                        \
+        a.v.member = x;                                                                                                \
+        return a;                                                                                                      \
+    } static inline struct moyai_into_arg moyai_into_##suffix##_(type *p) {                                            \
+        return moyai_into_raw_(MOYAI_TAG_##tag_(size), p);                                                             \
     }
 MOYAI_INT_TABLE(MOYAI_X)
 #undef MOYAI_X
@@ -99,23 +95,37 @@ static inline struct moyai_arg moyai_arg_value_(const moyai_value *x) {
     a.v.p = x;
     return a;
 }
-static inline struct moyai_arg moyai_arg_self_(struct moyai_arg x) { return x; }
-static inline struct moyai_into_arg moyai_into_bool_(bool *p) { return moyai_into_raw_(MOYAI_T_BOOL, p); }
-static inline struct moyai_into_arg moyai_into_float_(float *p) { return moyai_into_raw_(MOYAI_T_FLOAT, p); }
-static inline struct moyai_into_arg moyai_into_double_(double *p) { return moyai_into_raw_(MOYAI_T_DOUBLE, p); }
+static inline struct moyai_arg moyai_arg_self_(struct moyai_arg x) {
+    return x;
+}
+static inline struct moyai_into_arg moyai_into_bool_(bool *p) {
+    return moyai_into_raw_(MOYAI_T_BOOL, p);
+}
+static inline struct moyai_into_arg moyai_into_float_(float *p) {
+    return moyai_into_raw_(MOYAI_T_FLOAT, p);
+}
+static inline struct moyai_into_arg moyai_into_double_(double *p) {
+    return moyai_into_raw_(MOYAI_T_DOUBLE, p);
+}
 static inline struct moyai_into_arg moyai_into_str_(const char **p) {
     return moyai_into_raw_(MOYAI_T_TEXT, (void *)p);
 }
-static inline struct moyai_into_arg moyai_into_ref_(moyai_ref **p) { return moyai_into_raw_(MOYAI_T_REF, (void *)p); }
+static inline struct moyai_into_arg moyai_into_ref_(moyai_ref **p) {
+    return moyai_into_raw_(MOYAI_T_REF, (void *)p);
+}
 static inline struct moyai_into_arg moyai_into_value_(moyai_value **p) {
     return moyai_into_raw_(MOYAI_T_VALUE, (void *)p);
 }
-static inline struct moyai_into_arg moyai_into_self_(struct moyai_into_arg x) { return x; }
+static inline struct moyai_into_arg moyai_into_self_(struct moyai_into_arg x) {
+    return x;
+}
 
 #ifndef __cplusplus
 
-#define MOYAI_ARG_INT_(suffix, type, tag, member, size) type : moyai_arg_##suffix##_,
-#define MOYAI_ARG(x)                                                                               \
+#define MOYAI_ARG_INT_(suffix, type, tag, member, size)                                                                \
+    type:                                                                                                              \
+    moyai_arg_##suffix##_,
+#define MOYAI_ARG(x)                                                                                                   \
     _Generic((x),                                                                                  \
         MOYAI_INT_TABLE(MOYAI_ARG_INT_)                                                            \
         char: moyai_arg_char_,                                                                     \
@@ -131,7 +141,7 @@ static inline struct moyai_into_arg moyai_into_self_(struct moyai_into_arg x) { 
         struct moyai_arg: moyai_arg_self_)(x)
 
 #define MOYAI_INTO_INT_(suffix, type, tag, member, size) type * : moyai_into_##suffix##_,
-#define MOYAI_DEST(x)                                                                              \
+#define MOYAI_DEST(x)                                                                                                  \
     _Generic((x),                                                                                  \
         MOYAI_INT_TABLE(MOYAI_INTO_INT_)                                                           \
         char *: moyai_into_char_,                                                                  \
@@ -143,37 +153,37 @@ static inline struct moyai_into_arg moyai_into_self_(struct moyai_into_arg x) { 
         moyai_value **: moyai_into_value_,                                                         \
         struct moyai_into_arg: moyai_into_self_)(x)
 
-#define MOYAI_ARGS(...)                                                                            \
-    (&(const struct moyai_args){(const struct moyai_arg[]){MOYAI_EACH_(MOYAI_ARG, __VA_ARGS__)},   \
+#define MOYAI_ARGS(...)                                                                                                \
+    (&(const struct moyai_args){(const struct moyai_arg[]){MOYAI_EACH_(MOYAI_ARG, __VA_ARGS__)},                       \
                                 MOYAI_COUNT_(__VA_ARGS__)})
-#define MOYAI_INTO(...)                                                                            \
-    (&(const struct moyai_into){(const struct moyai_into_arg[]){MOYAI_EACH_(MOYAI_DEST, __VA_ARGS__)}, \
+#define MOYAI_INTO(...)                                                                                                \
+    (&(const struct moyai_into){(const struct moyai_into_arg[]){MOYAI_EACH_(MOYAI_DEST, __VA_ARGS__)},                 \
                                 MOYAI_COUNT_(__VA_ARGS__)})
 
-#define MOYAI_COUNT_(...)                                                                          \
-    MOYAI_PICK_(__VA_ARGS__, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,                       \
-                16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0)
-#define MOYAI_PICK_(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, a2, b2, c2, d2, e2, f2, g2, h2, i2, j2, k2, l2,   \
-                    m2, n2, o2, p2, q, ...)                                                        \
+#define MOYAI_COUNT_(...)                                                                                              \
+    MOYAI_PICK_(__VA_ARGS__, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6,   \
+                5, 4, 3, 2, 1, 0)
+#define MOYAI_PICK_(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, a2, b2, c2, d2, e2, f2, g2, h2, i2, j2, k2, l2,    \
+                    m2, n2, o2, p2, q, ...)                                                                            \
     q
 /* 17 to 32 values: an error that says it. */
 #define MOYAI_MANY_(F, ...) MOYAI_ARGS_and_MOYAI_INTO_take_at_most_16_values
-#define MOYAI_EACH_(F, ...)                                                                        \
-    MOYAI_PICK_(__VA_ARGS__, MOYAI_MANY_, MOYAI_MANY_, MOYAI_MANY_, MOYAI_MANY_, MOYAI_MANY_,      \
-                MOYAI_MANY_, MOYAI_MANY_, MOYAI_MANY_, MOYAI_MANY_, MOYAI_MANY_, MOYAI_MANY_,      \
-                MOYAI_MANY_, MOYAI_MANY_, MOYAI_MANY_, MOYAI_MANY_, MOYAI_MANY_, MOYAI_E16_,       \
-                MOYAI_E15_, MOYAI_E14_, MOYAI_E13_, MOYAI_E12_, MOYAI_E11_, MOYAI_E10_, MOYAI_E9_,   \
-                MOYAI_E8_, MOYAI_E7_, MOYAI_E6_, MOYAI_E5_, MOYAI_E4_, MOYAI_E3_, MOYAI_E2_, MOYAI_E1_, 0)                           \
+#define MOYAI_EACH_(F, ...)                                                                                            \
+    MOYAI_PICK_(__VA_ARGS__, MOYAI_MANY_, MOYAI_MANY_, MOYAI_MANY_, MOYAI_MANY_, MOYAI_MANY_, MOYAI_MANY_,             \
+                MOYAI_MANY_, MOYAI_MANY_, MOYAI_MANY_, MOYAI_MANY_, MOYAI_MANY_, MOYAI_MANY_, MOYAI_MANY_,             \
+                MOYAI_MANY_, MOYAI_MANY_, MOYAI_MANY_, MOYAI_E16_, MOYAI_E15_, MOYAI_E14_, MOYAI_E13_, MOYAI_E12_,     \
+                MOYAI_E11_, MOYAI_E10_, MOYAI_E9_, MOYAI_E8_, MOYAI_E7_, MOYAI_E6_, MOYAI_E5_, MOYAI_E4_, MOYAI_E3_,   \
+                MOYAI_E2_, MOYAI_E1_, 0)                                                                               \
     (F, __VA_ARGS__)
-#define MOYAI_E1_(F, x) F(x)
-#define MOYAI_E2_(F, x, ...) F(x), MOYAI_E1_(F, __VA_ARGS__)
-#define MOYAI_E3_(F, x, ...) F(x), MOYAI_E2_(F, __VA_ARGS__)
-#define MOYAI_E4_(F, x, ...) F(x), MOYAI_E3_(F, __VA_ARGS__)
-#define MOYAI_E5_(F, x, ...) F(x), MOYAI_E4_(F, __VA_ARGS__)
-#define MOYAI_E6_(F, x, ...) F(x), MOYAI_E5_(F, __VA_ARGS__)
-#define MOYAI_E7_(F, x, ...) F(x), MOYAI_E6_(F, __VA_ARGS__)
-#define MOYAI_E8_(F, x, ...) F(x), MOYAI_E7_(F, __VA_ARGS__)
-#define MOYAI_E9_(F, x, ...) F(x), MOYAI_E8_(F, __VA_ARGS__)
+#define MOYAI_E1_(F, x)       F(x)
+#define MOYAI_E2_(F, x, ...)  F(x), MOYAI_E1_(F, __VA_ARGS__)
+#define MOYAI_E3_(F, x, ...)  F(x), MOYAI_E2_(F, __VA_ARGS__)
+#define MOYAI_E4_(F, x, ...)  F(x), MOYAI_E3_(F, __VA_ARGS__)
+#define MOYAI_E5_(F, x, ...)  F(x), MOYAI_E4_(F, __VA_ARGS__)
+#define MOYAI_E6_(F, x, ...)  F(x), MOYAI_E5_(F, __VA_ARGS__)
+#define MOYAI_E7_(F, x, ...)  F(x), MOYAI_E6_(F, __VA_ARGS__)
+#define MOYAI_E8_(F, x, ...)  F(x), MOYAI_E7_(F, __VA_ARGS__)
+#define MOYAI_E9_(F, x, ...)  F(x), MOYAI_E8_(F, __VA_ARGS__)
 #define MOYAI_E10_(F, x, ...) F(x), MOYAI_E9_(F, __VA_ARGS__)
 #define MOYAI_E11_(F, x, ...) F(x), MOYAI_E10_(F, __VA_ARGS__)
 #define MOYAI_E12_(F, x, ...) F(x), MOYAI_E11_(F, __VA_ARGS__)
@@ -186,27 +196,63 @@ static inline struct moyai_into_arg moyai_into_self_(struct moyai_into_arg x) { 
 
 #include <initializer_list>
 
-#define MOYAI_X(suffix, type, tag, member, size)                                                   \
-    inline struct moyai_arg moyai_arg_of(type x) { return moyai_arg_##suffix##_(x); }              \
-    inline struct moyai_into_arg moyai_dest_of(type *p) { return moyai_into_##suffix##_(p); }
+#define MOYAI_X(suffix, type, tag, member, size)                                                                       \
+    inline struct moyai_arg moyai_arg_of(type x) {                                                                     \
+        return moyai_arg_##suffix##_(x);                                                                               \
+    }                                                                                                                  \
+    inline struct moyai_into_arg moyai_dest_of(type *p) {                                                              \
+        return moyai_into_##suffix##_(p);                                                                              \
+    }
 MOYAI_INT_TABLE(MOYAI_X)
 #undef MOYAI_X
-inline struct moyai_arg moyai_arg_of(char x) { return moyai_arg_char_(x); }
-inline struct moyai_arg moyai_arg_of(bool x) { return moyai_arg_bool_(x); }
-inline struct moyai_arg moyai_arg_of(float x) { return moyai_arg_float_(x); }
-inline struct moyai_arg moyai_arg_of(double x) { return moyai_arg_double_(x); }
-inline struct moyai_arg moyai_arg_of(const char *x) { return moyai_arg_str_(x); }
-inline struct moyai_arg moyai_arg_of(const moyai_ref *x) { return moyai_arg_ref_(x); }
-inline struct moyai_arg moyai_arg_of(const moyai_value *x) { return moyai_arg_value_(x); }
-inline struct moyai_arg moyai_arg_of(struct moyai_arg x) { return x; }
-inline struct moyai_into_arg moyai_dest_of(char *p) { return moyai_into_char_(p); }
-inline struct moyai_into_arg moyai_dest_of(bool *p) { return moyai_into_bool_(p); }
-inline struct moyai_into_arg moyai_dest_of(float *p) { return moyai_into_float_(p); }
-inline struct moyai_into_arg moyai_dest_of(double *p) { return moyai_into_double_(p); }
-inline struct moyai_into_arg moyai_dest_of(const char **p) { return moyai_into_str_(p); }
-inline struct moyai_into_arg moyai_dest_of(moyai_ref **p) { return moyai_into_ref_(p); }
-inline struct moyai_into_arg moyai_dest_of(moyai_value **p) { return moyai_into_value_(p); }
-inline struct moyai_into_arg moyai_dest_of(struct moyai_into_arg x) { return x; }
+inline struct moyai_arg moyai_arg_of(char x) {
+    return moyai_arg_char_(x);
+}
+inline struct moyai_arg moyai_arg_of(bool x) {
+    return moyai_arg_bool_(x);
+}
+inline struct moyai_arg moyai_arg_of(float x) {
+    return moyai_arg_float_(x);
+}
+inline struct moyai_arg moyai_arg_of(double x) {
+    return moyai_arg_double_(x);
+}
+inline struct moyai_arg moyai_arg_of(const char *x) {
+    return moyai_arg_str_(x);
+}
+inline struct moyai_arg moyai_arg_of(const moyai_ref *x) {
+    return moyai_arg_ref_(x);
+}
+inline struct moyai_arg moyai_arg_of(const moyai_value *x) {
+    return moyai_arg_value_(x);
+}
+inline struct moyai_arg moyai_arg_of(struct moyai_arg x) {
+    return x;
+}
+inline struct moyai_into_arg moyai_dest_of(char *p) {
+    return moyai_into_char_(p);
+}
+inline struct moyai_into_arg moyai_dest_of(bool *p) {
+    return moyai_into_bool_(p);
+}
+inline struct moyai_into_arg moyai_dest_of(float *p) {
+    return moyai_into_float_(p);
+}
+inline struct moyai_into_arg moyai_dest_of(double *p) {
+    return moyai_into_double_(p);
+}
+inline struct moyai_into_arg moyai_dest_of(const char **p) {
+    return moyai_into_str_(p);
+}
+inline struct moyai_into_arg moyai_dest_of(moyai_ref **p) {
+    return moyai_into_ref_(p);
+}
+inline struct moyai_into_arg moyai_dest_of(moyai_value **p) {
+    return moyai_into_value_(p);
+}
+inline struct moyai_into_arg moyai_dest_of(struct moyai_into_arg x) {
+    return x;
+}
 
 /* A braced list that knows how to turn each element into a tagged value. */
 struct moyai_arg_cxx : moyai_arg {

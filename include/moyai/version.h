@@ -6,6 +6,6 @@
 #define MOYAI_VERSION_MAJOR 0
 #define MOYAI_VERSION_MINOR 1
 #define MOYAI_VERSION_PATCH 0
-#define MOYAI_VERSION_TEXT "0.1.0"
+#define MOYAI_VERSION_TEXT  "0.1.0"
 
 #endif

@@ -358,6 +358,7 @@ static void print_json(const struct config *c, FILE *f) {
 }
 
 static void print_text(const struct config *c, FILE *f) {
+    fprintf(f, "%-18s %-20s %-11s  %s\n", "VARIABLE", "VALUE", "FROM", "MEANING");
     for (size_t i = 0; i < CONFIG_COUNT; i++) {
         const struct config_option *o = &options[i];
         char number[32];
@@ -376,8 +377,9 @@ static void print_text(const struct config *c, FILE *f) {
             format_number(o, number_in(c, o), number, sizeof number);
             break;
         }
+        bool set = o->deflt && c->origin[i] != CONFIG_FROM_DEFAULT; /* otherwise the default is in column 2 */
         fprintf(f, "%-18s %-20s %-11s  %s%s%s%s\n", o->env, value, origin_names[c->origin[i]], o->help,
-                o->deflt ? " (default " : "", o->deflt ? o->deflt : "", o->deflt ? ")" : "");
+                set ? " (default " : "", set ? o->deflt : "", set ? ")" : "");
     }
 }
 

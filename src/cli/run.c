@@ -4,7 +4,7 @@
  *
  *   run_args.c     the command line
  *   run_grid.c     the grid's directory
- *   run_guard.c    two processes, so that nothing outlives the run: the front waits in here, the runner does the rest
+ *   run_guard.c    three processes, so that nothing outlives the run: front and keeper wait, the runner does the rest
  *   run_life.c     the runner: node, processes, how it all ends
  *   run_output.c   what the processes write; run_lines.c merges lines
  */
@@ -68,14 +68,21 @@ static int run(const struct run_args *a, struct run_grid *grid) {
     struct moyai_error why;
     int rc = a->grid ? run_grid_join(grid, a->grid, &why) : run_grid_make(grid, a->keep, &why);
     if (rc < 0) return fail(a, &why);
+    /* Only if it holds this grid's address it is removed at the end: so it need not be there yet. */
+    snprintf(grid->told, sizeof grid->told, "%s", a->grid_file ? a->grid_file : "");
     struct guard guard;
     if (guard_divide(&guard, &why) < 0) {
         (void)run_grid_end(grid, NULL);
         return fail(a, &why);
     }
-    if (!guard.front) return run_live(a, grid, guard.lifeline);
+    if (guard.role == GUARD_RUNNER) return run_live(a, grid, guard.lifeline);
+    if (guard.role == GUARD_KEEPER) {
+        bool alone;
+        int status = guard_keep(&guard, &alone);
+        if (alone) (void)run_grid_end(grid, NULL);
+        return status;
+    }
     int status = guard_watch(&guard);
-    grid->told = a->grid_file; /* by the runner, if it came so far */
     if (run_grid_end(grid, &why) < 0) {
         fprintf(stderr, "%s: %s\n", a->title, why.text);
         if (status == 0) status = CLI_BROKEN;

@@ -216,7 +216,7 @@ int run_grid_tell(struct run_grid *g, const char *file, struct moyai_error *rete
         unlink(temp);
         return err_sys(reterr, e, "cannot write '%s'", file);
     }
-    g->told = file;
+    snprintf(g->told, sizeof g->told, "%s", file);
     return 0;
 }
 
@@ -232,8 +232,8 @@ static void untell(const struct run_grid *g) {
 
 int run_grid_end(struct run_grid *g, struct moyai_error *reterr) {
     int e = 0;
-    if (g->told) untell(g);
-    g->told = NULL;
+    if (g->told[0]) untell(g);
+    g->told[0] = 0;
     if (g->own && !g->keep && g->path[0]) {
         e = remove_tree(AT_FDCWD, g->path);
         if (e == ENOTEMPTY) e = remove_tree(AT_FDCWD, g->path); /* the last of somebody who was just leaving */

@@ -24,7 +24,7 @@ struct run_grid {
     bool own;                   /* made by us, to be removed by us */
     bool keep;
     int lock;
-    const char *told; /* file that the address was written to; borrowed, NULL: none */
+    char told[PATH_MAX]; /* file that the address was, or will be, written to; empty: none */
 };
 
 /* Make a private grid, after removing those left behind by runs that were killed. keep: it stays after the end. */
@@ -34,7 +34,7 @@ int run_grid_make(struct run_grid *g, bool keep, struct moyai_error *reterr) MOY
  * EINVAL, EPERM, ERANGE and what the rendezvous says. */
 int run_grid_join(struct run_grid *g, const char *where, struct moyai_error *reterr) MOYAI_MUST_USE;
 
-/* Write the address to a file, whole or not at all. file is borrowed until run_grid_end. */
+/* Write the address to a file, whole or not at all. */
 int run_grid_tell(struct run_grid *g, const char *file, struct moyai_error *reterr) MOYAI_MUST_USE;
 
 /* Remove what was made (the file only if it still holds this address), and let go of the rest. 0 or why some of it is

@@ -2,26 +2,31 @@
 /*
  * Nothing of a run outlives it, whoever is killed.
  *
- * `moyai run` is two processes. The *front* is the one the user has started: it has the terminal, gets the signals, and
- * waits. The *runner* is its child in a session of its own: it is the node, starts the processes and does all the work.
- * Both are subreapers (PR_SET_CHILD_SUBREAPER): a process whose parent has ended becomes the child of the nearest
- * subreaper above it and not of init, so whatever descends from the run, however often it forks, changes its process
- * group or makes sessions, has one of the two above it as long as that lives. So
+ * `moyai run` is three processes, each the child of the one before and in a session of its own. The *front* is the one
+ * the user has started: it has the terminal, gets the signals, and waits. The *keeper* does nothing but wait for the
+ * end of the others. The *runner* is the node, starts the processes and does all the work. All three are subreapers
+ * (PR_SET_CHILD_SUBREAPER): a process whose parent has ended becomes the child of the nearest subreaper above it and
+ * not of init, so whatever descends from the run, however often it forks, changes its process group or makes sessions,
+ * has one of the three above it as long as one of them lives. So
  *
+ *   - when the runner is killed, the keeper gets all of its processes as children, and kills them;
  *   - when the front is killed, the runner sees the end of the pipe between them (the lifeline), and kills all that
- *     descends from it;
- *   - when the runner is killed, the front gets all of its processes as children, and kills them.
+ *     descends from it; the keeper sees the same, and does so in the runner's place if that is gone as well;
+ *   - when the keeper is killed, with the runner or without, the front gets all that is left, and kills it.
  *
  * To kill all that descends: kill all children, wait for them, and again, until there is no child left. Children of
  * those killed turn up as children here, and no process number can be used again meanwhile, since only the caller
- * collects it. The two are in different process groups and sessions, so killing either's group leaves the other.
+ * collects it. The three are in different process groups and sessions, so killing the group of one leaves the others.
  *
- * Tried on paper and dropped: PR_SET_PDEATHSIG alone, set by a small program between fork and exec, which costs an exec
- * for each process and misses what the process starts; a guard beside the run that is told all process groups, which
- * misses whoever leaves his group; process number namespaces and cgroups, which need rights that users often lack.
+ * The front and the runner are killed at the same moment by whoever kills by name or by command line (killall, pkill,
+ * pkill -f). The keeper has neither in common with them: its name is "run-keeper", and it overwrites its command line.
  *
- * What no design without those rights can do: survive that both are killed at once by name. The runner's name differs
- * ("moyai-run"), so `killall -9 moyai` leaves it alive.
+ * Tried on paper and dropped: PR_SET_PDEATHSIG, set by a small program between fork and exec, which costs an exec for
+ * each process, misses what the process starts, and is cleared when it changes its user; a keeper beside the run that
+ * is told all process groups, which misses whoever leaves his group; process number namespaces and cgroups, which need
+ * rights that users often lack.
+ *
+ * What no design without those rights can do: survive that all three are killed at the same moment.
  *
  * The front has its terminal's input copied to the runner through a pipe, since the processes are in no foreground
  * group and would be stopped when they read. Input that is no terminal goes to the first process directly.
@@ -34,6 +39,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -126,11 +132,12 @@ bool guard_sweep(void) {
 /* ---- dividing -------------------------------------------------------------------------------- */
 
 struct pipes {
-    int lifeline[2], typed[2], null, signals; /* -1: not open */
+    int lifeline[2], keeping[2], typed[2], null, signals; /* -1: not open */
 };
 
 static void close_pipes(struct pipes *p) {
-    int all[] = {p->lifeline[0], p->lifeline[1], p->typed[0], p->typed[1], p->null, p->signals};
+    int all[] = {p->lifeline[0], p->lifeline[1], p->keeping[0], p->keeping[1],
+                 p->typed[0],    p->typed[1],    p->null,       p->signals};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         if (all[i] >= 0) close(all[i]);
 }
@@ -151,10 +158,10 @@ static int open_pipes(struct pipes *p, struct moyai_error *reterr) {
     sigset_t set;
     passed_signals(&set);
     sigaddset(&set, SIGCHLD);
-    *p = (struct pipes){{-1, -1}, {-1, -1}, -1, -1};
+    *p = (struct pipes){{-1, -1}, {-1, -1}, {-1, -1}, -1, -1};
     p->null = open("/dev/null", O_RDWR | O_CLOEXEC);
     p->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-    if (p->null < 0 || p->signals < 0 || pipe2(p->lifeline, O_CLOEXEC) < 0 ||
+    if (p->null < 0 || p->signals < 0 || pipe2(p->lifeline, O_CLOEXEC) < 0 || pipe2(p->keeping, O_CLOEXEC) < 0 ||
         (isatty(0) && pipe2(p->typed, O_CLOEXEC) < 0))
         return err_sys(reterr, errno, "cannot make a pipe");
     sigaddset(&set, SIGTTIN); /* reading in the background then fails instead of stopping us */
@@ -165,22 +172,40 @@ static int open_pipes(struct pipes *p, struct moyai_error *reterr) {
     return 0;
 }
 
-static void become_runner(struct guard *g, struct pipes *p) {
+static void stand_alone(const char *name) {
     (void)setsid(); /* cannot fail in a child just forked */
     (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
-    (void)prctl(PR_SET_NAME, "moyai-run");
+    (void)prctl(PR_SET_NAME, name);
+}
+
+static void become_runner(struct guard *g, struct pipes *p) {
+    stand_alone("moyai-run");
     if (p->typed[0] >= 0) (void)dup2(p->typed[0], 0);
-    *g = (struct guard){.front = false, .lifeline = p->lifeline[0], .signals = -1, .typed = -1};
+    *g = (struct guard){.role = GUARD_RUNNER, .lifeline = p->lifeline[0], .signals = -1, .typed = -1};
     p->lifeline[0] = -1;
+    close_pipes(p);
+}
+
+/* Of the descriptors the keeper needs standard error alone: it must not be the last who could write to a pipe. */
+static void become_keeper(struct guard *g, struct pipes *p, pid_t runner) {
+    *g = (struct guard){
+        .role = GUARD_KEEPER, .lifeline = p->keeping[0], .child = runner, .signals = p->signals, .typed = -1};
+    (void)dup2(p->null, 0);
+    (void)dup2(p->null, 1);
+    p->keeping[0] = p->signals = -1;
     close_pipes(p);
 }
 
 /* The front keeps the terminal, if that is its input, and standard error; who reads and writes at the other ends of the
  * rest shall deal with the processes alone. */
-static void become_front(struct guard *g, struct pipes *p, pid_t runner) {
-    *g = (struct guard){
-        .front = true, .lifeline = p->lifeline[1], .runner = runner, .signals = p->signals, .typed = p->typed[1]};
-    p->lifeline[1] = p->signals = p->typed[1] = -1;
+static void become_front(struct guard *g, struct pipes *p, pid_t keeper) {
+    *g = (struct guard){.role = GUARD_FRONT,
+                        .lifeline = p->lifeline[1],
+                        .keeping = p->keeping[1],
+                        .child = keeper,
+                        .signals = p->signals,
+                        .typed = p->typed[1]};
+    p->lifeline[1] = p->keeping[1] = p->signals = p->typed[1] = -1;
     if (g->typed < 0)
         (void)dup2(p->null, 0);
     else
@@ -192,17 +217,100 @@ static void become_front(struct guard *g, struct pipes *p, pid_t runner) {
 int guard_divide(struct guard *g, struct moyai_error *reterr) {
     struct pipes p;
     int rc = open_pipes(&p, reterr);
-    pid_t pid = rc < 0 ? -1 : fork();
-    if (pid < 0) {
+    pid_t keeper = rc < 0 ? -1 : fork();
+    if (keeper > 0) {
+        become_front(g, &p, keeper);
+        return 0;
+    }
+    if (keeper == 0) stand_alone("run-keeper");
+    pid_t runner = keeper < 0 ? -1 : fork();
+    if (runner < 0) {
         if (rc == 0) rc = err_sys(reterr, errno, "cannot fork");
         close_pipes(&p);
         return rc;
     }
-    if (pid == 0)
+    if (runner == 0)
         become_runner(g, &p);
     else
-        become_front(g, &p, pid);
+        become_keeper(g, &p, runner);
     return 0;
+}
+
+/* The status of g->child, if it has ended. Whoever else ends here was left to us. */
+static bool collect(const struct guard *g, int *status) {
+    pid_t pid;
+    int s;
+    bool ended = false;
+    while ((pid = waitpid(-1, &s, WNOHANG | __WALL)) > 0)
+        if (pid == g->child) {
+            *status = s;
+            ended = true;
+        }
+    return ended;
+}
+
+static void say_killed(const struct guard *g, const char *who, int status) {
+    fprintf(stderr, "moyai run: its %s (pid %d) was killed by signal %d (%s), and its processes with it\n", who,
+            (int)g->child, WTERMSIG(status), strsignal(WTERMSIG(status)));
+}
+
+static int exit_status(int status) {
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+/* ---- the keeper ------------------------------------------------------------------------------ */
+
+/* Put a text in the place of this process's command line, of which nothing is needed any more. */
+static void overwrite_command_line(const char *text) {
+    char line[2048];
+    FILE *f = fopen("/proc/self/stat", "re");
+    if (!f) return;
+    size_t n = fread(line, 1, sizeof line - 1, f);
+    fclose(f);
+    line[n] = 0;
+    const char *p = strrchr(line, ')'); /* the end of field 2; the command line's place is in fields 48 and 49 */
+    for (int field = 2; p && field < 48; field++) p = strchr(p + 1, ' ');
+    uintptr_t from = 0, to = 0;
+    if (!p || sscanf(p, " %" SCNuPTR " %" SCNuPTR, &from, &to) != 2 || from == 0 || to <= from) return;
+    char *place = (char *)from;
+    memset(place, 0, to - from);
+    snprintf(place, to - from, "%s", text);
+}
+
+/* Signals given to the keeper are meant for the run. */
+static void hand_on_signals(const struct guard *g) {
+    struct signalfd_siginfo si;
+    while (read(g->signals, &si, sizeof si) == sizeof si)
+        if (si.ssi_signo != SIGCHLD) kill(g->child, (int)si.ssi_signo);
+}
+
+int guard_keep(struct guard *g, bool *alone) {
+    char text[32];
+    snprintf(text, sizeof text, "run-keeper of %d", (int)getppid());
+    overwrite_command_line(text);
+    moyai_ns urgent = 0; /* when the runner has had its time to end the orphaned run */
+    int status = 0;
+    *alone = false;
+    while (!collect(g, &status)) {
+        struct pollfd p[2] = {{.fd = g->signals, .events = POLLIN},
+                              {.fd = *alone ? -1 : g->lifeline, .events = POLLIN}};
+        moyai_ns now = moyai_now();
+        if (*alone && now >= urgent) kill(g->child, SIGKILL);
+        int wait = !*alone ? -1 : now < urgent ? (int)((urgent - now) / (moyai_ns)MOYAI_MS) + 1 : -1;
+        if (poll(p, 2, wait) <= 0) continue;
+        if (p[0].revents) hand_on_signals(g);
+        if (!p[1].revents) continue;
+        *alone = true;
+        urgent = moyai_now() + URGENT_TIME;
+    }
+    close(g->signals);
+    bool gone = guard_sweep();
+    struct pollfd p = {.fd = g->lifeline, .events = POLLIN};
+    if (poll(&p, 1, 0) == 1) *alone = true;
+    close(g->lifeline);
+    if (WIFSIGNALED(status) && !*alone) say_killed(g, "runner", status);
+    if (!gone) fprintf(stderr, "moyai run: some of its processes cannot be killed\n");
+    return exit_status(status);
 }
 
 /* ---- the front ------------------------------------------------------------------------------- */
@@ -210,7 +318,8 @@ int guard_divide(struct guard *g, struct moyai_error *reterr) {
 struct front {
     struct guard *g;
     moyai_ns asked;  /* when it was last asked to end; 0: never */
-    moyai_ns urgent; /* when to end the runner by force; 0: never */
+    moyai_ns urgent; /* when to end the run by force; 0: never */
+    bool forced;
     bool background; /* the terminal is somebody else's */
     char buf[TYPED_BUFFER];
     size_t at, n; /* buf[at..n) is to be written */
@@ -284,7 +393,8 @@ static void turn(struct front *f) {
         moyai_ns now = moyai_now();
         wait = f->urgent > now ? (int)((f->urgent - now) / (moyai_ns)MOYAI_MS) + 1 : 0;
         if (wait == 0) {
-            kill(g->runner, SIGKILL);
+            kill(g->child, SIGKILL); /* then all that it keeps is ours, and is killed as well */
+            f->forced = true;
             f->urgent = 0;
             wait = -1; /* until it can be collected */
         }
@@ -300,31 +410,19 @@ static void turn(struct front *f) {
         read_typed(f);
 }
 
-/* The runner's status, if it has ended. Whoever else ends here was left to us by it. */
-static bool collect(const struct guard *g, int *status) {
-    pid_t pid;
-    int s;
-    bool ended = false;
-    while ((pid = waitpid(-1, &s, WNOHANG | __WALL)) > 0)
-        if (pid == g->runner) {
-            *status = s;
-            ended = true;
-        }
-    return ended;
-}
-
 int guard_watch(struct guard *g) {
     struct front f = {.g = g};
     int status;
     while (!collect(g, &status)) turn(&f);
     close(g->lifeline);
+    close(g->keeping);
     close(g->signals);
     if (g->typed >= 0) close(g->typed);
     bool gone = guard_sweep();
-    int result = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-    if (WIFSIGNALED(status))
-        fprintf(stderr, "moyai run: its runner (pid %d) was killed by signal %d (%s), and its processes with it\n",
-                (int)g->runner, WTERMSIG(status), strsignal(WTERMSIG(status)));
+    if (f.forced)
+        fprintf(stderr, "moyai run: its runner did not answer, and was killed with its processes\n");
+    else if (WIFSIGNALED(status))
+        say_killed(g, "keeper", status);
     if (!gone) fprintf(stderr, "moyai run: some of its processes cannot be killed\n");
-    return result;
+    return exit_status(status);
 }

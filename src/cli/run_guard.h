@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Nothing of a run outlives it: the two processes of `moyai run` that look after each other (run_guard.c).
+ * Nothing of a run outlives it: the three processes of `moyai run` that look after each other (run_guard.c).
  */
 #ifndef CLI_RUN_GUARD_H
 #define CLI_RUN_GUARD_H
@@ -8,22 +8,31 @@
 #include <moyai/error.h>
 #include <sys/types.h>
 
+enum guard_role { GUARD_FRONT, GUARD_KEEPER, GUARD_RUNNER };
+
 struct guard {
-    bool front;   /* which of the two am I? */
-    int lifeline; /* runner: each byte is the number of a signal the front was given; its end is the front's */
+    enum guard_role role; /* which of the three am I? */
+    int lifeline; /* runner: each byte is the number of a signal the front was given; its end is the front's. Keeper:
+                     ends with the front. Front: the runner's other end */
+    pid_t child;  /* front: the keeper; keeper: the runner */
+    int signals;  /* front and keeper */
     /* the front's own */
-    pid_t runner;
-    int signals;
-    int typed; /* where the terminal's input goes; -1: the input is no terminal, or has ended */
+    int keeping; /* ends with the front: the keeper's other end */
+    int typed;   /* where the terminal's input goes; -1: the input is no terminal, or has ended */
 };
 
-/* Divide this process in two. To be called while there is one thread only. On failure (ESYS, ELIMIT) it is still one.
- */
+/* Divide this process in three. To be called while there is one thread only. On failure (ESYS, ELIMIT) it is still one,
+ * or that which would have been the keeper fails, and the front sees it end. */
 int guard_divide(struct guard *g, struct moyai_error *reterr) MOYAI_MUST_USE;
 
-/* Front: pass signals and, from a terminal, input on to the runner until that has ended, and see to it that nothing is
- * left of the run. Returns the status to exit with; a violent end of the runner is said on standard error. */
+/* Front: pass signals and, from a terminal, input on to the runner until the run has ended, and see to it that nothing
+ * is left of it. Returns the status to exit with; a violent end of the keeper is said on standard error. */
 int guard_watch(struct guard *g);
+
+/* Keeper: wait until the runner has ended, and see to it that nothing is left of the run. Returns the status to exit
+ * with, the runner's; a violent end of it is said on standard error. *alone: the front is gone. Overwrites the command
+ * line, in which argv and what was parsed from it lie. */
+int guard_keep(struct guard *g, bool *alone);
 
 /* Kill every process that descends from this one, and wait for them. False: some could not be made to end within 10 s.
  * SIGCHLD must be blocked, and nobody else may wait for children of this process meanwhile. */

@@ -157,8 +157,8 @@ static void on_grace(struct exec *x, struct exec_timer *t) {
         for (unsigned i = 0; i < r->a->n_processes; i++) {
             const struct proc *p = &r->procs[i];
             if (p->child)
-                output_say(r->out, "%s: [%u.%u] %s (pid %d) did not end in time and is killed", r->a->title, p->group,
-                           p->index, program(p), (int)p->pid);
+                output_say(r->out, "%s: [%u.%u] %s (pid %d) did not end within %.6g s and is killed", r->a->title,
+                           p->group, p->index, program(p), (int)p->pid, (double)r->a->grace * 1e-9);
         }
         kill_all(r);
         return;
@@ -190,7 +190,7 @@ static void on_grid_look(struct exec *x, struct exec_timer *t) {
         exec_timer_set(x, t, moyai_now() + GRID_LOOK);
         return;
     }
-    output_say(r->out, "%s: the grid at %s has ended", r->a->title, r->grid->path);
+    output_say(r->out, "%s: the grid at '%s' has ended", r->a->title, r->grid->path);
     end_run(r, 0, false);
 }
 

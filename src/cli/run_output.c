@@ -51,6 +51,7 @@ struct sink {
 /* One process's standard output or standard error. */
 struct stream {
     struct output *o;
+    const struct output_pair *pair; /* that it is one half of */
     struct sink *sink;
     struct exec_fd *watched; /* NULL: closed */
     int fd;
@@ -198,13 +199,21 @@ static void stream_close(struct stream *s) {
     mark(s->o);
 }
 
+static void file_path(const struct stream *s, char path[PATH_MAX]) {
+    const struct output_pair *p = s->pair;
+    snprintf(path, PATH_MAX, "%s/%u.%u.%s", s->o->cfg.dir, p->group, p->index, s == &p->s[1] ? "err" : "out");
+}
+
 static void to_file(struct stream *s, const uint8_t *p, size_t n) {
     struct output *o = s->o;
     while (n > 0) {
         ssize_t k = write(s->file, p, n);
         if (k < 0 && errno == EINTR) continue;
         if (k < 0) {
-            output_say(o, "moyai run: cannot write to a file in %s: %s", o->cfg.dir, strerror(errno));
+            int e = errno;
+            char path[PATH_MAX];
+            file_path(s, path);
+            output_say(o, "moyai run: cannot write '%s', the rest of it is lost: %s", path, strerror(e));
             o->failed = true;
             close(s->file);
             s->file = -1;
@@ -376,12 +385,13 @@ static void set_prefix(const struct output_pair *p, struct stream *s) {
 static int stream_open(struct output *o, struct output_pair *p, int which, int *writer, struct moyai_error *reterr) {
     struct stream *s = &p->s[which];
     s->o = o;
+    s->pair = p;
     s->sink = o->of[which];
     s->file = -1;
     set_prefix(p, s);
     if (o->cfg.dir) {
         char path[PATH_MAX];
-        snprintf(path, sizeof path, "%s/%u.%u.%s", o->cfg.dir, p->group, p->index, which ? "err" : "out");
+        file_path(s, path);
         s->file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
         if (s->file < 0) return err_sys(reterr, errno, "cannot make '%s'", path);
     }

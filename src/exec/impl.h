@@ -62,7 +62,7 @@ struct exec {
     uint64_t polls;   /* turns with a poll that have ended */
     bool (*spin_look)(void *arg);
     void *spin_arg;
-    int writers; /* descriptors watched for room to write */
+    int writers;                          /* descriptors watched for room to write */
     unsigned spin_fails, spin_skip, spun; /* spun: successes since the last poll */
     int processors;                       /* this process may run on */
     moyai_ns now;                         /* 0: not read since the last turn or entry */

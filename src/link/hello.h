@@ -50,8 +50,8 @@ void hello_text(char *dst, size_t cap, const char *src);
 /* Bytes written to out, or a negative error: EINVAL names the field that may not be sent. */
 int hello_encode(const struct link_hello *h, uint8_t out[HELLO_MAX], struct moyai_error *reterr) MOYAI_MUST_USE;
 
-/* Any bytes. 0, or ETOOBIG, EDATA, EDEPTH, ENOMEM with the reason; *h is touched only on success. */
-int hello_decode(const uint8_t *p, size_t n, struct link_hello *h, struct moyai_error *reterr) MOYAI_MUST_USE;
+/* Any bytes. 0, or ETOOBIG, EDATA, EDEPTH, ENOMEM with the reason; *ret is touched only on success. */
+int hello_decode(const uint8_t *p, size_t n, struct link_hello *ret, struct moyai_error *reterr) MOYAI_MUST_USE;
 
 /* The version to speak with `theirs` (> 0): the highest both know. Else EVERSION (no common one; the text names both
  * ranges and both releases), or EPROTO (it carries this node's own id: the node has reached itself). */

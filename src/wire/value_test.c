@@ -128,7 +128,7 @@ static void bytes_and_arrays_go_to_what_holds_them(void **state) {
     assert_int_equal(moyai_value_get(i8, moyai_into_i8s(&r, &n)), 0);
     assert_true(n == 1 && r[0] == 'f');
     assert_int_equal(moyai_value_get(ds, moyai_into_doubles(&x, &n)), 0);
-    assert_true(n == 3 && memcmp(x, d, sizeof d) == 0 && (uintptr_t)x % 16 == 0);
+    assert_true(n == 3 && x[0] == d[0] && x[1] == d[1] && x[2] == d[2] && (uintptr_t)x % 16 == 0);
     n = 99;
     assert_int_equal(moyai_value_get(i8, moyai_into_bytes(&p, &n)), MOYAI_ETYPE);
     assert_int_equal(moyai_value_get(i8, moyai_into_u8s(&q, &n)), MOYAI_ETYPE);

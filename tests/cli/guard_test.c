@@ -14,8 +14,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static pid_t runner_of(const struct cli *c) {
+static pid_t keeper_of(const struct cli *c) {
     return kit_child_of(c->pid);
+}
+
+static pid_t runner_of(const struct cli *c) {
+    return kit_child_of(keeper_of(c));
 }
 
 /* Start what is hard to end, and wait until all of it is there. */
@@ -62,6 +66,88 @@ static void runner_killed(void **state) {
     assert_int_equal(kit_count(&c.text[1], "moyai run: its runner"), 1);
     cli_free(&c);
     assert_int_equal(kit_left(), 0);
+}
+
+static void keeper_killed(void **state) {
+    (void)state;
+    struct cli c;
+    start_stubborn(&c, NULL);
+    assert_int_equal(kill(keeper_of(&c), SIGKILL), 0);
+    assert_int_equal(cli_wait(&c), 137);
+    assert_int_equal(kit_count(&c.text[1], "moyai run: its keeper"), 1);
+    cli_free(&c);
+    assert_int_equal(kit_left(), 0);
+}
+
+/* Kill two of the three in the same instant: they are stopped first, so that neither can react to the other's end. */
+static void kill_both(pid_t a, pid_t b) {
+    assert_int_equal(kill(b, SIGSTOP), 0);
+    assert_int_equal(kill(a, SIGKILL), 0);
+    assert_int_equal(kill(b, SIGKILL), 0);
+}
+
+static void front_and_runner_killed(void **state) {
+    (void)state;
+    struct cli c;
+    start_stubborn(&c, NULL);
+    kill_both(c.pid, runner_of(&c));
+    expect_killed(&c);
+    assert_int_equal(kit_left(), 0);
+}
+
+static void front_and_keeper_killed(void **state) {
+    (void)state;
+    struct cli c;
+    start_stubborn(&c, NULL);
+    kill_both(c.pid, keeper_of(&c));
+    expect_killed(&c);
+    assert_int_equal(kit_left(), 0);
+}
+
+static void runner_and_keeper_killed(void **state) {
+    (void)state;
+    struct cli c;
+    start_stubborn(&c, NULL);
+    kill_both(runner_of(&c), keeper_of(&c));
+    assert_int_equal(cli_wait(&c), 137);
+    cli_free(&c);
+    assert_int_equal(kit_left(), 0);
+}
+
+/* A runner that is stopped when the front is killed does not see it: the keeper waits a while for it. */
+static void front_killed_runner_hangs(void **state) {
+    (void)state;
+    struct cli c;
+    start_stubborn(&c, NULL);
+    assert_int_equal(kill(runner_of(&c), SIGSTOP), 0);
+    assert_int_equal(kill(c.pid, SIGKILL), 0);
+    expect_killed(&c);
+    assert_int_equal(kit_left(), 0);
+}
+
+/* Whoever kills by command line or by name (pkill -f, killall) finds front and runner, and not the keeper. */
+static void keeper_has_another_name(void **state) {
+    (void)state;
+    struct cli c;
+    cli_start(&c, NULL, "run", "@h", "pause", NULL);
+    (void)cli_line(&c, 1, "ready");
+    char path[64], expect[64];
+    pid_t keeper = keeper_of(&c);
+    snprintf(expect, sizeof expect, "run-keeper of %d", (int)c.pid);
+    snprintf(path, sizeof path, "/proc/%d/cmdline", (int)keeper);
+    for (bool found = false; !found; usleep(1000)) { /* it does that while the others go on */
+        char *line = kit_read(path);
+        found = strcmp(line, expect) == 0;
+        free(line);
+    }
+    snprintf(path, sizeof path, "/proc/%d/comm", (int)keeper);
+    char *name = kit_read(path);
+    assert_string_equal(name, "run-keeper\n");
+    free(name);
+    /* A signal to it is handed on. */
+    assert_int_equal(kill(keeper, SIGTERM), 0);
+    assert_int_equal(cli_wait(&c), 143);
+    cli_free(&c);
 }
 
 static void runner_asked_to_end(void **state) {
@@ -114,20 +200,22 @@ static void killed_at_any_moment(void **state) {
     assert_int_equal(kit_left(), 0);
 }
 
-/* Both are killed: what can be done then is to tidy up at the next start. */
+/* All are killed: what can be done then is to tidy up at the next start. */
 static void stale_directory(void **state) {
     (void)state;
     struct cli c;
     cli_start(&c, NULL, "run", "sh", "-c", "echo pid $$; exec \"$0\" pause", kit_program("HELPER"), NULL);
     pid_t pid = atoi(strstr(cli_line(&c, 1, "pid "), "pid ") + 4);
     (void)cli_line(&c, 1, "ready");
-    pid_t runner = runner_of(&c);
+    pid_t keeper = keeper_of(&c), runner = runner_of(&c);
     int end = (int)syscall(SYS_pidfd_open, runner, 0);
     assert_true(end >= 0);
-    assert_int_equal(kill(runner, SIGSTOP), 0); /* so that it cannot react to the other's end */
+    assert_int_equal(kill(keeper, SIGSTOP), 0); /* so that they cannot react to the others' ends */
+    assert_int_equal(kill(runner, SIGSTOP), 0);
     assert_int_equal(kill(c.pid, SIGKILL), 0);
     int status;
     assert_int_equal(waitpid(c.pid, &status, 0), c.pid);
+    assert_int_equal(kill(keeper, SIGKILL), 0);
     assert_int_equal(kill(runner, SIGKILL), 0);
     assert_int_equal(kill(pid, SIGKILL), 0);
     cli_await_gone(&c);
@@ -144,8 +232,18 @@ static void stale_directory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(front_killed),        cmocka_unit_test(group_killed), cmocka_unit_test(runner_killed),
-        cmocka_unit_test(runner_asked_to_end), cmocka_unit_test(runner_hangs), cmocka_unit_test(killed_at_any_moment),
+        cmocka_unit_test(front_killed),
+        cmocka_unit_test(group_killed),
+        cmocka_unit_test(runner_killed),
+        cmocka_unit_test(keeper_killed),
+        cmocka_unit_test(front_and_runner_killed),
+        cmocka_unit_test(front_and_keeper_killed),
+        cmocka_unit_test(runner_and_keeper_killed),
+        cmocka_unit_test(front_killed_runner_hangs),
+        cmocka_unit_test(keeper_has_another_name),
+        cmocka_unit_test(runner_asked_to_end),
+        cmocka_unit_test(runner_hangs),
+        cmocka_unit_test(killed_at_any_moment),
         cmocka_unit_test(stale_directory),
     };
     return cmocka_run_group_tests(tests, kit_setup, kit_teardown);

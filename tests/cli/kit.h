@@ -73,7 +73,7 @@ int cli_do(struct cli *c, ...) __attribute__((sentinel));
 int kit_count(const struct kit_text *t, const char *needle);
 /* The whole of a file; fails if it is not there. Freed by the caller. */
 char *kit_read(const char *path);
-/* A child of that process; the runner of a run. */
+/* A child of that process: the keeper of a run's front, and the runner of that. */
 pid_t kit_child_of(pid_t pid);
 
 #endif

@@ -119,6 +119,8 @@ static void config(void **state) {
     assert_int_equal(cli_wait(&c), 0);
     assert_int_equal(kit_count(&c.text[0], "MOYAI_GRID "), 1);
     assert_int_equal(kit_count(&c.text[0], "environment"), 1);
+    assert_int_equal(kit_count(&c.text[0], "(default "), 1); /* of what is not its default */
+    assert_int_equal(kit_count(&c.text[0], "VARIABLE "), 1);
     cli_start(&d, &(struct cli_opts){.env = env}, "config", "--list", NULL);
     assert_int_equal(cli_wait(&d), 0);
     assert_string_equal(c.text[0].p, d.text[0].p);

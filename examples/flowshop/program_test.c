@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the program says to whoever has started it; FLOWSHOP is its path. Everything waits for lines; alarm(2) guards.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define LIMIT 240 /* seconds */
+
+/* Its own directory for everything a node makes; removed at the end. */
+static char dir[] = "/tmp/moyai-flowshop-test-XXXXXX", grid[64];
+
+static pid_t start(char *const *argv, const char *address, FILE *out[2]) {
+    int fd[2][2];
+    for (int i = 0; i < 2; i++) assert_int_equal(pipe2(fd[i], O_CLOEXEC), 0);
+    pid_t parent = getpid(), pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() != parent) _exit(120);
+        for (int i = 0; i < 2; i++) dup2(fd[i][1], i + 1);
+        setenv("XDG_RUNTIME_DIR", dir, 1);
+        if (address)
+            setenv("MOYAI_GRID", address, 1);
+        else
+            unsetenv("MOYAI_GRID");
+        const char *path = getenv("FLOWSHOP");
+        if (path) execv(path, argv);
+        _exit(121);
+    }
+    for (int i = 0; i < 2; i++) {
+        close(fd[i][1]);
+        out[i] = fdopen(fd[i][0], "r");
+        assert_non_null(out[i]);
+    }
+    return pid;
+}
+
+static void stop(pid_t pid, FILE *out[2]) {
+    kill(pid, SIGKILL);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    for (int i = 0; i < 2; i++) fclose(out[i]);
+}
+
+/* A worker that nobody needs says what it waits for, and where. */
+static void worker_waits(void **state) {
+    (void)state;
+    char *argv[] = {"flowshop", "worker", NULL};
+    char line[400], expect[200];
+    FILE *out[2];
+    pid_t pid = start(argv, NULL, out);
+    assert_non_null(fgets(line, sizeof line, out[1]));
+    assert_string_equal(line, "flowshop worker: waits for a 'flowshop master' in this process alone: MOYAI_GRID is not "
+                              "set (moyai run sets it)\n");
+    stop(pid, out);
+
+    pid = start(argv, grid, out);
+    assert_non_null(fgets(line, sizeof line, out[1]));
+    snprintf(expect, sizeof expect, "flowshop worker: waits for a 'flowshop master' in the grid %s\n", grid);
+    assert_string_equal(line, expect);
+    stop(pid, out);
+}
+
+/* So does a master, in its lines of progress. */
+static void master_waits(void **state) {
+    (void)state;
+    char *argv[] = {"flowshop", "master", "--progress", "lines", "--workers", "3", "ta001", NULL};
+    char line[400];
+    FILE *out[2];
+    pid_t pid = start(argv, grid, out);
+    assert_non_null(fgets(line, sizeof line, out[1]));
+    assert_string_equal(line, "ta001: waits for workers, 0 of 3 have joined\n");
+    stop(pid, out);
+}
+
+/* A search of a few milliseconds has no lines of progress. */
+static void short_search(void **state) {
+    (void)state;
+    char *master[] = {"flowshop", "master", "--progress", "lines", "--upper", "1359", "ta002", NULL};
+    char *worker[] = {"flowshop", "worker", NULL};
+    char line[400];
+    FILE *out[2], *unused[2];
+    pid_t w = start(worker, grid, unused), m = start(master, grid, out);
+    int proved = 0, shown = 0, status;
+    double seconds = -1, rate;
+    while (fgets(line, sizeof line, out[0])) {
+        proved += strcmp(line, "ta002: no makespan below 1359, proved\n") == 0;
+        if (strstr(line, " nodes in "))
+            assert_int_equal(sscanf(line, "ta002: %*s nodes in %lf s, %lf M nodes/s", &seconds, &rate), 2);
+    }
+    while (fgets(line, sizeof line, out[1])) shown += strstr(line, "open subproblems") != NULL;
+    assert_int_equal(proved, 1);
+    assert_true(seconds >= 0);
+    if (seconds < 0.99) assert_int_equal(shown, 0); /* a slow machine may have something to show */
+    assert_int_equal(waitpid(m, &status, 0), m);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    assert_int_equal(waitpid(w, &status, 0), w);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    for (int i = 0; i < 2; i++) {
+        fclose(out[i]);
+        fclose(unused[i]);
+    }
+}
+
+static int setup(void **state) {
+    (void)state;
+    alarm(LIMIT);
+    if (!mkdtemp(dir)) return -1;
+    snprintf(grid, sizeof grid, "file:%s/grid", dir);
+    return 0;
+}
+
+static int teardown(void **state) {
+    (void)state;
+    char command[100];
+    snprintf(command, sizeof command, "rm -r %s", dir);
+    return system(command);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(worker_waits), cmocka_unit_test(master_waits),
+                                       cmocka_unit_test(short_search)};
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
