@@ -75,7 +75,7 @@ struct mesh {
 
 void mesh_init(struct mesh *m, struct world *w, const struct mesh_cfg *cfg, uint32_t nodes,
                const enum mesh_site_kind *site, uint32_t sites);
-void mesh_done(struct mesh *m); /* before the world is done with */
+void mesh_done(struct mesh *m);                                           /* before the world is done with */
 void mesh_start(struct mesh *m, uint32_t i, uint32_t site, moyai_dur in); /* node i, after so long */
 void mesh_crash(struct mesh *m, uint32_t i);                /* its links end at the other ends after their delays */
 void mesh_line(struct mesh *m, uint32_t from, uint32_t to); /* a configured link; made again when it ends */

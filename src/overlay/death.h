@@ -100,7 +100,8 @@ enum death_effect_kind {
     DEATH_FX_LEFT,     /* id: the same, but it has left */
     DEATH_FX_TOLD,     /* cause, number: others have declared this node dead: come back under another id */
     DEATH_FX_PROBE,    /* id: if its last link was one that this node had opened, connect to the same address again.
-                          Refused    by the system of that host (not timed out, not unreachable): REFUSED. Else close it again
+                          Refused    by the system of that host (not timed out, not unreachable): REFUSED. Else close it
+                          again
                         */
 };
 
