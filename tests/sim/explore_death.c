@@ -13,17 +13,12 @@
  * neighbours have the same verdict (unless messages were lost or lists differ); after a crash it is "dead" where
  * nobody's time had passed meanwhile and there were three on two hosts, or a refusal.
  */
-#include "sim/explore.h"
 
 #include "base/err.h"
 #include "overlay/death.h"
 #include "overlay/death_internal.h"
 #include "sim/world.h"
-
-#include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
+#include "tests/sim/explore_main.h"
 
 #define NEAR_MOST 4 /* neighbours; X is the node after them */
 #define NODES     (NEAR_MOST + 1)
@@ -365,58 +360,26 @@ static const struct world_cfg larger[] = {
     {.name = "L-inside", .n = 4, .host = {1, 2, 3, 5, 5}, .resets = 3, .makes = 1, .ticks = 2, .prompt = true},
 };
 
-struct options {
-    const char *only;
-    uint64_t budget;
-    bool longer;
-};
-
-static int run(const struct world_cfg *worlds, size_t n, const struct options *o, bool must_exhaust) {
-    for (size_t i = 0; i < n; i++) {
-        if (o->only && strcmp(o->only, worlds[i].name)) continue;
-        const struct explore_model m = {.size = sizeof(struct small),
-                                        .moves = MOVES,
-                                        .cfg = &worlds[i],
-                                        .init = init,
-                                        .move = move,
-                                        .must = must,
-                                        .rest = rest,
-                                        .settle = settle,
-                                        .tell = tell};
-        struct explore_result r;
-        clock_t start = clock();
-        int rc = explore(&m, o->budget, stdout, &r);
-        printf("%-11s %9" PRIu64 " states %10" PRIu64 " moves %6" PRIu64 " at rest, depth %3" PRIu32
-               ", %6.1f s: %s%s\n",
-               worlds[i].name, r.states, r.moves, r.rests, r.depth, (double)(clock() - start) / CLOCKS_PER_SEC,
-               rc < 0        ? moyai_strerror(rc)
-               : r.broken    ? "broken: "
-               : r.exhausted ? "exhausted"
-                             : "not exhausted",
-               r.broken ? r.why.text : "");
-        fflush(stdout);
-        if (rc < 0 || r.broken || (must_exhaust && !r.exhausted)) return 1;
-    }
-    return 0;
+static struct explore_model model(size_t i, const char **called) {
+    size_t n = sizeof usual / sizeof *usual;
+    const struct world_cfg *world = i < n ? &usual[i] : &larger[i - n];
+    *called = world->name;
+    return (struct explore_model){.size = sizeof(struct small),
+                                  .moves = MOVES,
+                                  .cfg = world,
+                                  .init = init,
+                                  .move = move,
+                                  .must = must,
+                                  .rest = rest,
+                                  .settle = settle,
+                                  .tell = tell};
 }
 
 int main(int argc, char **argv) {
-    struct options o = {.budget = 0};
-    for (int i = 1; i < argc; i++) {
-        if (!strcmp(argv[i], "--long")) {
-            o.longer = true;
-        } else if (!strcmp(argv[i], "--only") && i + 1 < argc) {
-            o.only = argv[++i];
-        } else if (!strcmp(argv[i], "--budget") && i + 1 < argc) {
-            o.budget = strtoull(argv[++i], NULL, 10);
-        } else {
-            fprintf(stderr, "usage: %s [--long] [--only NAME] [--budget STATES]\n", argv[0]);
-            return 2;
-        }
-    }
-    bool all = o.budget == 0;
-    if (all) o.budget = o.longer ? 20000000 : 3000000;
-    if (run(usual, sizeof usual / sizeof *usual, &o, all)) return 1;
-    if (o.longer || o.only) return run(larger, sizeof larger / sizeof *larger, &o, false);
-    return 0;
+    static const struct explore_worlds worlds = {.usual = sizeof usual / sizeof *usual,
+                                                 .larger = sizeof larger / sizeof *larger,
+                                                 .model = model,
+                                                 .budget = 3000000,
+                                                 .long_budget = 20000000};
+    return explore_main(argc, argv, &worlds);
 }

@@ -18,12 +18,7 @@
 #include "overlay/locate_internal.h"
 #include "overlay/locate_text.h"
 #include "overlay/locate_wire.h"
-#include "sim/explore.h"
-
-#include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
+#include "tests/sim/explore_main.h"
 
 #define NODES 4
 #define EDGES 4
@@ -529,63 +524,27 @@ static const struct small_world larger[] = {
     {.name = "cuts-all", RING4, .task = {{TASK_NODE, 2}, {TASK_NODE, 3}, {TASK_NODE, 0}, {TASK_NODE, 1}}, .cuts = 2},
 };
 
-struct options {
-    const char *only;
-    uint64_t budget;
-    bool longer;
-};
-
-static int run(const struct small_world *worlds, size_t n, const struct options *o, bool must_exhaust) {
-    for (size_t i = 0; i < n; i++) {
-        if (o->only && strcmp(o->only, worlds[i].name)) continue;
-        const struct explore_model m = {
-            .size = ((sizeof(struct world) + 15) & ~(size_t)15) + worlds[i].nodes * machine_size(&worlds[i]),
-            .moves = MOVES,
-            .cfg = &worlds[i],
-            .init = init,
-            .move = move_judged,
-            .must = must,
-            .rest = rest,
-            .settle = settle,
-            .tell = tell,
-        };
-        struct explore_result r;
-        clock_t start = clock();
-        int rc = explore(&m, o->budget, stdout, &r);
-        printf("%-11s %9" PRIu64 " states %10" PRIu64 " moves %6" PRIu64 " at rest, depth %3" PRIu32 ", %6.1f s: ",
-               worlds[i].name, r.states, r.moves, r.rests, r.depth, (double)(clock() - start) / CLOCKS_PER_SEC);
-        if (rc < 0) {
-            printf("%s\n", moyai_strerror(rc));
-        } else if (r.broken) {
-            printf("broken: %s\n", r.why.text);
-        } else if (r.exhausted) {
-            printf("exhausted\n");
-        } else {
-            printf("not exhausted (budget %" PRIu64 ")\n", o->budget);
-        }
-        fflush(stdout);
-        if (rc < 0 || r.broken || (must_exhaust && !r.exhausted)) return 1;
-    }
-    return 0;
+static struct explore_model model(size_t i, const char **called) {
+    size_t n = sizeof usual / sizeof *usual;
+    const struct small_world *world = i < n ? &usual[i] : &larger[i - n];
+    *called = world->name;
+    return (struct explore_model){.size =
+                                      ((sizeof(struct world) + 15) & ~(size_t)15) + world->nodes * machine_size(world),
+                                  .moves = MOVES,
+                                  .cfg = world,
+                                  .init = init,
+                                  .move = move_judged,
+                                  .must = must,
+                                  .rest = rest,
+                                  .settle = settle,
+                                  .tell = tell};
 }
 
 int main(int argc, char **argv) {
-    struct options o = {.budget = 0};
-    for (int i = 1; i < argc; i++) {
-        if (!strcmp(argv[i], "--long")) {
-            o.longer = true;
-        } else if (!strcmp(argv[i], "--only") && i + 1 < argc) {
-            o.only = argv[++i];
-        } else if (!strcmp(argv[i], "--budget") && i + 1 < argc) {
-            o.budget = strtoull(argv[++i], NULL, 10);
-        } else {
-            fprintf(stderr, "usage: %s [--long] [--only NAME] [--budget STATES]\n", argv[0]);
-            return 2;
-        }
-    }
-    bool all = o.budget == 0; /* without a budget of the user's the default set must be seen whole */
-    if (all) o.budget = o.longer ? 5000000 : 1000000;
-    if (run(usual, sizeof usual / sizeof *usual, &o, all)) return 1;
-    if (o.longer || o.only) return run(larger, sizeof larger / sizeof *larger, &o, false);
-    return 0;
+    static const struct explore_worlds worlds = {.usual = sizeof usual / sizeof *usual,
+                                                 .larger = sizeof larger / sizeof *larger,
+                                                 .model = model,
+                                                 .budget = 1000000,
+                                                 .long_budget = 5000000};
+    return explore_main(argc, argv, &worlds);
 }

@@ -9,13 +9,8 @@
  *
  * Sizes are scaled down: small = chunk = 4 bytes stand for 4 KiB and 64 KiB, a credit of 4 for a path shrunk to 4 KiB.
  */
-#include "sim/explore.h"
 #include "sim/pair.h"
-
-#include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
+#include "tests/sim/explore_main.h"
 
 #define TINY                                                                                                           \
     { .entries = 4, .streams = 2, .small = 4, .chunk = 4, .window = 16 }
@@ -78,54 +73,18 @@ static const struct pair_cfg larger[] = {
      WORLD(.end = {{GIVES(3, 6), .opens = true}, {GIVES(6)}}, .cuts = 1, .replaces = 2, .parallel = true)},
 };
 
-struct options {
-    const char *only;
-    uint64_t budget;
-    bool longer;
-};
-
-/* 0; 1: a law is broken, there was no memory, or the set should have been exhausted. */
-static int run(const struct pair_cfg *worlds, size_t n, const struct options *o, bool must_exhaust) {
-    for (size_t i = 0; i < n; i++) {
-        if (o->only && strcmp(o->only, worlds[i].name)) continue;
-        struct explore_model m = pair_model(&worlds[i]);
-        struct explore_result r;
-        clock_t start = clock();
-        int rc = explore(&m, o->budget, stdout, &r);
-        printf("%-10s %9" PRIu64 " states %10" PRIu64 " moves %6" PRIu64 " at rest, depth %3" PRIu32 ", %6.1f s: ",
-               worlds[i].name, r.states, r.moves, r.rests, r.depth, (double)(clock() - start) / CLOCKS_PER_SEC);
-        if (rc < 0) {
-            printf("%s\n", moyai_strerror(rc));
-        } else if (r.broken) {
-            printf("broken: %s\n", r.why.text);
-        } else if (r.exhausted) {
-            printf("exhausted\n");
-        } else {
-            printf("not exhausted (budget %" PRIu64 ")\n", o->budget);
-        }
-        fflush(stdout);
-        if (rc < 0 || r.broken || (must_exhaust && !r.exhausted)) return 1;
-    }
-    return 0;
+static struct explore_model model(size_t i, const char **called) {
+    size_t n = sizeof usual / sizeof *usual;
+    const struct pair_cfg *world = i < n ? &usual[i] : &larger[i - n];
+    *called = world->name;
+    return pair_model(world);
 }
 
 int main(int argc, char **argv) {
-    struct options o = {.budget = 0};
-    for (int i = 1; i < argc; i++) {
-        if (!strcmp(argv[i], "--long")) {
-            o.longer = true;
-        } else if (!strcmp(argv[i], "--only") && i + 1 < argc) {
-            o.only = argv[++i];
-        } else if (!strcmp(argv[i], "--budget") && i + 1 < argc) {
-            o.budget = strtoull(argv[++i], NULL, 10);
-        } else {
-            fprintf(stderr, "usage: %s [--long] [--only NAME] [--budget STATES]\n", argv[0]);
-            return 2;
-        }
-    }
-    bool all = o.budget == 0; /* without a budget of the user's the default set must be seen whole */
-    if (all) o.budget = o.longer ? 30000000 : 5000000;
-    if (run(usual, sizeof usual / sizeof *usual, &o, all)) return 1;
-    if (o.longer || o.only) return run(larger, sizeof larger / sizeof *larger, &o, false);
-    return 0;
+    static const struct explore_worlds worlds = {.usual = sizeof usual / sizeof *usual,
+                                                 .larger = sizeof larger / sizeof *larger,
+                                                 .model = model,
+                                                 .budget = 5000000,
+                                                 .long_budget = 30000000};
+    return explore_main(argc, argv, &worlds);
 }
