@@ -121,7 +121,8 @@ MOYAI_API moyai_future *moyai_call_async(moyai_ref *ref, const char *method, con
 MOYAI_API int moyai_call(moyai_ref *ref, const char *method, const struct moyai_args *args,
                          const struct moyai_into *into, moyai_future **pending);
 
-/* Call without a result; errors of the method are lost. Never blocks. 0, or the error known at once
+/* Call without a result; errors of the method are lost. Never blocks. The deadline of a method that makes it does not
+ * hold for it: nobody waits. 0, or the error known at once
  * (EINVAL, EARGS, EDEPTH, ETOOBIG; EAGAIN; ENOOBJECT and ENOMETHOD of a local object; EDEAD, ECLOSED,
  * ENOMEM, EFORK). */
 MOYAI_API MOYAI_MUST_USE int moyai_call_oneway(moyai_ref *ref, const char *method, const struct moyai_args *args);

@@ -57,7 +57,8 @@ static int encode(moyai_node *n, moyai_future *f, const char *method, const stru
     f->msg.nested = h.flags & MESSAGE_ANY;
     for (uint8_t i = 0; i < h.n_ancestors; i++) f->msg.nested |= id_equal(ancestors + i * 16u, f->home);
     const moyai_request *rq = context_get(n)->rq;
-    if (rq && rq->deadline != UINT64_MAX) { /* a nested call has no longer than the call it is made for */
+    /* A nested call has no longer than the call it is made for. Nobody waits for a one-way call. */
+    if (rq && rq->deadline != UINT64_MAX && !(flags & MESSAGE_ONEWAY)) {
         moyai_ns now = moyai_now();
         h.remaining = rq->deadline > now ? (moyai_dur)(rq->deadline - now) : 0;
         f->timeout = h.remaining;

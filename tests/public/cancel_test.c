@@ -20,6 +20,24 @@ static int m_touch(moyai_request *rq, void *self) {
     return 0;
 }
 
+/* once(): for one-way calls, which nobody waits for. */
+static int m_once(moyai_request *rq, void *self) {
+    FIBER_ASSERT(moyai_remaining(rq) == MOYAI_FOREVER);
+    ((struct sleeper *)self)->touched++;
+    return 0;
+}
+
+/* spray(ref, n): n one-way calls, and then it waits for its deadline. */
+static int m_spray(moyai_request *rq, void *self) {
+    (void)self;
+    moyai_ref *ref = NULL;
+    int n;
+    KIT_OK(moyai_args(rq, MOYAI_INTO(&ref, &n)));
+    for (int i = 0; i < n; i++) KIT_OK(moyai_call_oneway(ref, "once", MOYAI_NONE));
+    moyai_ref_unref(ref);
+    return moyai_sleep_masked(moyai_request_node(rq), MOYAI_FOREVER);
+}
+
 /* Blocks, unmasked or masked; a cancel wakes it once, and it can block again. */
 static int m_hang(moyai_request *rq, void *self) {
     struct sleeper *s = self;
@@ -112,16 +130,11 @@ static int m_counts(moyai_request *rq, void *self) {
     return moyai_return(rq, MOYAI_ARGS(s->begun, s->woken, s->blocked_again, s->computed, s->touched));
 }
 
-static const struct moyai_method sleeper_methods[] = {{"touch", m_touch},
-                                                      {"hang", m_hang},
-                                                      {"compute", m_compute},
-                                                      {"nested", m_nested},
-                                                      {"busy", m_busy},
-                                                      {"remaining", m_remaining},
-                                                      {"remaining_of", m_remaining_of},
-                                                      {"returning", m_returning},
-                                                      {"counts", m_counts},
-                                                      {NULL, NULL}};
+static const struct moyai_method sleeper_methods[] = {
+    {"touch", m_touch},         {"once", m_once},           {"spray", m_spray},
+    {"hang", m_hang},           {"compute", m_compute},     {"nested", m_nested},
+    {"busy", m_busy},           {"remaining", m_remaining}, {"remaining_of", m_remaining_of},
+    {"returning", m_returning}, {"counts", m_counts},       {NULL, NULL}};
 static const struct moyai_class sleeper_class = MOYAI_CLASS("Sleeper", sleeper_methods, NULL);
 
 static int role_sleeper(int argc, char **argv) {
@@ -535,6 +548,23 @@ static void nested_calls_have_no_longer(void **state) {
     }
 }
 
+/* One-way calls of a method with a deadline have none themselves, and all arrive; their records are used again. */
+static void one_way_calls_have_no_deadline(void **state) {
+    (void)state;
+    enum { N = 50 };
+    moyai_ref *refs[] = {near, far};
+    for (int i = 0; i < 8; i++) {
+        moyai_ref *by = refs[i / 2 % 2], *of = refs[i % 2];
+        struct sleeper before = counts(of);
+        moyai_future *f = moyai_call_async(by, "spray", MOYAI_ARGS(of, (int)N));
+        moyai_future_deadline(f, 200 * MOYAI_MS);
+        KIT_RC(moyai_future_get(f, MOYAI_NONE), MOYAI_ETIMEDOUT);
+        moyai_future_free(f);
+        AWAIT(of, touched, before.touched + N);
+        FIBER_ASSERT_INT(counts(of).touched, before.touched + N);
+    }
+}
+
 static void a_deadline_can_be_changed_and_taken_away(void **state) {
     (void)state;
     for (int i = 0; i < 2; i++) {
@@ -645,6 +675,7 @@ static int tests(void) {
         WORLD(the_text_names_who_waits_for_whom),
         WORLD(the_text_tells_the_whole_chain),
         WORLD(nested_calls_have_no_longer),
+        WORLD(one_way_calls_have_no_deadline),
         WORLD(a_deadline_can_be_changed_and_taken_away),
         WORLD(deadlines_pass_in_the_callees_queue),
         WORLD(a_deadline_passes_while_the_method_returns),
