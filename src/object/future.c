@@ -328,6 +328,7 @@ int future_reply(moyai_node *n, struct peer *p, uint8_t *bytes, size_t len) {
     struct cursor_in c = cursor_in(bytes + 8, 8);
     moyai_future *f = future_by_id(n, cursor_get_u64(&c));
     if (!f || f->peer != p) return 0; /* completed otherwise meanwhile */
+    if (f->in.body) return MOYAI_EPROTO; /* a second reply while a large one comes in */
     if (bytes[1] & MESSAGE_ERROR) {
         int rc;
         struct failure *e = failure_get(bytes + REPLY_HEAD, len - REPLY_HEAD, p ? peer_id(p) : n->id.b, &rc);
