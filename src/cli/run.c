@@ -75,7 +75,7 @@ static int run(const struct run_args *a, struct run_grid *grid) {
         (void)run_grid_end(grid, NULL);
         return fail(a, &why);
     }
-    if (guard.role == GUARD_RUNNER) return run_live(a, grid, guard.lifeline);
+    if (guard.role == GUARD_RUNNER) return run_live(a, grid, &guard);
     if (guard.role == GUARD_KEEPER) {
         bool alone;
         int status = guard_keep(&guard, &alone);

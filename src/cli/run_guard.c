@@ -12,7 +12,15 @@
  *   - when the runner is killed, the keeper gets all of its processes as children, and kills them;
  *   - when the front is killed, the runner sees the end of the pipe between them (the lifeline), and kills all that
  *     descends from it; the keeper sees the same, and does so in the runner's place if that is gone as well;
- *   - when the keeper is killed, with the runner or without, the front gets all that is left, and kills it.
+ *   - when the keeper is killed, with the runner or without, the front gets all that is left, and kills it; the runner
+ *     sees it as well, and does so in the place of a front that is stopped.
+ *
+ * One that is stopped sees nothing. Nobody has a reason to stop the keeper, so the front lets it go on whenever it
+ * stops. Keeper and runner are let go on by the system when the one above them ends: SIGCONT is their
+ * PR_SET_PDEATHSIG. And a keeper without a front lets the runner go on, which ends the keeper as its last act, so that
+ * it cannot be stopped in between. A runner that stays stopped, or hangs, is killed: by the keeper, some time after the
+ * front has ended, or by the front after a second signal. A front that is stopped, as by Ctrl-Z, may stay so: when one
+ * of the other two is killed the programs end, and the front will say so once it goes on.
  *
  * To kill all that descends: kill all children, wait for them, and again, until there is no child left. Children of
  * those killed turn up as children here, and no process number can be used again meanwhile, since only the caller
@@ -21,10 +29,10 @@
  * The front and the runner are killed at the same moment by whoever kills by name or by command line (killall, pkill,
  * pkill -f). The keeper has neither in common with them: its name is "run-keeper", and it overwrites its command line.
  *
- * Tried on paper and dropped: PR_SET_PDEATHSIG, set by a small program between fork and exec, which costs an exec for
- * each process, misses what the process starts, and is cleared when it changes its user; a keeper beside the run that
- * is told all process groups, which misses whoever leaves his group; process number namespaces and cgroups, which need
- * rights that users often lack.
+ * Tried on paper and dropped: PR_SET_PDEATHSIG for the programs, set by a small program between fork and exec, which
+ * costs an exec for each process, misses what the process starts, and is cleared when it changes its user; a keeper
+ * beside the run that is told all process groups, which misses whoever leaves his group; process number namespaces and
+ * cgroups, which need rights that users often lack.
  *
  * What no design without those rights can do: survive that all three are killed at the same moment.
  *
@@ -172,16 +180,20 @@ static int open_pipes(struct pipes *p, struct moyai_error *reterr) {
     return 0;
 }
 
-static void stand_alone(const char *name) {
-    (void)setsid(); /* cannot fail in a child just forked */
+/* The end of the parent both lets us go on, should we be stopped, and is to be read from a signalfd: SIGCONT is
+ * blocked. Not in the reverse order: stopped in the group of a front that ends, we would be let go on for that. */
+static void stand_alone(const char *name, pid_t parent) {
+    (void)prctl(PR_SET_PDEATHSIG, SIGCONT);
+    if (getppid() != parent) raise(SIGCONT); /* it has ended before that */
+    (void)setsid();                          /* cannot fail in a child just forked */
     (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
     (void)prctl(PR_SET_NAME, name);
 }
 
-static void become_runner(struct guard *g, struct pipes *p) {
-    stand_alone("moyai-run");
+static void become_runner(struct guard *g, struct pipes *p, pid_t keeper) {
+    stand_alone("moyai-run", keeper);
     if (p->typed[0] >= 0) (void)dup2(p->typed[0], 0);
-    *g = (struct guard){.role = GUARD_RUNNER, .lifeline = p->lifeline[0], .signals = -1, .typed = -1};
+    *g = (struct guard){.role = GUARD_RUNNER, .lifeline = p->lifeline[0], .parent = keeper, .signals = -1, .typed = -1};
     p->lifeline[0] = -1;
     close_pipes(p);
 }
@@ -217,12 +229,16 @@ static void become_front(struct guard *g, struct pipes *p, pid_t keeper) {
 int guard_divide(struct guard *g, struct moyai_error *reterr) {
     struct pipes p;
     int rc = open_pipes(&p, reterr);
+    pid_t front = getpid();
     pid_t keeper = rc < 0 ? -1 : fork();
     if (keeper > 0) {
         become_front(g, &p, keeper);
         return 0;
     }
-    if (keeper == 0) stand_alone("run-keeper");
+    if (keeper == 0) {
+        stand_alone("run-keeper", front);
+        keeper = getpid();
+    }
     pid_t runner = keeper < 0 ? -1 : fork();
     if (runner < 0) {
         if (rc == 0) rc = err_sys(reterr, errno, "cannot fork");
@@ -230,7 +246,7 @@ int guard_divide(struct guard *g, struct moyai_error *reterr) {
         return rc;
     }
     if (runner == 0)
-        become_runner(g, &p);
+        become_runner(g, &p, keeper);
     else
         become_keeper(g, &p, runner);
     return 0;
@@ -241,11 +257,15 @@ static bool collect(const struct guard *g, int *status) {
     pid_t pid;
     int s;
     bool ended = false;
-    while ((pid = waitpid(-1, &s, WNOHANG | __WALL)) > 0)
-        if (pid == g->child) {
+    while ((pid = waitpid(-1, &s, WNOHANG | WUNTRACED | __WALL)) > 0) {
+        if (pid != g->child) continue;
+        if (!WIFSTOPPED(s)) {
             *status = s;
             ended = true;
+        } else if (g->role == GUARD_FRONT) {
+            kill(pid, SIGCONT); /* the keeper; a runner may be stopped by whoever wants to look at it */
         }
+    }
     return ended;
 }
 

@@ -15,6 +15,7 @@ struct guard {
     int lifeline; /* runner: each byte is the number of a signal the front was given; its end is the front's. Keeper:
                      ends with the front. Front: the runner's other end */
     pid_t child;  /* front: the keeper; keeper: the runner */
+    pid_t parent; /* runner: the keeper. Whoever is our parent instead: it has ended, of which a SIGCONT tells */
     int signals;  /* front and keeper */
     /* the front's own */
     int keeping; /* ends with the front: the keeper's other end */

@@ -5,7 +5,7 @@
  *            first group has ended, a signal, --timeout, a program that cannot be started
  *     ON ----------------------------------------------------------------------------------> ENDING
  *      \                                                          (SIGTERM to all groups)      |
- *       \ the front has been killed                           --grace, or a second signal      |
+ *       \ front or keeper has been killed                     --grace, or a second signal      |
  *        \                                                                                     v
  *         +-------------------------------------------------------------------------------> KILLING
  *                                                               (SIGKILL to all that descends) |
@@ -23,7 +23,6 @@
 
 #include "base/events.h"
 #include "cli/cli.h"
-#include "cli/run_guard.h"
 #include "cli/run_output.h"
 #include "exec/child.h"
 #include "node/node.h"
@@ -67,10 +66,11 @@ struct run {
     bool hurry;          /* do not wait for a reader of our output */
     bool spawning;       /* a child may be there that is not known yet */
     bool stopped;        /* by Ctrl-Z */
-    bool orphaned;       /* the front has been killed */
+    bool orphaned;       /* front or keeper have been killed */
     bool told_rest;
     int looks;
     struct exec_timer grace, timeout, grid_look;
+    const struct guard *guard;
     int lifeline, signals;
     struct exec_fd *lifeline_watch, *signals_watch;
     char **env;
@@ -247,11 +247,23 @@ static void on_signal(struct run *r, int sig) {
     }
 }
 
+/* Nobody may be there any more who would look after what we leave. */
+static void end_now(struct run *r) {
+    r->orphaned = true;
+    kill_all(r);
+    r->state = RUN_OVER;
+    moyai_node_stop(r->node);
+}
+
 static void on_signals(struct exec_fd *f, int events, void *arg) {
     (void)f, (void)events;
     struct run *r = arg;
     struct signalfd_siginfo si;
-    while (read(r->signals, &si, sizeof si) == sizeof si) on_signal(r, (int)si.ssi_signo);
+    while (read(r->signals, &si, sizeof si) == sizeof si)
+        if (si.ssi_signo != SIGCONT) /* which is sent to us when the keeper ends; those of fg come by the lifeline */
+            on_signal(r, (int)si.ssi_signo);
+        else if (getppid() != r->guard->parent)
+            end_now(r);
 }
 
 static void on_lifeline(struct exec_fd *f, int events, void *arg) {
@@ -262,10 +274,7 @@ static void on_lifeline(struct exec_fd *f, int events, void *arg) {
     for (ssize_t i = 0; i < n; i++) on_signal(r, sigs[i]);
     if (n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR))) return;
     exec_fd_events(f, 0);
-    r->orphaned = true;
-    kill_all(r);
-    r->state = RUN_OVER;
-    moyai_node_stop(r->node);
+    end_now(r);
 }
 
 /* ---- processes ------------------------------------------------------------------------------- */
@@ -447,7 +456,7 @@ static int make_node(struct run *r, struct moyai_error *why) {
 }
 
 static int watch(struct run *r, struct moyai_error *why) {
-    static const int taken[] = {SIGINT, SIGTERM, SIGHUP, SIGCHLD};
+    static const int taken[] = {SIGINT, SIGTERM, SIGHUP, SIGCHLD, SIGCONT};
     sigset_t set;
     sigemptyset(&set);
     for (size_t i = 0; i < sizeof taken / sizeof taken[0]; i++) sigaddset(&set, taken[i]);
@@ -500,11 +509,13 @@ static void release(struct run *r) {
     env_free(r);
 }
 
-/* The front is gone, and with it whoever would look after what we leave. */
+/* The keeper waits for our end, but somebody may stop it before it sees that. While it is our parent its number cannot
+ * be another's. Not if something is left that will not be killed: the keeper tries once more. */
 static _Noreturn void end_orphaned(struct run *r) {
-    (void)guard_sweep();
+    bool gone = guard_sweep();
     (void)run_grid_end(r->grid, NULL);
     events_flush(node_events(r->node));
+    if (getppid() == r->guard->parent) kill(r->guard->parent, gone ? SIGKILL : SIGCONT);
     _exit(128 + SIGKILL);
 }
 
@@ -513,8 +524,8 @@ static int refuse(const struct run *r, const struct moyai_error *why) {
     return why->code == MOYAI_EINVAL ? CLI_USAGE : CLI_BROKEN;
 }
 
-int run_live(const struct run_args *a, struct run_grid *grid, int lifeline) {
-    struct run r = {.a = a, .grid = grid, .lifeline = lifeline, .signals = -1};
+int run_live(const struct run_args *a, struct run_grid *grid, const struct guard *guard) {
+    struct run r = {.a = a, .grid = grid, .guard = guard, .lifeline = guard->lifeline, .signals = -1};
     struct moyai_error why = {0};
     if (make_node(&r, &why) < 0) return refuse(&r, &why);
     r.x = node_exec(r.node);

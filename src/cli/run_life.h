@@ -5,9 +5,10 @@
 
 #include "cli/run_args.h"
 #include "cli/run_grid.h"
+#include "cli/run_guard.h"
 
-/* Be the runner. Returns the status to exit with. Does not return if the front is killed: kills everything, removes the
- * grid's directory, and exits. */
-int run_live(const struct run_args *a, struct run_grid *grid, int lifeline);
+/* Be the runner. Returns the status to exit with. Does not return if front or keeper are killed: kills everything,
+ * removes the grid's directory, and exits. */
+int run_live(const struct run_args *a, struct run_grid *grid, const struct guard *guard);
 
 #endif

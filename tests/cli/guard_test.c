@@ -5,6 +5,7 @@
  */
 #include "tests/cli/kit.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -79,11 +80,31 @@ static void keeper_killed(void **state) {
     assert_int_equal(kit_left(), 0);
 }
 
-/* Kill two of the three in the same instant: they are stopped first, so that neither can react to the other's end. */
+static int open_process(pid_t pid) {
+    int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+    assert_true(fd >= 0);
+    return fd;
+}
+
+static void await_end(int process) {
+    struct pollfd p = {.fd = process, .events = POLLIN};
+    assert_int_equal(poll(&p, 1, -1), 1);
+    close(process);
+}
+
+/* It may have ended already, and been collected. */
+static void send_signal(int process, int sig) {
+    if (syscall(SYS_pidfd_send_signal, process, sig, NULL, 0) < 0) assert_int_equal(errno, ESRCH);
+}
+
+/* Kill two of the three in the same instant, or as good as: b is stopped first, so that it does not react to the
+ * other's end before it is let go on for that. */
 static void kill_both(pid_t a, pid_t b) {
-    assert_int_equal(kill(b, SIGSTOP), 0);
+    int process = open_process(b);
+    send_signal(process, SIGSTOP);
     assert_int_equal(kill(a, SIGKILL), 0);
-    assert_int_equal(kill(b, SIGKILL), 0);
+    send_signal(process, SIGKILL);
+    close(process);
 }
 
 static void front_and_runner_killed(void **state) {
@@ -108,22 +129,129 @@ static void runner_and_keeper_killed(void **state) {
     (void)state;
     struct cli c;
     start_stubborn(&c, NULL);
-    kill_both(runner_of(&c), keeper_of(&c));
+    kill_both(keeper_of(&c), runner_of(&c));
     assert_int_equal(cli_wait(&c), 137);
     cli_free(&c);
     assert_int_equal(kit_left(), 0);
 }
 
-/* A runner that is stopped when the front is killed does not see it: the keeper waits a while for it. */
-static void front_killed_runner_hangs(void **state) {
-    (void)state;
+/* ---- one is stopped, another is killed ------------------------------------------------------- */
+
+enum { FRONT, KEEPER, RUNNER, N_GUARDS };
+
+static size_t open_descendants(pid_t pid, int fds[], size_t n, size_t most) {
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)pid, (int)pid);
+    char *text = kit_read(path), *next;
+    for (char *at = text;; at = next) {
+        long child = strtol(at, &next, 10);
+        if (next == at) break;
+        assert_true(n < most);
+        fds[n++] = open_process((pid_t)child);
+        n = open_descendants((pid_t)child, fds, n, most);
+    }
+    free(text);
+    return n;
+}
+
+/* Whoever of the three is stopped, and whoever of the other two is killed, before it or after it: nothing is left. A
+ * front that is stopped stays, but the programs end. */
+static void stopped_and_killed(int stopped, int killed, int stop_first) {
     struct cli c;
     start_stubborn(&c, NULL);
-    assert_int_equal(kill(runner_of(&c), SIGSTOP), 0);
-    assert_int_equal(kill(c.pid, SIGKILL), 0);
-    expect_killed(&c);
+    int guards[N_GUARDS] = {open_process(c.pid), open_process(keeper_of(&c)), open_process(runner_of(&c))};
+    int programs[32];
+    size_t n = open_descendants(runner_of(&c), programs, 0, 32);
+    assert_true(n >= 8);
+    if (stop_first) send_signal(guards[stopped], SIGSTOP);
+    send_signal(guards[killed], SIGKILL);
+    if (!stop_first) send_signal(guards[stopped], SIGSTOP);
+    for (size_t i = 0; i < n; i++) await_end(programs[i]);
+    send_signal(guards[FRONT], SIGCONT);
+    for (int i = 0; i < N_GUARDS; i++) close(guards[i]);
+    if (killed == FRONT) {
+        expect_killed(&c);
+    } else {
+        assert_int_equal(cli_wait(&c), 137);
+        assert_int_equal(kit_count(&c.text[1], killed == KEEPER ? "moyai run: its keeper" : "moyai run: its runner"),
+                         1);
+        cli_free(&c);
+    }
     assert_int_equal(kit_left(), 0);
 }
+
+static void keeper_stopped_runner_killed(void **state) {
+    (void)state;
+    for (int first = 0; first < 2; first++) stopped_and_killed(KEEPER, RUNNER, first);
+}
+
+static void keeper_stopped_front_killed(void **state) {
+    (void)state;
+    for (int first = 0; first < 2; first++) stopped_and_killed(KEEPER, FRONT, first);
+}
+
+static void runner_stopped_keeper_killed(void **state) {
+    (void)state;
+    for (int first = 0; first < 2; first++) stopped_and_killed(RUNNER, KEEPER, first);
+}
+
+static void runner_stopped_front_killed(void **state) {
+    (void)state;
+    for (int first = 0; first < 2; first++) stopped_and_killed(RUNNER, FRONT, first);
+}
+
+static void front_stopped_keeper_killed(void **state) {
+    (void)state;
+    for (int first = 0; first < 2; first++) stopped_and_killed(FRONT, KEEPER, first);
+}
+
+static void front_stopped_runner_killed(void **state) {
+    (void)state;
+    for (int first = 0; first < 2; first++) stopped_and_killed(FRONT, RUNNER, first);
+}
+
+/* At any moment of the end of an orphaned run. */
+static void keeper_stopped_after_front_killed(void **state) {
+    (void)state;
+    unsigned seed = (unsigned)getpid();
+    print_message("seed %u\n", seed);
+    for (int i = 0; i < 25; i++) {
+        struct cli c;
+        cli_start(&c, NULL, "run", "-n", "3", "@h", "family", "p", NULL);
+        for (int k = 0; k < 3; k++) (void)cli_line(&c, 1, "ready");
+        int keeper = open_process(keeper_of(&c));
+        assert_int_equal(kill(c.pid, SIGKILL), 0);
+        usleep((unsigned)rand_r(&seed) % 5000);
+        send_signal(keeper, SIGSTOP);
+        close(keeper);
+        expect_killed(&c);
+    }
+    assert_int_equal(kit_left(), 0);
+}
+
+/* Both that could see the end of the third. */
+static void two_stopped_one_killed(void **state) {
+    (void)state;
+    static const int stopped[][2] = {{KEEPER, RUNNER}, {RUNNER, KEEPER}, {FRONT, RUNNER}, {FRONT, KEEPER}};
+    static const int killed[] = {FRONT, FRONT, KEEPER, RUNNER};
+    for (int i = 0; i < 4; i++) {
+        struct cli c;
+        start_stubborn(&c, NULL);
+        pid_t pid[N_GUARDS] = {c.pid, keeper_of(&c), runner_of(&c)};
+        for (int k = 0; k < 2; k++) assert_int_equal(kill(pid[stopped[i][k]], SIGSTOP), 0);
+        assert_int_equal(kill(pid[killed[i]], SIGKILL), 0);
+        if (killed[i] == FRONT) {
+            expect_killed(&c);
+            continue;
+        }
+        assert_int_equal(kill(c.pid, SIGCONT), 0); /* it was the user who stopped it */
+        assert_int_equal(cli_wait(&c), 137);
+        cli_free(&c);
+    }
+    assert_int_equal(kit_left(), 0);
+}
+
+/* ---- names and signals -------------------------------------------------------------------- */
 
 /* Whoever kills by command line or by name (pkill -f, killall) finds front and runner, and not the keeper. */
 static void keeper_has_another_name(void **state) {
@@ -208,22 +336,20 @@ static void stale_directory(void **state) {
     pid_t pid = atoi(strstr(cli_line(&c, 1, "pid "), "pid ") + 4);
     (void)cli_line(&c, 1, "ready");
     pid_t keeper = keeper_of(&c), runner = runner_of(&c);
-    int end = (int)syscall(SYS_pidfd_open, runner, 0);
-    assert_true(end >= 0);
-    assert_int_equal(kill(keeper, SIGSTOP), 0); /* so that they cannot react to the others' ends */
-    assert_int_equal(kill(runner, SIGSTOP), 0);
-    assert_int_equal(kill(c.pid, SIGKILL), 0);
+    int end = open_process(runner);
     int status;
-    assert_int_equal(waitpid(c.pid, &status, 0), c.pid);
-    assert_int_equal(kill(keeper, SIGKILL), 0);
+    assert_int_equal(kill(c.pid, SIGSTOP), 0); /* from above, so that nobody is let go on; killed from below likewise */
+    assert_int_equal(waitpid(c.pid, &status, WUNTRACED), c.pid);
+    assert_int_equal(kill(keeper, SIGSTOP), 0);
     assert_int_equal(kill(runner, SIGKILL), 0);
+    assert_int_equal(kill(keeper, SIGKILL), 0);
+    assert_int_equal(kill(c.pid, SIGKILL), 0);
+    assert_int_equal(waitpid(c.pid, &status, 0), c.pid);
     assert_int_equal(kill(pid, SIGKILL), 0);
     cli_await_gone(&c);
     cli_free(&c);
     /* The pipe is closed a moment before the directory's lock is. */
-    struct pollfd p = {.fd = end, .events = POLLIN};
-    assert_int_equal(poll(&p, 1, -1), 1);
-    close(end);
+    await_end(end);
     assert_int_equal(kit_left(), 1);
     assert_int_equal(cli_do(&c, "run", "true", NULL), 0);
     cli_free(&c);
@@ -239,7 +365,14 @@ int main(void) {
         cmocka_unit_test(front_and_runner_killed),
         cmocka_unit_test(front_and_keeper_killed),
         cmocka_unit_test(runner_and_keeper_killed),
-        cmocka_unit_test(front_killed_runner_hangs),
+        cmocka_unit_test(keeper_stopped_runner_killed),
+        cmocka_unit_test(keeper_stopped_front_killed),
+        cmocka_unit_test(runner_stopped_keeper_killed),
+        cmocka_unit_test(runner_stopped_front_killed),
+        cmocka_unit_test(front_stopped_keeper_killed),
+        cmocka_unit_test(front_stopped_runner_killed),
+        cmocka_unit_test(keeper_stopped_after_front_killed),
+        cmocka_unit_test(two_stopped_one_killed),
         cmocka_unit_test(keeper_has_another_name),
         cmocka_unit_test(runner_asked_to_end),
         cmocka_unit_test(runner_hangs),
