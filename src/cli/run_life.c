@@ -295,13 +295,21 @@ static int exit_status(int status) {
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
+/* The signal that has ended it, or what it has started: shells and other wrappers (env, timeout, moyai run) exit with
+ * 128+n then. 0: none. */
+static int signal_of(int status) {
+    if (status == EXEC_STATUS_UNKNOWN) return 0;
+    if (WIFSIGNALED(status)) return WTERMSIG(status);
+    return WEXITSTATUS(status) > 128 && WEXITSTATUS(status) <= 128 + SIGSYS ? WEXITSTATUS(status) - 128 : 0;
+}
+
 /* How it ends after it was asked to is its own affair, unless it breaks. */
 static bool worth_saying(const struct run *r, int status) {
     if (status == 0 || r->state == RUN_KILLING) return false;
+    int sig = signal_of(status);
     /* `moyai run ... | head` has ended, as a shell would not mention either. */
-    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGPIPE && output_unread(r->out)) return false;
-    if (r->state == RUN_ON) return true;
-    return status != EXEC_STATUS_UNKNOWN && WIFSIGNALED(status) && WTERMSIG(status) != SIGTERM;
+    if (sig == SIGPIPE && output_unread(r->out)) return false;
+    return r->state == RUN_ON || (sig && sig != SIGTERM);
 }
 
 static void on_exit_of(struct exec_child *c, int status, void *arg) {

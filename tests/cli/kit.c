@@ -73,6 +73,7 @@ static void open_pipe(int p[2]) {
 static const char *resolve(const char *word) {
     if (strcmp(word, "@h") == 0) return kit_program("HELPER");
     if (strcmp(word, "@n") == 0) return kit_program("NODE");
+    if (strcmp(word, "@m") == 0) return kit_program("MOYAI");
     return word;
 }
 

@@ -51,7 +51,7 @@ struct cli_opts {
     bool terminal;          /* in a session of its own, whose terminal is `in` */
     int files;              /* limit of open files; 0: as it is */
 };
-/* The words after argv[0], which is the command; NULL ends them. "@h", "@n": helper and node. */
+/* The words after argv[0], which is the command; NULL ends them. "@h", "@n", "@m": helper, node, the command. */
 void cli_start(struct cli *c, const struct cli_opts *o, ...) __attribute__((sentinel));
 void cli_startv(struct cli *c, const struct cli_opts *o, const char *const *words);
 /* The next line of standard output (1) or standard error (2) that contains needle; fails at the end. It is valid until

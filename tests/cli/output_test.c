@@ -142,17 +142,43 @@ static void slow_reader(void **state) {
     cli_free(&c);
 }
 
-/* moyai run ... | head: the process is told, as it would be without us. */
+/* moyai run ... | head: the process is told, as it would be without us; also if a shell stands between. */
 static void reader_gone(void **state) {
     (void)state;
+    static const char *const runs[][16] = {
+        {"run", "@h", "fill", ":", "@h", "until-asked", "0"},
+        {"run", "sh", "-c", "\"$0\" fill; exit $?", "@h", ":", "@h", "until-asked", "0"},
+        {"run", "sh", "-c", "\"$0\" run --no-prefix \"$1\" fill", "@m", "@h", ":", "@h", "until-asked", "0"},
+    };
+    for (size_t i = 0; i < sizeof runs / sizeof runs[0]; i++) {
+        struct cli c;
+        cli_startv(&c, NULL, runs[i]);
+        (void)cli_line(&c, 1, "[0.0] ");
+        close(c.fd[0]);
+        c.fd[0] = -1;
+        c.text[0].ended = true;
+        assert_int_equal(cli_wait(&c), 141);
+        if (kit_count(&c.text[1], "moyai run:") != 0) fail_msg("%zu: %s", i, c.text[1].p);
+        cli_free(&c);
+    }
+}
+
+/* A status that wrappers make of a signal is said while somebody reads. */
+static void status_of_a_wrapper(void **state) {
+    (void)state;
     struct cli c;
-    cli_start(&c, NULL, "run", "@h", "fill", ":", "@h", "until-asked", "0", NULL);
-    (void)cli_line(&c, 1, "[0.0] ");
-    close(c.fd[0]);
-    c.fd[0] = -1;
-    c.text[0].ended = true;
-    assert_int_equal(cli_wait(&c), 141);
-    assert_int_equal(kit_count(&c.text[1], "moyai run:"), 0);
+    assert_int_equal(cli_do(&c, "run", "sh", "-c", "exit 141", NULL), 141);
+    assert_int_equal(kit_count(&c.text[1], "exited with status 141"), 1);
+    cli_free(&c);
+    /* Once it was asked to end: a crash is said, and the end that was asked for is not. */
+    cli_start(&c, NULL, "run", "cat", ":", "sh", "-c", "trap : TERM; \"$0\" until-asked 0; exit 139",
+              kit_program("HELPER"), ":", "sh", "-c", "trap : TERM; \"$0\" until-asked 0; exit 143",
+              kit_program("HELPER"), NULL);
+    cli_await(&c, 1, "ready", 2);
+    cli_close_in(&c);
+    assert_int_equal(cli_wait(&c), 0);
+    assert_int_equal(kit_count(&c.text[1], "exited with status 139"), 1);
+    assert_int_equal(kit_count(&c.text[1], "moyai run: "), 1);
     cli_free(&c);
 }
 
@@ -367,20 +393,11 @@ static void colours(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(both_outputs),
-        cmocka_unit_test(many_writers),
-        cmocka_unit_test(long_line),
-        cmocka_unit_test(slow_reader),
-        cmocka_unit_test(stopped_reader),
-        cmocka_unit_test(reader_gone),
-        cmocka_unit_test(full_disk),
-        cmocka_unit_test(one_file_for_both),
-        cmocka_unit_test(socket_output),
-        cmocka_unit_test(files),
-        cmocka_unit_test(files_without_reader),
-        cmocka_unit_test(pipe_stays_blocking),
-        cmocka_unit_test(colours),
-        cmocka_unit_test(full_file),
+        cmocka_unit_test(both_outputs),        cmocka_unit_test(many_writers),   cmocka_unit_test(long_line),
+        cmocka_unit_test(slow_reader),         cmocka_unit_test(stopped_reader), cmocka_unit_test(reader_gone),
+        cmocka_unit_test(status_of_a_wrapper), cmocka_unit_test(full_disk),      cmocka_unit_test(one_file_for_both),
+        cmocka_unit_test(socket_output),       cmocka_unit_test(files),          cmocka_unit_test(files_without_reader),
+        cmocka_unit_test(pipe_stays_blocking), cmocka_unit_test(colours),        cmocka_unit_test(full_file),
     };
     return cmocka_run_group_tests(tests, kit_setup, kit_teardown);
 }
