@@ -4,6 +4,7 @@
 #define CLI_CLI_H
 
 #include <argp.h>
+#include <moyai/base.h>
 
 /* Exit statuses of our own, as of env(1) and timeout(1). */
 enum cli_exit {
@@ -27,8 +28,19 @@ int cli_config(int argc, char **argv);
 enum { CLI_KEY_HELP = 'h', CLI_KEY_USAGE = 0x1000 };
 #define CLI_HELP_OPTIONS                                                                                               \
     {"help", CLI_KEY_HELP, 0, 0, "Print this, and exit", -1}, {                                                        \
-        "usage", CLI_KEY_USAGE, 0, OPTION_HIDDEN, 0, -1                                                                \
+        "usage", CLI_KEY_USAGE, 0, 0, "Print the options without explanations, and exit", -1                           \
     }
 void cli_help(int key, const struct argp_state *state);
+
+/* What config_parse_duration and config_parse_size take, for --help. */
+#define CLI_TIME_FORM                                                                                                  \
+    "TIME is a number with one of the units d, h, m (or min), s, ms, us and ns, as in 90s, 500ms or 1.5h; a plain "    \
+    "number is seconds."
+#define CLI_SIZE_FORM                                                                                                  \
+    "SIZE is a number of bytes, also with one of the units k, M, G and T (or KiB, MiB, GiB and TiB) of 1024, or kB, "  \
+    "MB, GB and TB of 1000."
+
+/* The value of an option that is a time; exits with a usage hint if it is none. */
+moyai_dur cli_duration(const struct argp_state *state, const char *option, const char *text);
 
 #endif

@@ -261,20 +261,21 @@ static int serve(struct server *s, const struct request *q, const char *title, s
 
 int cli_endpoint(int argc, char **argv) {
     static const struct argp_option options[] = {
-        {"listen", KEY_LISTEN, "[HOST:]PORT", 0, "Where to listen: numeric; 0: any free port (7471)", 0},
+        {"listen", KEY_LISTEN, "[HOST:]PORT", 0, "Where to listen: numeric; port 0 is any that is free (default 7471)",
+         0},
         {"port-file", KEY_PORT_FILE, "FILE", 0, "Write the port to FILE once it listens", 0},
         {"key-file", KEY_KEY_FILE, "FILE", 0, "Take only what is sealed with a key of FILE", 0},
-        {"entries", KEY_ENTRIES, "N", 0, "The most nodes of one grid (20000)", 0},
-        {"memory", KEY_MEMORY, "SIZE", 0, "The most memory for entries (64MiB)", 0},
+        {"entries", KEY_ENTRIES, "N", 0, "The most nodes of one grid (default 20000)", 0},
+        {"memory", KEY_MEMORY, "SIZE", 0, "The most memory for the entries of all grids (default 64MiB)", 0},
         CLI_HELP_OPTIONS,
         {0},
     };
     static const struct argp parser = {
         .options = options,
         .parser = on_option,
-        .doc =
-            "Serves as a meeting point: nodes that are given --grid http://HOST:PORT/NAME find each other through it. "
-            "It holds sealed entries that it cannot read, in memory only, and is needed by newcomers only.",
+        .doc = "Serves as a meeting point: nodes whose grid is http://HOST:PORT/NAME find each other through it. "
+               "It holds sealed entries that it cannot read, in memory only, and is needed by newcomers only.\v"
+               "It runs until SIGINT, SIGTERM or SIGHUP.\n\n" CLI_SIZE_FORM,
     };
     struct request q = {.port = PORT_DEFAULT, .entries = 20000, .memory = 64u << 20};
     argp_parse(&parser, argc, argv, ARGP_NO_HELP, NULL, &q);

@@ -20,7 +20,7 @@ enum { KEY_JSON = 0x100, KEY_FILE, KEY_KEEP };
 struct request {
     const char *action, *file;
     moyai_dur keep;
-    bool json;
+    bool json, keeps;
 };
 
 static error_t on_option(int key, char *arg, struct argp_state *state) {
@@ -35,8 +35,8 @@ static error_t on_option(int key, char *arg, struct argp_state *state) {
         r->file = arg;
         return 0;
     case KEY_KEEP:
-        if (config_parse_duration(arg, &r->keep) < 0)
-            argp_error(state, "--keep: '%s' is not a time such as 7d, 12h or 0", arg);
+        r->keep = cli_duration(state, "keep", arg);
+        r->keeps = true;
         return 0;
     case ARGP_KEY_ARG:
         if (r->action) argp_error(state, "unknown argument '%s'", arg);
@@ -46,6 +46,10 @@ static error_t on_option(int key, char *arg, struct argp_state *state) {
         return 0;
     case ARGP_KEY_NO_ARGS:
         argp_error(state, "what to do? new, show or rotate");
+        return 0;
+    case ARGP_KEY_END:
+        if (r->keeps && r->action && strcmp(r->action, "rotate") != 0)
+            argp_error(state, "--keep is for rotate, not for %s", r->action);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -109,8 +113,8 @@ static void show(const struct keyring *r, const char *path, bool json) {
 
 int cli_key(int argc, char **argv) {
     static const struct argp_option options[] = {
-        {"key-file", KEY_FILE, "FILE", 0, "The file; default: MOYAI_KEY_FILE, then ~/.config/moyai/key", 0},
-        {"keep", KEY_KEEP, "TIME", 0, "rotate: how long the old keys are still accepted (7d)", 0},
+        {"key-file", KEY_FILE, "FILE", 0, "The key file (default MOYAI_KEY_FILE, then ~/.config/moyai/key)", 0},
+        {"keep", KEY_KEEP, "TIME", 0, "rotate: how long the old keys are still accepted (default 7d)", 0},
         {"json", KEY_JSON, 0, 0, "Print one JSON object", 0},
         CLI_HELP_OPTIONS,
         {0},
@@ -123,7 +127,7 @@ int cli_key(int argc, char **argv) {
                "have a key in common: copy the file to each host, by ssh.\v"
                "  new      make a key file with one key; it must not be there yet\n"
                "  show     list the keys: id, whether it is offered, accepted or ended\n"
-               "  rotate   put a new key in front; the old ones end after --keep",
+               "  rotate   put a new key in front; the old ones end after --keep\n\n" CLI_TIME_FORM,
     };
     struct request q = {.keep = KEEP_DEFAULT};
     argp_parse(&parser, argc, argv, ARGP_NO_HELP, NULL, &q);

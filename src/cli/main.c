@@ -4,6 +4,8 @@
  */
 #include "cli/cli.h"
 
+#include "base/config.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <moyai/base.h>
@@ -33,6 +35,14 @@ static const struct verb *find(const char *name) {
 void cli_help(int key, const struct argp_state *state) {
     if (key == CLI_KEY_HELP) argp_state_help(state, state->out_stream, ARGP_HELP_STD_HELP);
     if (key == CLI_KEY_USAGE) argp_state_help(state, state->out_stream, ARGP_HELP_USAGE | ARGP_HELP_EXIT_OK);
+}
+
+moyai_dur cli_duration(const struct argp_state *state, const char *option, const char *text) {
+    moyai_dur d = 0;
+    int rc = config_parse_duration(text, &d);
+    if (rc == MOYAI_ERANGE) argp_error(state, "--%s: '%s' is more than 292 years", option, text);
+    if (rc < 0) argp_error(state, "--%s: '%s' is not a time such as 500ms, 90s, 5m, 12h or 7d", option, text);
+    return d;
 }
 
 struct parsed {

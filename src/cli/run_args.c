@@ -28,7 +28,7 @@ static const struct argp_option options[] = {
     {"keep", KEY_KEEP, 0, 0, "Do not remove the grid's directory at the end", 1},
     {"output", KEY_OUTPUT, "DIR", 0, "Also write what each process writes to DIR/GROUP.INDEX.out and .err", 2},
     {"no-prefix", KEY_NO_PREFIX, 0, 0, "Do not put [GROUP.INDEX] before each line", 2},
-    {"no-color", KEY_NO_COLOR, 0, 0, "No colours on a terminal (also if NO_COLOR is set)", 2},
+    {"no-color", KEY_NO_COLOR, 0, 0, "No colours on a terminal, as if NO_COLOR were set", 2},
     {"grace", KEY_GRACE, "TIME", 0, "How long processes may take to end when asked to (default 5s)", 3},
     {"timeout", KEY_TIMEOUT, "TIME", 0, "End the run after this time, with exit status 124", 3},
     CLI_HELP_OPTIONS,
@@ -42,8 +42,7 @@ static const char doc[] =
     "Exit status: that of the first group, 128+n if signal n ended it; 124 timed out, 125 moyai run itself failed, 126 "
     "or 127 a program cannot be run or found; 2 usage.\n\n"
     "Each process finds in its environment MOYAI_GRID, MOYAI_RUN_DIR, MOYAI_PARENT, MOYAI_RANK (0 to MOYAI_SIZE-1 "
-    "over all groups) and MOYAI_GROUP.\n\n"
-    "TIME is written 90s, 5m or 1h.";
+    "over all groups) and MOYAI_GROUP.\n\n" CLI_TIME_FORM;
 
 struct piece {
     struct run_args *a;
@@ -54,13 +53,6 @@ struct piece {
 /* For a group after the first: options of the whole run come too late there. */
 static void whole_run(const struct piece *p, struct argp_state *state, const char *name) {
     if (!p->first) argp_error(state, "--%s is for the whole run: put it before the first program", name);
-}
-
-static moyai_dur duration(struct argp_state *state, const char *name, const char *text) {
-    moyai_dur d = 0;
-    if (config_parse_duration(text, &d) < 0)
-        argp_error(state, "--%s: '%s' is not a time such as 90s, 5m or 1h", name, text);
-    return d;
 }
 
 static unsigned count(struct argp_state *state, const char *text) {
@@ -103,10 +95,10 @@ static error_t on_option(int key, char *arg, struct argp_state *state) {
         a->no_color = true;
         return 0;
     case KEY_GRACE:
-        a->grace = duration(state, "grace", arg);
+        a->grace = cli_duration(state, "grace", arg);
         return 0;
     case KEY_TIMEOUT:
-        a->timeout = duration(state, "timeout", arg);
+        a->timeout = cli_duration(state, "timeout", arg);
         if (a->timeout <= 0) argp_error(state, "--timeout: '%s' is no time at all", arg);
         return 0;
     case ARGP_KEY_ARG:

@@ -2,7 +2,10 @@
 /* What all verbs have in common, and `moyai config`. */
 #include "tests/cli/kit.h"
 
+#include <ctype.h>
 #include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -44,6 +47,84 @@ static void help(void **state) {
     }
 }
 
+/* The long option in a line of --help, "  -n, --count=COUNT   Processes"; of what is no such line, false. */
+static bool option_of_help(const char *line, char name[40]) {
+    const char *p = line + strspn(line, " ");
+    if (p == line || *p != '-') return false;
+    if (p[1] != '-' && (p[1] == 0 || strncmp(p + 2, ", ", 2) != 0)) return false;
+    if (p[1] != '-') p += 4;
+    return sscanf(p, "--%39[a-z-]", name) == 1;
+}
+
+/* The one in an item of a manual page, ".It Fl n Ar count , Fl Fl count Ar count". */
+static bool option_of_page(const char *line, char name[40]) {
+    const char *p = strncmp(line, ".It ", 4) == 0 ? strstr(line, "Fl Fl ") : NULL;
+    return p && sscanf(p, "Fl Fl %39[a-z-]", name) == 1;
+}
+
+static int options_in(const char *text, bool (*of)(const char *line, char name[40]), char names[20][40]) {
+    int n = 0;
+    for (const char *p = text; *p; p += strcspn(p, "\n"), p += *p == '\n')
+        if (of(p, names[n])) assert_true(++n < 20);
+    return n;
+}
+
+static void expect_all(char a[][40], int n, char b[][40], int m, const char *page, const char *where) {
+    for (int i = 0; i < n; i++) {
+        bool found = false;
+        for (int k = 0; k < m && !found; k++) found = strcmp(a[i], b[k]) == 0;
+        if (!found) fail_msg("%s: --%s is not in %s", page, a[i], where);
+    }
+}
+
+static bool has_word(const char *text, const char *word) {
+    size_t n = strlen(word);
+    for (const char *p = text; (p = strstr(p, word)); p++)
+        if (!isalnum((unsigned char)p[n]) && !isalnum((unsigned char)p[-1])) return true;
+    return false;
+}
+
+/* What a verb accepts, what --help and --usage list and what its page explains are the same. */
+static void help_and_pages_agree(void **state) {
+    (void)state;
+    static const char *const verbs[] = {"", "run", "config", "key", "endpoint"};
+    for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++) {
+        const char *const help_words[] = {verbs[i][0] ? verbs[i] : "--help", verbs[i][0] ? "--help" : NULL, NULL};
+        const char *const usage_words[] = {verbs[i][0] ? verbs[i] : "--usage", verbs[i][0] ? "--usage" : NULL, NULL};
+        char path[1000], listed[20][40], explained[20][40], want[64];
+        struct cli c;
+        cli_startv(&c, NULL, help_words);
+        cli_close_in(&c);
+        assert_int_equal(cli_wait(&c), 0);
+        snprintf(path, sizeof path, "%s/moyai%s%s.1", kit_program("PAGES"), verbs[i][0] ? "-" : "", verbs[i]);
+        char *page = kit_read(path);
+        int n = options_in(c.text[0].p, option_of_help, listed), m = options_in(page, option_of_page, explained);
+        assert_true(n >= 3);
+        expect_all(listed, n, explained, m, path, "the page");
+        expect_all(explained, m, listed, n, path, "--help");
+        for (const char *p = c.text[0].p; *p; p += strcspn(p, "\n"), p += *p == '\n')
+            if (strspn(p, " ") == strcspn(p, "\n") && *p == ' ') fail_msg("%s --help has a line of blanks", verbs[i]);
+        static const char *const units[] = {"d", "h", "min", "s", "ms", "us", "ns"};
+        for (size_t k = 0; strstr(c.text[0].p, "=TIME") && k < sizeof units / sizeof units[0]; k++) {
+            const char *form = strstr(c.text[0].p, "TIME is a number");
+            if (!form || !has_word(form, units[k])) fail_msg("%s --help: no word of the unit %s", verbs[i], units[k]);
+        }
+        if (strstr(c.text[0].p, "=SIZE")) assert_non_null(strstr(c.text[0].p, "SIZE is a number"));
+        free(page);
+        cli_free(&c);
+
+        cli_startv(&c, NULL, usage_words);
+        cli_close_in(&c);
+        assert_int_equal(cli_wait(&c), 0);
+        assert_string_equal(c.text[1].p, "");
+        for (int k = 0; k < n; k++) {
+            snprintf(want, sizeof want, "[--%.40s", listed[k]);
+            if (!strstr(c.text[0].p, want)) fail_msg("%s --usage: no %s", verbs[i], want);
+        }
+        cli_free(&c);
+    }
+}
+
 /* Status 2, nothing on standard output, a hint on standard error. */
 static void usage_errors(void **state) {
     (void)state;
@@ -62,6 +143,8 @@ static void usage_errors(void **state) {
         {{"key", "frob"}, "'frob'"},
         {{"key", "new", "new"}, "'new'"},
         {{"key", "rotate", "--keep", "long"}, "'long'"},
+        {{"key", "rotate", "--keep", "200000d"}, "more than 292 years"},
+        {{"key", "new", "--keep", "1d"}, "for rotate"},
         {{"key", "show", "--key-file", ""}, "empty"},
         {{"endpoint", "--listen", "host:1"}, "host:1"},
         {{"endpoint", "--entries", "0"}, "'0'"},
@@ -160,9 +243,13 @@ static void full_disk(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(version),      cmocka_unit_test(help),
-        cmocka_unit_test(usage_errors), cmocka_unit_test(programs_own_options),
-        cmocka_unit_test(config),       cmocka_unit_test(full_disk),
+        cmocka_unit_test(version),
+        cmocka_unit_test(help),
+        cmocka_unit_test(help_and_pages_agree),
+        cmocka_unit_test(usage_errors),
+        cmocka_unit_test(programs_own_options),
+        cmocka_unit_test(config),
+        cmocka_unit_test(full_disk),
     };
     return cmocka_run_group_tests(tests, kit_setup, kit_teardown);
 }
