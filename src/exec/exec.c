@@ -24,9 +24,10 @@
  *  6. Somebody who polls or watches is woken at most once (wake_sent) until the loop has turned: the node thread if
  *     something has become runnable; whoever it is if a descriptor or a hook needs the driver. A node thread in user
  *     code needs no waking: it looks at the queue when it comes back.
- *  7. Between two polls the node thread runs at most RUN_BUDGET tasks and woken fibers, and after a millisecond (the
- *     progress thread's tick, one load to look at) no further one. So short methods in a row never starve I/O, and a
- *     long one does not either, since:
+ *  7. Between two polls of its own the node thread runs at most RUN_BUDGET tasks and woken fibers, and after a
+ *     millisecond (the progress thread's tick, one load to look at) no further one. So neither short methods in a row
+ *     nor long ones starve I/O and the main context, which serves until it is told to stop; nor does a single long one
+ *     starve I/O, since:
  *  8. If nobody has polled for a millisecond, the progress thread begins to drive and to watch (progress.c).
  *
  *     node thread                         lock    progress thread
@@ -283,24 +284,6 @@ void exec_waiter_init(struct exec *x, struct exec_waiter *w) {
     w->after = 0;
 }
 
-static void wait_foreign(struct exec *x, struct exec_waiter *w, moyai_ns deadline) {
-    while (!atomic_load_explicit(&w->woken, memory_order_relaxed)) {
-        uint64_t timeout = UINT64_MAX;
-        if (deadline != UINT64_MAX) {
-            moyai_ns now = exec_now(x);
-            if (now >= deadline) {
-                w->result = MOYAI_ETIMEDOUT;
-                atomic_store_explicit(&w->woken, 1, memory_order_relaxed);
-                return;
-            }
-            timeout = deadline - now;
-        }
-        exec_unlock(x);
-        futex_wait(&w->woken, 0, timeout);
-        exec_lock(x);
-    }
-}
-
 static void wait_main(struct exec *x) {
     struct exec *outer = enter_scheduler(x);
     while (!x->main_turn) step(x);
@@ -320,11 +303,10 @@ static void park(struct exec *x, struct exec_waiter *w) {
 int exec_wait(struct exec *x, struct exec_waiter *w, moyai_ns deadline) {
     if (atomic_load_explicit(&w->woken, memory_order_relaxed)) return w->result;
     if (w->foreign) {
-        wait_foreign(x, w, deadline);
+        foreign_wait(x, w, deadline);
         return w->result;
     }
-    /* Reached from inside a fiber of another exec, while this one's main context waits further down the stack. */
-    if (!w->fiber && x->scheduling) return MOYAI_ESTATE;
+    if (!w->fiber && x->scheduling) return MOYAI_ESTATE; /* see exec_can_wait */
     w->parked = true;
     if (deadline == UINT64_MAX) {
         park(x, w);
@@ -335,6 +317,10 @@ int exec_wait(struct exec *x, struct exec_waiter *w, moyai_ns deadline) {
     park(x, w);
     exec_timer_clear(x, &w->timer);
     return w->result;
+}
+
+bool exec_can_wait(const struct exec *x) {
+    return !exec_on_node_thread(x) || !x->scheduling || current(x);
 }
 
 bool exec_wake(struct exec *x, struct exec_waiter *w, int result) {
@@ -380,18 +366,14 @@ void exec_kick(struct exec *x) {
 }
 
 void **exec_local(struct exec *x) {
-    struct exec_tls *tls = exec_tls();
-    if (exec_on_node_thread(x)) {
-        struct fiber *f = current(x);
-        return f ? &f->local : &x->main_local;
-    }
-    for (unsigned i = 0; i < sizeof tls->local / sizeof tls->local[0]; i++)
-        if (tls->local[i].x == x && tls->local[i].id == x->id) return &tls->local[i].slot;
-    unsigned i = tls->next_local++ % (sizeof tls->local / sizeof tls->local[0]);
-    tls->local[i].x = x;
-    tls->local[i].id = x->id;
-    tls->local[i].slot = NULL;
-    return &tls->local[i].slot;
+    if (!exec_on_node_thread(x)) return foreign_local(x);
+    struct fiber *f = current(x);
+    return f ? &f->local : &x->main_local;
+}
+
+void exec_local_done(struct exec *x, void (*done)(void *arg, void *local), void *arg) {
+    x->local_done = done;
+    x->local_arg = arg;
 }
 
 size_t exec_max_fibers(const struct exec *x) {
@@ -470,7 +452,6 @@ int exec_new(struct exec **ret, const struct exec_cfg *cfg, struct moyai_error *
     x->own_thread = cfg->own_thread;
     cpu_set_t cpus;
     x->processors = sched_getaffinity(0, sizeof cpus, &cpus) == 0 ? CPU_COUNT(&cpus) : 1;
-    x->id = exec_now(x) ^ (uint64_t)(uintptr_t)x;
     runq_init(&x->run);
     runq_init(&x->starved);
 
@@ -496,6 +477,7 @@ int exec_new(struct exec **ret, const struct exec_cfg *cfg, struct moyai_error *
         atomic_store_explicit(&x->node_thread, exec_tls(), memory_order_relaxed);
         overflow_thread_begin();
     }
+    foreign_exec_begin(x);
     *ret = x;
     return 0;
 
@@ -521,6 +503,7 @@ void exec_free(struct exec *x) {
     if (!x) return;
     assert(!exec_on_node_thread(x) || !x->scheduling); /* not from inside a fiber or a callback */
     exec_halt(x);
+    foreign_exec_end(x);
     progress_stop(x);
     if (!x->own_thread) {
         exec_lock(x);

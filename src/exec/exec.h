@@ -80,6 +80,7 @@ struct exec_waiter {
     atomic_uint woken;   /* 0 waiting, 1 woken (futex word for foreign threads) */
     int result;          /* what exec_wake gave */
     bool foreign;
+    struct exec_waiter *foreign_next, **foreign_prev;
     struct exec_waiter *next; /* for the owner's lists; exec does not touch it */
     struct exec_timer timer;  /* set while exec_wait has a deadline */
     struct exec_task item;    /* for the run queue; run == NULL tells it from a task */
@@ -90,15 +91,30 @@ struct exec_waiter {
 void exec_waiter_init(struct exec *x, struct exec_waiter *w);
 /* Block until exec_wake(w) or the deadline (CLOCK_BOOTTIME ns; UINT64_MAX: none). Returns the result
  * given to exec_wake, or MOYAI_ETIMEDOUT. On the node thread outside fibers ("main context") it runs
- * the scheduler meanwhile. Lock held before and after; released in between. */
+ * the scheduler meanwhile; ESTATE at once if exec_can_wait says no. Foreign threads: ECLOSED once the exec is drained.
+ * Lock held before and after; released in between. */
 int exec_wait(struct exec *x, struct exec_waiter *w, moyai_ns deadline);
+/* Not in a fiber of another exec whose scheduler was entered below a wait in this one: nobody could run what is waited
+ * for. Own context only. */
+bool exec_can_wait(const struct exec *x);
 /* Make it runnable; a second wake before it has run is ignored (returns false). Lock held. */
 bool exec_wake(struct exec *x, struct exec_waiter *w, int result);
 
 /* A pointer of the upper layer for the running fiber (object scope, last error ...), NULL when its task begins; the
- * main context has one, and each foreign thread one for each of the four execs it used last. Lock not needed, own
- * context only. */
+ * main context has one, and each foreign thread. NULL: out of memory (foreign threads only). Own context only. */
 void **exec_local(struct exec *x);
+/* What to do with the pointer of a foreign thread that ends before the exec, if it is not NULL: done(arg, pointer),
+ * lock held, on that thread. done NULL: nothing any more. Lock held. */
+void exec_local_done(struct exec *x, void (*done)(void *arg, void *local), void *arg);
+
+/* ---- foreign threads ------------------------------------------------------------------------- */
+
+/* Take the lock as a foreign thread that may wait before it releases it with exec_foreign_leave. */
+void exec_foreign_enter(struct exec *x);
+void exec_foreign_leave(struct exec *x);
+/* Get them out, before the exec ends: their waits return ECLOSED, also later ones; returns once all that have entered
+ * have left. Lock held, and released meanwhile; not a foreign thread that has entered. */
+void exec_foreign_drain(struct exec *x);
 
 void exec_yield(struct exec *x); /* lock held; behind everything now runnable, after one poll */
 

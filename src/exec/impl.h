@@ -43,6 +43,14 @@ struct exec {
     _Atomic(const void *) node_thread; /* address of that thread's thread-local state */
     uint64_t id;                       /* tells this exec from a later one at the same address */
 
+    /* ---- foreign threads: foreign.c ---- */
+    struct exec_waiter *waiting; /* lock held */
+    struct exec *all_next;       /* all_lock */
+    atomic_uint inside;          /* futex word: contexts between exec_foreign_enter and _leave */
+    bool draining;               /* lock held; nobody may wait here any more */
+    void (*local_done)(void *arg, void *local);
+    void *local_arg;
+
     /* ---- the loop ---- */
     uv_loop_t loop;   /* the driver only */
     uv_async_t async; /* uv_async_send: anybody */
@@ -93,14 +101,9 @@ struct exec {
 
 /* Thread-local state; its address is also the thread's identity. */
 struct exec_tls {
-    struct exec *running; /* the innermost exec whose scheduler this thread runs */
-    struct {
-        const struct exec *x;
-        uint64_t id;
-        void *slot;
-    } local[4]; /* exec_local of a foreign thread */
-    unsigned next_local;
-    void *alt_stack; /* for the overflow handler */
+    struct exec *running;      /* the innermost exec whose scheduler this thread runs */
+    struct exec_local *locals; /* of a foreign thread: foreign.c */
+    void *alt_stack;           /* for the overflow handler */
     size_t alt_size;
     unsigned alt_users;
 };
@@ -122,6 +125,12 @@ void loop_enter(struct exec *x);
 int progress_start(struct exec *x, struct moyai_error *reterr);
 void progress_stop(struct exec *x);  /* lock not held */
 void progress_rouse(struct exec *x); /* lock held: it sleeps; it shall look again */
+
+/* ---- foreign.c ---- */
+void foreign_exec_begin(struct exec *x); /* gives it its id */
+void foreign_exec_end(struct exec *x);   /* lock not held */
+void **foreign_local(struct exec *x);    /* NULL: out of memory */
+void foreign_wait(struct exec *x, struct exec_waiter *w, moyai_ns deadline);
 
 /* ---- overflow.c ---- */
 void overflow_thread_begin(void); /* on each node thread */

@@ -357,14 +357,15 @@ void loop_turn(struct exec *x, enum exec_driver who, bool block) {
         return;
     }
     atomic_store_explicit(&x->turns, turns + 1, memory_order_relaxed);
-    x->tick_seen = atomic_load_explicit(&x->tick, memory_order_relaxed);
+    /* The progress thread's turns do not count: the node thread shall come by the main context, too. */
+    if (who == DRIVER_NODE) x->tick_seen = atomic_load_explicit(&x->tick, memory_order_relaxed);
     uv_run(&x->loop, block ? UV_RUN_ONCE : UV_RUN_NOWAIT);
     loop_enter(x);
     atomic_store_explicit(&x->turns, turns + 2, memory_order_relaxed);
     x->wake_sent = false;
     timers_run(x);
     x->polls++;
-    x->since_poll = 0;
+    if (who == DRIVER_NODE) x->since_poll = 0;
     x->spun = 0;
     x->driver = DRIVER_NONE;
 }

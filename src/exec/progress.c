@@ -14,8 +14,8 @@
  * a millisecond would renew it for ever, and nobody would poll.
  *
  * The looks also beat `tick`, by which the scheduler knows without reading a clock that a millisecond has passed since
- * the last poll. While the thread sleeps or watches, the tick stands still: then the node thread's budget of tasks
- * bounds the time between its polls, and the watcher is there besides.
+ * the last poll of its own. While the thread watches, the tick is ahead of the one the node thread has seen, which so
+ * polls as soon as user code lets it. While the thread sleeps, nothing of a millisecond has run.
  */
 #include "exec/impl.h"
 

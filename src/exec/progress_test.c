@@ -195,6 +195,41 @@ static void test_runnable_waits_for_node(void **state) {
     exec_free(x);
 }
 
+/* Long tasks one after another, during each of which the progress thread drives: the main context has its turn. */
+struct flow {
+    struct bell b;
+    struct crew crew;
+    atomic_bool stop;
+    int ran, after; /* after: behind the stop */
+    bool over;
+};
+static void flow_on(struct exec *x, void *arg) {
+    struct flow *f = arg;
+    f->ran++;
+    f->after += atomic_load(&f->stop);
+    compute_until_rung(x, &f->b);
+    if (f->ran == 5) atomic_store(&f->stop, true);
+    if (!f->over && f->after < 100) crew_go(&f->crew, flow_on, f);
+}
+
+static void test_serve_among_long_tasks(void **state) {
+    (void)state;
+    struct exec *x = test_exec(NULL);
+    struct flow f = {.crew = {.x = x}};
+    exec_lock(x);
+    bell_open(&f.b, x);
+    for (int i = 0; i < 2; i++) crew_go(&f.crew, flow_on, &f);
+    assert_int_equal(exec_serve(x, &f.stop, UINT64_MAX), 0);
+    int after = f.after;
+    f.over = true;
+    crew_wait(&f.crew);
+    bell_close(&f.b);
+    exec_unlock(x);
+    exec_free(x);
+    assert_true(f.ran >= 5);
+    assert_in_range(after, 0, 2);
+}
+
 /* A halted node runs no user code any more, but its loop turns. */
 static void never(struct exec *x, void *arg) {
     (void)x, (void)arg;
@@ -404,6 +439,7 @@ int main(void) {
         cmocka_unit_test(test_main_computes),
         cmocka_unit_test(test_hand_back),
         cmocka_unit_test(test_runnable_waits_for_node),
+        cmocka_unit_test(test_serve_among_long_tasks),
         cmocka_unit_test(test_hooks_and_timers),
         cmocka_unit_test(test_idle_node_sleeps),
         cmocka_unit_test(test_idle_program_sleeps),

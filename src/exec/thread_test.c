@@ -93,6 +93,101 @@ static void test_own_thread(void **state) {
     }
 }
 
+/* ---- what a thread keeps in an exec ---- */
+
+enum { EXECS = 7 };
+struct keeping {
+    struct exec *x[EXECS];
+    pthread_barrier_t step;
+    int given_back[EXECS];
+};
+static struct keeping keeping;
+static void give_back(void *arg, void *local) {
+    FIBER_ASSERT(arg == local);
+    (*(int *)local)++;
+}
+
+/* More execs than one; the first ends, the second asks for nothing back any more. */
+static void *keep(void *arg) {
+    (void)arg;
+    struct keeping *k = &keeping;
+    for (int i = 0; i < EXECS; i++) *exec_local(k->x[i]) = &k->given_back[i];
+    for (int i = 0; i < EXECS; i++) FIBER_ASSERT(*exec_local(k->x[i]) == &k->given_back[i]);
+    pthread_barrier_wait(&k->step);
+    pthread_barrier_wait(&k->step);
+    for (int i = 1; i < EXECS; i++) FIBER_ASSERT(*exec_local(k->x[i]) == &k->given_back[i]);
+    struct exec *y = test_exec(NULL);
+    exec_lock(y);
+    exec_local_done(y, give_back, NULL); /* its own thread's is no foreign one's */
+    exec_unlock(y);
+    FIBER_ASSERT(*exec_local(y) == NULL);
+    exec_free(y);
+    return NULL;
+}
+
+static void test_thread_ends(void **state) {
+    (void)state;
+    struct keeping *k = &keeping;
+    for (int i = 0; i < EXECS; i++) {
+        k->x[i] = test_exec(NULL);
+        exec_lock(k->x[i]);
+        exec_local_done(k->x[i], give_back, &k->given_back[i]);
+        exec_unlock(k->x[i]);
+    }
+    pthread_t t;
+    pthread_barrier_init(&k->step, NULL, 2);
+    pthread_create(&t, NULL, keep, NULL);
+    pthread_barrier_wait(&k->step);
+    exec_free(k->x[0]);
+    exec_lock(k->x[1]);
+    exec_local_done(k->x[1], NULL, NULL);
+    exec_unlock(k->x[1]);
+    pthread_barrier_wait(&k->step);
+    pthread_join(t, NULL);
+    for (int i = 0; i < EXECS; i++) assert_int_equal(k->given_back[i], i >= 2);
+    for (int i = 1; i < EXECS; i++) exec_free(k->x[i]);
+    pthread_barrier_destroy(&k->step);
+}
+
+/* ---- the end of an exec in which threads wait ---- */
+
+struct caught {
+    struct exec *x;
+    atomic_int *waiting;
+    bool forever;
+};
+static void *be_caught(void *arg) {
+    struct caught *c = arg;
+    exec_foreign_enter(c->x);
+    atomic_fetch_add(c->waiting, 1);
+    for (int i = 0; i < 2; i++) {
+        struct exec_waiter w;
+        exec_waiter_init(c->x, &w);
+        moyai_ns until = c->forever ? UINT64_MAX : exec_now(c->x) + 3600 * (moyai_ns)MOYAI_SEC;
+        FIBER_ASSERT_INT(exec_wait(c->x, &w, until), MOYAI_ECLOSED);
+    }
+    exec_foreign_leave(c->x);
+    return NULL;
+}
+
+static void test_drain(void **state) {
+    (void)state;
+    for (int round = 0; round < FIBER_SCALE(200, 50, 10); round++) {
+        struct exec *x = test_exec(round % 2 ? &(struct exec_cfg){.own_thread = true} : NULL);
+        atomic_int waiting = 0;
+        struct caught c[2] = {{x, &waiting, false}, {x, &waiting, true}};
+        pthread_t t[THREADS];
+        for (int i = 0; i < THREADS; i++) pthread_create(&t[i], NULL, be_caught, &c[i % 2]);
+        while (atomic_load(&waiting) < THREADS) sched_yield();
+        exec_halt(x);
+        exec_lock(x);
+        exec_foreign_drain(x);
+        exec_unlock(x);
+        exec_free(x);
+        for (int i = 0; i < THREADS; i++) pthread_join(t[i], NULL);
+    }
+}
+
 /* ---- time-outs race with wake-ups ---- */
 
 struct race {
@@ -321,7 +416,8 @@ int main(void) {
         cmocka_unit_test(test_foreign_wait),  cmocka_unit_test(test_own_thread),
         cmocka_unit_test(test_timeouts_race), cmocka_unit_test(test_posts),
         cmocka_unit_test(test_two_nodes),     cmocka_unit_test(test_busy_node_lets_others_in),
-        cmocka_unit_test(test_kick),
+        cmocka_unit_test(test_kick),          cmocka_unit_test(test_thread_ends),
+        cmocka_unit_test(test_drain),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

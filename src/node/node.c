@@ -165,6 +165,7 @@ int moyai_node_new(moyai_node **ret, const struct moyai_node_opts *user, struct 
             rc = err_set(reterr, MOYAI_EINVAL, "MOYAI_PARENT: \"%s\" is no node id (32 hex digits)", n->config.parent);
     }
     exec_lock(n->x);
+    exec_local_done(n->x, context_free, n);
     if (rc == 0) rc = overlay_new(&n->o, n->x, &oc, &object_overlay_ops, n, reterr);
     if (rc == 0 && n->signal_fd >= 0) {
         n->signal_watch = exec_fd_new(n->x, n->signal_fd, UV_READABLE, on_signal, n);
@@ -193,6 +194,7 @@ void moyai_node_free(moyai_node *n) {
     exec_halt(n->x); /* own thread: no user code runs from here on */
     exec_lock(n->x);
     n->ending = true;
+    exec_foreign_drain(n->x);
     if (n->signal_watch) exec_fd_free(n->signal_watch, false, NULL);
     struct rdv *r = overlay_rdv(n->o);
     if (n->watching && r) rdv_unwatch(r);
@@ -210,10 +212,10 @@ void moyai_node_free(moyai_node *n) {
 
 int moyai_node_serve(moyai_node *n, moyai_dur timeout) {
     if (exec_forked(n->x)) return MOYAI_EFORK;
-    if (!exec_on_node_thread(n->x) || context_get(n)->rq) return MOYAI_ESTATE;
+    if (!exec_on_node_thread(n->x)) return MOYAI_ESTATE;
     exec_user_leave(n->x);
     moyai_ns until = timeout == MOYAI_FOREVER ? UINT64_MAX : moyai_now() + (moyai_ns)(timeout > 0 ? timeout : 0);
-    int rc = exec_serve(n->x, &n->stop, until);
+    int rc = context_get(n)->rq ? MOYAI_ESTATE : exec_serve(n->x, &n->stop, until);
     exec_user_enter(n->x);
     return rc;
 }

@@ -161,30 +161,32 @@ moyai_future *moyai_call_async(moyai_ref *ref, const char *method, const struct 
 int moyai_call(moyai_ref *ref, const char *method, const struct moyai_args *args, const struct moyai_into *into,
                moyai_future **pending) {
     moyai_node *n = ref->node;
-    bool forked = exec_forked(n->x);
-    if (!forked) exec_lock(n->x);
-    moyai_future *f =
-        forked ? constant_future(n, true) : call(n, ref, method, args, false, !pending && may_lend(n, ref));
-    if (!forked) exec_unlock(n->x);
-    int rc = pending ? moyai_future_get(f, into) : moyai_future_get_masked(f, into);
-    if (f->constant) return rc;
-    if (rc == MOYAI_SIGNALLED) {
-        *pending = f;
+    if (exec_forked(n->x)) return MOYAI_EFORK;
+    api_enter(n);
+    /* A call must not be on its way, perhaps with the caller's arrays, when its caller hears that it cannot wait. */
+    if (!exec_can_wait(n->x)) {
+        int rc = api_fail(n, MOYAI_ESTATE, "%s", block_why(MOYAI_ESTATE));
+        api_leave(n);
         return rc;
     }
-    if (rc == MOYAI_ECANCELED) moyai_future_cancel(f); /* the running call was cancelled: what it waits for, too */
-    exec_lock(n->x);
+    moyai_future *f = call(n, ref, method, args, false, !pending && may_lend(n, ref));
+    int rc = future_get(f, into, !pending);
     struct context *c = context_get(n);
-    if (c->held && (rc < 0 || (into && into->n))) {
-        moyai_future *old = c->held;
-        c->held = NULL;
-        future_free_locked(old);
+    if (rc == MOYAI_SIGNALLED) {
+        *pending = f;
+    } else if (!f->constant) {
+        if (rc == MOYAI_ECANCELED) future_cancel(f); /* the running call was cancelled: what it waits for, too */
+        if (c->held && (rc < 0 || (into && into->n))) {
+            moyai_future *old = c->held;
+            c->held = NULL;
+            future_free_locked(old);
+        }
+        if (rc == 0 && into && into->n && c != &n->fallback)
+            c->held = f; /* text and arrays are borrowed from it */
+        else
+            future_free_locked(f);
     }
-    if (rc == 0 && into && into->n && c != &n->fallback)
-        c->held = f; /* text and arrays are borrowed from it */
-    else
-        future_free_locked(f);
-    exec_unlock(n->x);
+    api_leave(n);
     return rc;
 }
 
@@ -237,6 +239,8 @@ int moyai_room(moyai_ref *ref, moyai_dur timeout) {
             char who[PEER_NAME];
             peer_name(p, who);
             rc = api_fail(n, rc, "no room towards %s within %.3f s", who, (double)timeout * 1e-9);
+        } else if (rc < 0) {
+            rc = api_fail(n, rc, "%s", block_why(rc));
         }
     }
     if (pc && --pc->in_room == 0) overlay_release(p);

@@ -327,7 +327,7 @@ int future_reply(moyai_node *n, struct peer *p, uint8_t *bytes, size_t len) {
     if (len < REPLY_HEAD) return MOYAI_EPROTO;
     struct cursor_in c = cursor_in(bytes + 8, 8);
     moyai_future *f = future_by_id(n, cursor_get_u64(&c));
-    if (!f || f->peer != p) return 0; /* completed otherwise meanwhile */
+    if (!f || f->peer != p) return 0;    /* completed otherwise meanwhile */
     if (f->in.body) return MOYAI_EPROTO; /* a second reply while a large one comes in */
     if (bytes[1] & MESSAGE_ERROR) {
         int rc;
@@ -492,37 +492,38 @@ void moyai_future_deadline(moyai_future *f, moyai_dur timeout) {
     exec_unlock(n->x);
 }
 
+void future_cancel(moyai_future *f) {
+    if (f->state != FUTURE_PENDING) return;
+    moyai_request *local = f->local;
+    struct peer *p = f->peer;
+    uint64_t id = f->id;
+    bool unsent = f->msg.state == MSG_WAITING || (local && !local->running);
+    struct moyai_error e = {0};
+    failure_set(&e, MOYAI_ECANCELED, MOYAI_AT_CALLER, unsent ? MOYAI_NEVER_EXECUTED : MOYAI_MAY_HAVE_EXECUTED,
+                "cancelled by the caller");
+    future_fail(f, &e);
+    if (local) {
+        request_cancel(local);
+    } else if (p && !unsent && id) {
+        uint8_t bytes[16] = {MESSAGE_CANCEL};
+        struct cursor_out c = cursor_out(bytes + 8, 8);
+        cursor_put_u64(&c, id);
+        (void)control_send(f->node, p, bytes, sizeof bytes);
+    }
+}
+
 void moyai_future_cancel(moyai_future *f) {
     moyai_node *n = f->node;
     if (f->constant || exec_forked(n->x)) return;
     exec_lock(n->x);
-    if (f->state == FUTURE_PENDING) {
-        moyai_request *local = f->local;
-        struct peer *p = f->peer;
-        uint64_t id = f->id;
-        bool unsent = f->msg.state == MSG_WAITING || (local && !local->running);
-        struct moyai_error e = {0};
-        failure_set(&e, MOYAI_ECANCELED, MOYAI_AT_CALLER, unsent ? MOYAI_NEVER_EXECUTED : MOYAI_MAY_HAVE_EXECUTED,
-                    "cancelled by the caller");
-        future_fail(f, &e);
-        if (local) {
-            request_cancel(local);
-        } else if (p && !unsent && id) {
-            uint8_t bytes[16] = {MESSAGE_CANCEL};
-            struct cursor_out c = cursor_out(bytes + 8, 8);
-            cursor_put_u64(&c, id);
-            (void)control_send(n, p, bytes, sizeof bytes);
-        }
-    }
+    future_cancel(f);
     exec_unlock(n->x);
 }
 
 /* ---- the user's side ------------------------------------------------------------------------- */
 
-static int get(moyai_future *f, const struct moyai_into *into, bool masked) {
+int future_get(moyai_future *f, const struct moyai_into *into, bool masked) {
     moyai_node *n = f->node;
-    if (exec_forked(n->x)) return MOYAI_EFORK;
-    api_enter(n);
     int rc = 0;
     if (f->state == FUTURE_PENDING) {
         struct blocked b;
@@ -546,7 +547,7 @@ static int get(moyai_future *f, const struct moyai_into *into, bool masked) {
         if (rc != 0 && rc != MOYAI_SIGNALLED) { /* the call waited for has left, perhaps, and runs */
             struct moyai_error e;
             failure_set(&e, rc, MOYAI_AT_CALLER, MOYAI_MAY_HAVE_EXECUTED, "%s",
-                        rc == MOYAI_ECANCELED ? "the running call was cancelled" : "the future was freed");
+                        rc == MOYAI_EINVAL ? "the future was freed" : block_why(rc));
             rc = api_error(n, &e);
         }
     }
@@ -566,6 +567,14 @@ static int get(moyai_future *f, const struct moyai_into *into, bool masked) {
             rc = api_error(n, &e);
         }
     }
+    return rc;
+}
+
+static int get(moyai_future *f, const struct moyai_into *into, bool masked) {
+    moyai_node *n = f->node;
+    if (exec_forked(n->x)) return MOYAI_EFORK;
+    api_enter(n);
+    int rc = future_get(f, into, masked);
     api_leave(n);
     return rc;
 }
@@ -760,8 +769,8 @@ static int set_wait(moyai_set *s, moyai_dur timeout, bool all, bool masked) {
         }
         if (rc == MOYAI_ETIMEDOUT)
             rc = api_fail(n, rc, "nothing within %.3f s", (double)timeout * 1e-9);
-        else if (rc == MOYAI_ECANCELED)
-            rc = api_fail(n, rc, "the running call was cancelled");
+        else if (rc < 0 && s)
+            rc = api_fail(n, rc, "%s", block_why(rc));
     }
     if (rc == 0 && s) rc = s->n_ready > INT32_MAX ? INT32_MAX : (int)s->n_ready;
     api_leave(n);

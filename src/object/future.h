@@ -72,6 +72,8 @@ void future_free_locked(moyai_future *f);
 moyai_future *future_by_id(moyai_node *n, uint64_t id);
 void future_complete(moyai_future *f, int code, struct failure *failure); /* takes over failure */
 void future_fail(moyai_future *f, const struct moyai_error *e);
+void future_cancel(moyai_future *f);
+int future_get(moyai_future *f, const struct moyai_into *into, bool masked); /* between api_enter and api_leave */
 int future_reply(moyai_node *n, struct peer *p, uint8_t *bytes, size_t len); /* EPROTO */
 struct inbound *future_reply_begin(moyai_node *n, struct peer *p, const uint8_t *bytes, size_t len, uint64_t total);
 int future_reply_complete(moyai_node *n, struct inbound *in);

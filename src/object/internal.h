@@ -87,9 +87,10 @@ struct context {
     moyai_future *held;   /* of the last synchronous call: its text and arrays are borrowed from it */
     bool counted;         /* a fiber: one of node->active */
     struct moyai_error last;
-    struct context *next; /* node's list; of main and foreign contexts */
+    struct context *next, **prev; /* node's list; of main and foreign contexts */
 };
-struct context *context_get(moyai_node *n); /* never NULL: a static fallback if memory is out */
+struct context *context_get(moyai_node *n);   /* never NULL: a static fallback if memory is out */
+void context_free(void *node, void *context); /* of the list: its thread or its node ends */
 
 /* Somebody blocked. On the blocked side's stack. */
 struct blocked {
@@ -108,6 +109,7 @@ struct blocked {
  * ECANCELED (the running call was cancelled; once). The caller takes b out of whatever list it has put it into.
  */
 int block(moyai_node *n, struct blocked *b, moyai_ns deadline, bool masked);
+const char *block_why(int code); /* in words, of its other errors: ECANCELED, and ESTATE and ECLOSED of exec_wait */
 void blocked_init(moyai_node *n, struct blocked *b, const char *what);
 bool blocked_wake(moyai_node *n, struct blocked *b, int result);
 int object_signal(struct object *ob);

@@ -83,10 +83,8 @@ int object_layer_init(moyai_node *n) {
 void object_layer_done(moyai_node *n) {
     posts_free_all(n);
     names_done(n);
-    for (struct context *c = n->contexts, *next; c; c = next) {
-        next = c->next;
-        free(c);
-    }
+    if (n->x) exec_local_done(n->x, NULL, NULL); /* threads that end from here on */
+    while (n->contexts) context_free(n, n->contexts);
     failure_unref(n->constant_nomem.failure);
     failure_unref(n->constant_fork.failure);
     free(n->slots);

@@ -231,8 +231,10 @@ static int lookup(moyai_node *n, const char *name, moyai_ns until, moyai_ref **r
                 *q = b.wait_next;
                 break;
             }
-        if (rc == MOYAI_ETIMEDOUT) err_set(&e, rc, "nobody has registered the name \"%s\" in time", name);
-        if (rc == MOYAI_ECANCELED) err_set(&e, rc, "the running call was cancelled");
+        if (rc == MOYAI_ETIMEDOUT)
+            err_set(&e, rc, "nobody has registered the name \"%s\" in time", name);
+        else if (rc < 0)
+            err_set(&e, rc, "%s", block_why(rc));
         if (rc == 0) rc = find(n, name, ret, &e);
     }
     if (n->watching && !n->lookups) {

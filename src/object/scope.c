@@ -31,10 +31,21 @@ struct context *context_get(moyai_node *n) {
         struct context *c = calloc(1, sizeof *c);
         if (!c) return &n->fallback;
         c->next = n->contexts;
+        c->prev = &n->contexts;
+        if (c->next) c->next->prev = &c->next;
         n->contexts = c;
         *slot = c;
     }
     return *slot;
+}
+
+void context_free(void *node, void *context) {
+    (void)node;
+    struct context *c = context;
+    if (c->held) future_free_locked(c->held);
+    *c->prev = c->next;
+    if (c->next) c->next->prev = c->prev;
+    free(c);
 }
 
 void blocked_init(moyai_node *n, struct blocked *b, const char *what) {
@@ -103,6 +114,21 @@ int block(moyai_node *n, struct blocked *b, moyai_ns deadline, bool masked) {
     return rc;
 }
 
+const char *block_why(int code) {
+    switch (code) {
+    case MOYAI_ECANCELED:
+        return "the running call was cancelled";
+    case MOYAI_ESTATE:
+        return "a fiber of another node of this thread cannot wait in this one, which waits for it: use "
+               "moyai_call_async "
+               "and a callback, or a thread for each node";
+    case MOYAI_ECLOSED:
+        return "the node was ended while this thread waited in it";
+    default:
+        return moyai_strerror(code);
+    }
+}
+
 int object_signal(struct object *ob) {
     if (ob->ended) return MOYAI_ENOOBJECT;
     while (ob->blocked_first) /* one whose deadline has passed is runnable already: not it */
@@ -117,14 +143,14 @@ void api_enter(moyai_node *n) {
     if (exec_on_node_thread(n->x))
         exec_user_leave(n->x);
     else
-        exec_lock(n->x);
+        exec_foreign_enter(n->x);
 }
 
 void api_leave(moyai_node *n) {
     if (exec_on_node_thread(n->x))
         exec_user_enter(n->x);
     else
-        exec_unlock(n->x);
+        exec_foreign_leave(n->x);
 }
 
 void user_leave(moyai_node *n) {
@@ -173,8 +199,12 @@ static int sleep_for(moyai_node *n, moyai_dur d, bool masked) {
     blocked_init(n, &b, "sleeps");
     moyai_ns until = d == MOYAI_FOREVER ? UINT64_MAX : moyai_now() + (moyai_ns)(d > 0 ? d : 0);
     int rc = block(n, &b, until, masked);
+    if (rc == MOYAI_ETIMEDOUT)
+        rc = 0;
+    else if (rc < 0)
+        rc = api_fail(n, rc, "%s", block_why(rc));
     api_leave(n);
-    return rc == MOYAI_ETIMEDOUT ? 0 : rc;
+    return rc;
 }
 
 int moyai_sleep(moyai_node *n, moyai_dur d) {

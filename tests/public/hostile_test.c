@@ -194,6 +194,44 @@ static void put_data(int fd, uint32_t stream, uint32_t flags, uint64_t total, co
     put(fd, p, now);
 }
 
+/* An object of the peer. */
+static moyai_ref *peers_object(void) {
+    char text[MOYAI_REF_TEXT], id[33];
+    moyai_ref *r = NULL;
+    moyai_node_id_format(peer_is, id);
+    snprintf(text, sizeof text, "moyai:%032d@%s", 7, id);
+    KIT_OK(moyai_ref_parse(node, text, &r));
+    return r;
+}
+
+/* The id of the next call the node makes. */
+static uint64_t read_call(int fd) {
+    static uint8_t bytes[FRAME_HEAD + FRAME_MAX];
+    for (size_t have = 0;;) {
+        (void)moyai_sleep_masked(node, 1);
+        ssize_t k = recv(fd, bytes + have, sizeof bytes - have, 0);
+        if (k < 0 && errno == EAGAIN) continue;
+        if (k <= 0) FIBER_FAIL("the node has closed the link");
+        have += (size_t)k;
+        struct frame_head h;
+        while (have >= FRAME_HEAD) {
+            KIT_OK(frame_get_head(bytes, &h, NULL));
+            if (have < FRAME_HEAD + h.length) break;
+            static struct session_chunk chunks[SESSION_CHUNKS];
+            struct session_frame f = {.chunks = chunks};
+            size_t head;
+            if (h.type == FRAME_SESSION + SESSION_DATA) {
+                KIT_OK(session_wire_get(h.type, bytes + FRAME_HEAD, h.length, &f, &head, NULL));
+                struct request_head rq;
+                KIT_OK(request_get_head(bytes + FRAME_HEAD + head, chunks[0].len, &rq));
+                return rq.call;
+            }
+            have -= FRAME_HEAD + h.length;
+            memmove(bytes, bytes + FRAME_HEAD + h.length, have);
+        }
+    }
+}
+
 /* Bytes written to the link that the node has not read. */
 static int unread(int fd) {
     int n = 0;
@@ -302,6 +340,35 @@ static void data_of_another_link_is_none(void **state) {
     KIT_UNTIL(node, here.echoes == 2);
     close(old);
     close(new);
+}
+
+/* ---- answers that are none ------------------------------------------------------------------- */
+
+/* The first reply is large and arrives; the second answers the same call. Neither is the answer, the peer is broken. */
+static void a_second_reply_is_refused(void **state) {
+    (void)state;
+    int fd = connect_peer();
+    take_path(fd);
+    moyai_ref *there = peers_object();
+    moyai_future *f = moyai_call_async(there, "answer_twice", MOYAI_NONE);
+    uint8_t bytes[REPLY_HEAD + 8] = {MESSAGE_REPLY}, *large = calloc(1, BYTES);
+    FIBER_ASSERT(large);
+    struct cursor_out c = cursor_out(bytes + 8, 8);
+    cursor_put_u64(&c, read_call(fd));
+    memcpy(large, bytes, REPLY_HEAD);
+    put_data(fd, 1, SESSION_BEGIN, BYTES, large, SMALL, SMALL);
+    peer.seq += SMALL;
+    bytes[REPLY_HEAD] = 1; /* CBOR: 1 */
+    put_data(fd, 0, SESSION_BEGIN | SESSION_END, 0, bytes, REPLY_HEAD + 1, REPLY_HEAD + 1);
+    struct moyai_error e;
+    int64_t x = 0;
+    KIT_RC(moyai_future_get(f, MOYAI_INTO(&x)), MOYAI_EUNREACHABLE);
+    moyai_last_error(node, &e);
+    FIBER_ASSERT_INT(e.executed, MOYAI_MAY_HAVE_EXECUTED);
+    moyai_future_free(f);
+    moyai_ref_unref(there);
+    free(large);
+    close(fd);
 }
 
 /* ---- questions whose answers nobody reads ---------------------------------------------------- */
@@ -452,11 +519,7 @@ static void a_flood_of_signals_keeps_calls_alive(void **state) {
     take_path(fd);
     for (int i = 0; i < N; i++) call(fd, "wait");
     KIT_UNTIL(node, here.begun == N);
-    char text[MOYAI_REF_TEXT], id[33];
-    moyai_node_id_format(peer_is, id);
-    snprintf(text, sizeof text, "moyai:%032d@%s", 7, id);
-    moyai_ref *there = NULL;
-    KIT_OK(moyai_ref_parse(node, text, &there));
+    moyai_ref *there = peers_object();
     int rc = 0, sent = 0, signals = 0;
     for (; rc == 0 && sent < 1000000; sent++) {
         rc = moyai_signal(there);
@@ -476,9 +539,13 @@ static void a_flood_of_signals_keeps_calls_alive(void **state) {
 static int tests(void) {
 #define WORLD(test) cmocka_unit_test_setup_teardown(test, open_world, close_world)
     const struct CMUnitTest all[] = {
-        WORLD(a_frame_of_an_old_path_touches_no_other_call), WORLD(data_of_another_link_is_none),
-        WORLD(a_peer_that_reads_no_pongs_loses_its_link),    WORLD(a_peer_that_reads_no_refusals_loses_its_link),
-        cmocka_unit_test(a_cancel_looks_at_few_calls),       cmocka_unit_test(a_flood_of_signals_keeps_calls_alive),
+        WORLD(a_frame_of_an_old_path_touches_no_other_call),
+        WORLD(data_of_another_link_is_none),
+        WORLD(a_second_reply_is_refused),
+        WORLD(a_peer_that_reads_no_pongs_loses_its_link),
+        WORLD(a_peer_that_reads_no_refusals_loses_its_link),
+        cmocka_unit_test(a_cancel_looks_at_few_calls),
+        cmocka_unit_test(a_flood_of_signals_keeps_calls_alive),
     };
     return cmocka_run_group_tests(all, NULL, NULL);
 }
