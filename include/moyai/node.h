@@ -42,7 +42,8 @@ struct moyai_node_opts {
 
 /*
  * Start a node. opts may be NULL. On success *ret is the node; on failure *ret is untouched and
- * *reterr (may be NULL) says why.
+ * *reterr (may be NULL) says why. The directory of a grid "file:/dir" is made if it is missing (its parent is
+ * not): a mistyped one is a grid in which nobody else is.
  * Errors: EINVAL (options), EPERM (a directory that is a link, too open or not ours), ERANGE (a
  * socket path that is too long), ECLOSED or ESTATE (a directory was removed meanwhile), ENOSPC,
  * ELIMIT, ESYS, ENOMEM.

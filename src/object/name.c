@@ -16,6 +16,7 @@
 
 #define STALE_FIRST (100 * MOYAI_MS)
 #define STALE_MOST  (10 * MOYAI_SEC)
+#define OTHERS_MOST ((size_t)64) /* other nodes that are counted for the text of an error */
 
 static bool is_dead(const struct moyai_node_id *id, void *ctx) {
     moyai_node *n = ctx;
@@ -183,6 +184,38 @@ int moyai_unregister(moyai_ref *ref, const char *name) {
     return rc;
 }
 
+struct others {
+    const moyai_node *n;
+    size_t found;
+};
+
+static bool count_other(const struct rdv_node *node, const struct moyai_error *bad, void *ctx) {
+    struct others *o = ctx;
+    if (bad || !id_equal(node->id.b, o->n->id.b)) o->found++;
+    return o->found <= OTHERS_MOST;
+}
+
+/* Nobody has it. A grid other than the one that was meant, or none, is the usual reason: so say which it is, and after
+ * a wait, whether anybody else is there. */
+static int not_found(moyai_node *n, const char *name, int rc, struct moyai_error *e) {
+    struct rdv *r = overlay_rdv(n->o);
+    const char *late = rc == MOYAI_ETIMEDOUT ? " in time" : "";
+    if (!r)
+        return err_set(e, rc, "nobody has registered the name \"%s\"%s: this node is alone, as MOYAI_GRID is not set",
+                       name, late);
+    char where[48] = "";
+    struct others o = {n, 0};
+    if (rc == MOYAI_ETIMEDOUT && rdv_nodes(r, count_other, &o, NULL) == 0) {
+        if (o.found == 0)
+            snprintf(where, sizeof where, ", in which there is no other node");
+        else
+            snprintf(where, sizeof where, ", of %s%zu other node%s", o.found > OTHERS_MOST ? "more than " : "",
+                     o.found > OTHERS_MOST ? OTHERS_MOST : o.found, o.found == 1 ? "" : "s");
+    }
+    return err_set(e, rc, "nobody has registered the name \"%s\"%s in the grid at \"file:%s\"%s", name, late,
+                   rdv_path(r), where);
+}
+
 /* ENOENT: nobody has it now. */
 static int find(moyai_node *n, const char *name, moyai_ref **ret, struct moyai_error *e) {
     struct object *ob = named_here(n, name);
@@ -193,7 +226,7 @@ static int find(moyai_node *n, const char *name, moyai_ref **ret, struct moyai_e
     } else {
         struct rdv *r = overlay_rdv(n->o);
         int rc = r ? rdv_get_name(r, name, is_dead, n, &oid, &nid, e) : MOYAI_ENOENT;
-        if (rc == MOYAI_ENOENT) return err_set(e, rc, "nobody has registered the name \"%s\"", name);
+        if (rc == MOYAI_ENOENT) return not_found(n, name, rc, e);
         if (rc < 0) return rc;
         if (id_equal(nid.b, n->id.b)) { /* none of this node's objects has it */
             (void)stale_remove(n, name, NULL);
@@ -213,6 +246,10 @@ static int lookup(moyai_node *n, const char *name, moyai_ns until, moyai_ref **r
     int rc = name ? entry_check_name(name, &e) : err_set(&e, MOYAI_EINVAL, "no name given");
     struct rdv *r = overlay_rdv(n->o);
     if (rc == 0) rc = find(n, name, ret, &e);
+    if (rc == MOYAI_ENOENT && until == UINT64_MAX && !r) /* no error will ever say it */
+        log_warning(n->log, "object", "MOYAI-NAME-ALONE",
+                    "waits for the name \"%s\", which nobody but this process can register: MOYAI_GRID is not set",
+                    name);
     while (rc == MOYAI_ENOENT && until != 0) {
         if (r && !n->watching) {
             rc = rdv_watch(r, n->x, names_changed, n, &e);
@@ -232,7 +269,7 @@ static int lookup(moyai_node *n, const char *name, moyai_ns until, moyai_ref **r
                 break;
             }
         if (rc == MOYAI_ETIMEDOUT)
-            err_set(&e, rc, "nobody has registered the name \"%s\" in time", name);
+            not_found(n, name, rc, &e);
         else if (rc < 0)
             err_set(&e, rc, "%s", block_why(rc));
         if (rc == 0) rc = find(n, name, ret, &e);

@@ -97,6 +97,22 @@ static int role_sender(int argc, char **argv) {
     return 1;
 }
 
+static void wait_for_ever(void *n) {
+    moyai_ref *ref;
+    if (moyai_lookup_wait(n, "master", MOYAI_FOREVER, &ref) == 0) moyai_ref_unref(ref);
+}
+
+/* Waits for a name without a grid, as long as its node is there. */
+static int role_alone(int argc, char **argv) {
+    (void)argc, (void)argv;
+    unsetenv("MOYAI_GRID");
+    moyai_node *n = kit_node(NULL);
+    KIT_OK(moyai_go(n, wait_for_ever, n));
+    kit_settle(n);
+    moyai_node_free(n);
+    return 0;
+}
+
 /* ---- the world ------------------------------------------------------------------------------- */
 
 static moyai_node *node;
@@ -483,6 +499,55 @@ static void without_a_grid_names_are_the_process_s_own(void **state) {
     FIBER_ASSERT_INT(number_of("in the grid"), 1);
 }
 
+static void expect_said(moyai_node *n, int code, const char *part) {
+    struct moyai_error e = {0};
+    moyai_last_error(n, &e);
+    FIBER_ASSERT_INT(e.code, code);
+    KIT_TEXT(e.text, part);
+}
+
+/* Who waits in vain learns whether it was in the wrong place. */
+static void a_name_not_found_is_explained(void **state) {
+    (void)state;
+    struct moyai_node_opts opts = MOYAI_NODE_OPTS_INIT;
+    char grid[300], want[400];
+    snprintf(grid, sizeof grid, "%s/typo", kit_grid());
+    snprintf(want, sizeof want,
+             "nobody has registered the name \"master\" in time in the grid at \"%s\", in which there is no", grid);
+    opts.grid = grid;
+    moyai_node *n = kit_node(&opts), *other[2];
+    moyai_ref *ref = NULL;
+    KIT_RC(moyai_lookup_wait(n, "master", MOYAI_MS, &ref), MOYAI_ETIMEDOUT);
+    expect_said(n, MOYAI_ETIMEDOUT, want);
+    KIT_RC(moyai_lookup(n, "master", &ref), MOYAI_ENOENT);
+    expect_said(n, MOYAI_ENOENT, grid);
+    other[0] = kit_node(&opts);
+    KIT_RC(moyai_lookup_wait(n, "master", MOYAI_MS, &ref), MOYAI_ETIMEDOUT);
+    expect_said(n, MOYAI_ETIMEDOUT, ", of 1 other node");
+    other[1] = kit_node(&opts);
+    KIT_RC(moyai_lookup_wait(n, "master", MOYAI_MS, &ref), MOYAI_ETIMEDOUT);
+    expect_said(n, MOYAI_ETIMEDOUT, ", of 2 other nodes");
+    moyai_node_free(other[0]);
+    moyai_node_free(other[1]);
+    moyai_node_free(n);
+
+    unsetenv("MOYAI_GRID");
+    n = kit_node(NULL);
+    setenv("MOYAI_GRID", kit_grid(), 1);
+    KIT_RC(moyai_lookup_wait(n, "master", MOYAI_MS, &ref), MOYAI_ETIMEDOUT);
+    expect_said(n, MOYAI_ETIMEDOUT, "\"master\" in time: this node is alone, as MOYAI_GRID is not set");
+    KIT_RC(moyai_lookup(n, "master", &ref), MOYAI_ENOENT);
+    expect_said(n, MOYAI_ENOENT, "\"master\": this node is alone, as MOYAI_GRID is not set");
+    moyai_node_free(n);
+
+    pid_t pid = kit_child_quiet("alone", "MOYAI_LOG=warning", NULL);
+    FIBER_ASSERT_INT(kit_reap(pid), 0);
+    char *said = kit_stderr(pid);
+    KIT_TEXT(said, "MOYAI-NAME-ALONE");
+    KIT_TEXT(said, "\"master\"");
+    free(said);
+}
+
 /* ---- the life of objects --------------------------------------------------------------------- */
 
 struct state {
@@ -664,6 +729,7 @@ static int tests(void) {
         WORLD(a_name_that_cannot_be_removed_is_kept),
         WORLD(a_name_outlives_its_object_for_a_while_at_most),
         WORLD(without_a_grid_names_are_the_process_s_own),
+        WORLD(a_name_not_found_is_explained),
         WORLD(an_object_ends_when_the_last_has_left),
         WORLD(an_object_ends_with_a_dead_caller),
         WORLD(objects_end_with_their_node),
@@ -676,6 +742,6 @@ static int tests(void) {
 
 int main(int argc, char **argv) {
     static const struct kit_role roles[] = {
-        {"named", role_named}, {"racer", role_racer}, {"sender", role_sender}, {NULL, NULL}};
+        {"named", role_named}, {"racer", role_racer}, {"sender", role_sender}, {"alone", role_alone}, {NULL, NULL}};
     return kit_main(argc, argv, roles, tests);
 }
