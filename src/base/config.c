@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 static const struct config_option options[CONFIG_COUNT] = {
 #define X(field, ctype, type, env, deflt, least, most, unit, help)                                                     \
@@ -271,6 +272,27 @@ int config_load(struct config *c, struct moyai_error *reterr) {
     return 0;
 }
 
+/* Set by `moyai run` for programs, and read by tests: no options, but no mistakes either. */
+static const char *const others[] = {"MOYAI_RANK", "MOYAI_SIZE", "MOYAI_GROUP", "MOYAI_TEST_SEED"};
+
+static bool is_known(const char *name) {
+    for (size_t i = 0; i < CONFIG_COUNT; i++)
+        if (strcmp(options[i].env, name) == 0) return true;
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        if (strcmp(others[i], name) == 0) return true;
+    return false;
+}
+
+void config_unknown(void (*fn)(const char *name, const char *value, void *arg), void *arg) {
+    for (char **e = environ; e && *e; e++) {
+        char name[64];
+        size_t n = strcspn(*e, "=");
+        if (strncmp(*e, "MOYAI_", 6) != 0 || (*e)[n] == 0 || (*e)[n + 1] == 0) continue;
+        snprintf(name, sizeof name, "%.*s", (int)(n < sizeof name ? n : sizeof name - 1), *e);
+        if (n >= sizeof name || !is_known(name)) fn(name, *e + n + 1, arg);
+    }
+}
+
 void config_done(struct config *c) {
     for (size_t i = 0; i < CONFIG_COUNT; i++) {
         if (options[i].type == CONFIG_STRING) free(*(char **)field_of(c, &options[i]));
@@ -326,7 +348,25 @@ static void print_string(FILE *f, const char *text) {
     putc('"', f);
 }
 
+struct unknown_printed {
+    FILE *f;
+    size_t n;
+};
+
+static void print_unknown_json(const char *name, const char *value, void *arg) {
+    (void)value;
+    struct unknown_printed *u = arg;
+    if (u->n++) fputs(", ", u->f);
+    print_string(u->f, name);
+}
+
+static void print_unknown_text(const char *name, const char *value, void *arg) {
+    struct unknown_printed *u = arg;
+    fprintf(u->f, "%-18s %-20s %-11s  %s\n", name, value, "unknown", "there is no such variable: mistyped?");
+}
+
 static void print_json(const struct config *c, FILE *f) {
+    struct unknown_printed u = {f, 0};
     putc('{', f);
     for (size_t i = 0; i < CONFIG_COUNT; i++) {
         const struct config_option *o = &options[i];
@@ -354,7 +394,9 @@ static void print_json(const struct config *c, FILE *f) {
         print_string(f, o->help);
         putc('}', f);
     }
-    fputs("\n}\n", f);
+    fputs(",\n  \"unknown\": [", f);
+    config_unknown(print_unknown_json, &u);
+    fputs("]\n}\n", f);
 }
 
 static void print_text(const struct config *c, FILE *f) {
@@ -381,6 +423,8 @@ static void print_text(const struct config *c, FILE *f) {
         fprintf(f, "%-18s %-20s %-11s  %s%s%s%s\n", o->env, value, origin_names[c->origin[i]], o->help,
                 set ? " (default " : "", set ? o->deflt : "", set ? ")" : "");
     }
+    struct unknown_printed u = {f, 0};
+    config_unknown(print_unknown_text, &u);
 }
 
 int config_print(const struct config *c, FILE *f, bool json) {

@@ -100,7 +100,12 @@ void config_done(struct config *c);
 /* Set one by its name ("max-fibers"), as a command line does. EINVAL, ENOENT (no such option), ENOMEM. */
 int config_set(struct config *c, const char *name, const char *value, struct moyai_error *reterr) MOYAI_MUST_USE;
 
-/* What is in effect and where it comes from, for people or as one JSON object. 0 or what writing to f reported. */
+/* Call fn for each variable of the environment that begins with MOYAI_, has a value, and that nobody reads: it is
+ * mistyped, most likely. The environment as for config_load. */
+void config_unknown(void (*fn)(const char *name, const char *value, void *arg), void *arg);
+
+/* What is in effect and where it comes from, and what is unknown, for people or as one JSON object. 0 or what writing
+ * to f reported. */
 int config_print(const struct config *c, FILE *f, bool json) MOYAI_MUST_USE;
 
 /* 0, or EINVAL (not of that form), ERANGE (too large). */

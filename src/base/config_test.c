@@ -122,6 +122,41 @@ static void errors_name_variable_value_and_what_is_accepted(void **state) {
     config_done(&c);
 }
 
+static void tell(const char *name, const char *value, void *arg) {
+    strcat(strcat(strcat(strcat(arg, name), " is "), value), "\n");
+}
+
+static void unknown_variables_are_told(void **state) {
+    (void)state;
+    static const char *const names[] = {
+        "MOYAI_GIRD",
+        "MOYAI_",
+        "MOYAI_GRID",
+        "MOYAI_RANK",
+        "MOYAI_SIZE",
+        "MOYAI_GROUP",
+        "MOYAI_TEST_SEED",
+        "MOYAIGRID",
+        "MOYAI_GRIDS",
+        "MOYAI_NOTHING",
+        "MOYAI_A_NAME_THAT_IS_LONGER_THAN_ANY_OPTION_WILL_EVER_BE_SINCE_NOBODY_TYPES_IT"};
+    enum { N = sizeof names / sizeof names[0] };
+    char all[1000] = "", want[100];
+    config_unknown(tell, all);
+    assert_string_equal(all, "");
+    for (size_t i = 0; i < N; i++) setenv(names[i], strcmp(names[i], "MOYAI_NOTHING") == 0 ? "" : "file:/x", 1);
+    config_unknown(tell, all);
+    assert_non_null(strstr(all, "MOYAI_GIRD is file:/x\n"));
+    assert_non_null(strstr(all, "MOYAI_ is file:/x\n"));
+    assert_non_null(strstr(all, "MOYAI_GRIDS is file:/x\n"));
+    snprintf(want, sizeof want, "%.63s is file:/x\n", names[N - 1]);
+    assert_non_null(strstr(all, want));
+    size_t lines = 0;
+    for (const char *p = all; *p; p++) lines += *p == '\n';
+    assert_int_equal(lines, 4);
+    for (size_t i = 0; i < N; i++) unsetenv(names[i]);
+}
+
 static void without_memory(void **state) {
     (void)state;
     struct config c;
@@ -251,6 +286,8 @@ static void printing(void **state) {
     struct config c;
     setenv("MOYAI_TITLE", "a \"title\"\n with \\ and é \xff in it, longer than a part", 1);
     setenv("MOYAI_REATTACH", "90s", 1);
+    setenv("MOYAI_TITEL", "t", 1);
+    setenv("MOYAI_STAK", "\"", 1);
     assert_int_equal(config_load(&c, NULL), 0);
     assert_int_equal(config_set(&c, "session-idle", "2h", NULL), 0);
     char *text = printed(&c, false);
@@ -262,6 +299,8 @@ static void printing(void **state) {
     assert_non_null(strstr(text, "MOYAI_SESSION_IDLE 2h                   option"));
     assert_non_null(strstr(text, "MOYAI_GRID         -                    default"));
     assert_non_null(strstr(text, "MOYAI_NO_INSTALL   no                   default"));
+    assert_non_null(strstr(text, "MOYAI_TITEL        t                    unknown      there is no such variable"));
+    assert_non_null(strstr(text, "MOYAI_STAK         \"                    unknown      there is no such variable"));
     free(text);
     text = printed(&c, true);
     assert_non_null(
@@ -272,6 +311,10 @@ static void printing(void **state) {
     assert_non_null(strstr(text, "\"grid\": {\"variable\": \"MOYAI_GRID\", \"type\": \"string\", \"unit\": "
                                  "\"address\", \"value\": null, \"default\": null"));
     assert_non_null(strstr(text, "\"value\": false"));
+    assert_true(strstr(text, "\"unknown\": [\"MOYAI_TITEL\", \"MOYAI_STAK\"]") ||
+                strstr(text, "\"unknown\": [\"MOYAI_STAK\", \"MOYAI_TITEL\"]"));
+    unsetenv("MOYAI_TITEL");
+    unsetenv("MOYAI_STAK");
     int depth = 0;
     bool string = false;
     for (const char *p = text; *p; p++) {
@@ -300,6 +343,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(the_environment_counts, clean_environment, clean_environment),
         cmocka_unit_test_setup_teardown(errors_name_variable_value_and_what_is_accepted, clean_environment,
                                         clean_environment),
+        cmocka_unit_test_setup_teardown(unknown_variables_are_told, clean_environment, clean_environment),
         cmocka_unit_test_setup_teardown(without_memory, clean_environment, clean_environment),
         cmocka_unit_test(sizes),
         cmocka_unit_test(durations),

@@ -56,6 +56,14 @@ static int configure(moyai_node *n, const struct moyai_node_opts *in, struct moy
     return 0;
 }
 
+static void warn_of_unknown(const char *name, const char *value, void *arg) {
+    moyai_node *n = arg;
+    log_warning(n->log, "node", "MOYAI-CONFIG-UNKNOWN",
+                "$%s is \"%.64s\", but there is no such variable: mistyped? "
+                "(moyai config lists all)",
+                name, value);
+}
+
 /* ---- the process ----------------------------------------------------------------------------- */
 
 static void prepare_process(void) {
@@ -132,6 +140,7 @@ int moyai_node_new(moyai_node **ret, const struct moyai_node_opts *user, struct 
     prepare_process();
     n->log = &n->own_log;
     rc = log_init(n->log, n->config.log, reterr);
+    if (rc == 0) config_unknown(warn_of_unknown, n);
     if (rc == 0 && n->config.events) rc = events_open(&n->events, n->config.events, n->log, reterr);
     if (rc == 0 && (rc = object_layer_init(n)) < 0) err_set(reterr, rc, "cannot begin: %s", moyai_strerror(rc));
     if (rc == 0) rng_bytes(&n->rng, n->id.b, sizeof n->id.b);

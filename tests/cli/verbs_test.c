@@ -4,6 +4,7 @@
 
 #include <ctype.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -214,6 +215,20 @@ static void config(void **state) {
     assert_int_equal(c.text[0].p[0], '{');
     assert_non_null(strstr(c.text[0].p, "\"stack\": {\"variable\": \"MOYAI_STACK\""));
     assert_non_null(strstr(c.text[0].p, "\"value\": 65536"));
+    cli_free(&c);
+
+    /* A mistyped one is listed; a program says it in its log, once, and those of moyai run are none. */
+    const char *const typo[] = {"MOYAI_STAK=64k", "MOYAI_LOG=warning", NULL};
+    cli_start(&c, &(struct cli_opts){.env = typo}, "config", NULL);
+    assert_int_equal(cli_wait(&c), 0);
+    assert_int_equal(kit_count(&c.text[0], "MOYAI_STAK         64k                  unknown "), 1);
+    cli_free(&c);
+    cli_start(&c, &(struct cli_opts){.env = typo}, "run", "@n", "serve", "x", ":", "@n", "serve", "y", NULL);
+    cli_await(&c, 2, "MOYAI-CONFIG-UNKNOWN", 3);
+    assert_int_equal(kill(c.pid, SIGTERM), 0);
+    assert_int_equal(cli_wait(&c), 143);
+    assert_int_equal(kit_count(&c.text[1], "MOYAI-CONFIG-UNKNOWN"), 3);
+    assert_int_equal(kit_count(&c.text[1], "$MOYAI_STAK is "), 3);
     cli_free(&c);
 
     const char *const bad[] = {"MOYAI_STACK=huge", NULL};
