@@ -6,11 +6,10 @@
 #include "exec/resolve.h"
 
 #include "base/err.h"
+#include "exec/impl.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -80,17 +79,7 @@ struct exec_resolve *exec_resolve(struct exec *x, const char *host, uint16_t por
         free(q);
         return NULL;
     }
-    pthread_t thread;
-    pthread_attr_t attr;
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_attr_init(&attr);
-    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-    pthread_attr_setstacksize(&attr, STACK);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for the user's threads */
-    int rc = pthread_create(&thread, &attr, ask, q);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attr);
+    int rc = thread_start(NULL, STACK, "moyai-resolve", ask, q);
     if (rc == 0) return q;
     err_set(reterr, MOYAI_ELIMIT, "cannot start a thread to ask for the address of %.100s: %s", host, strerror(rc));
     exec_fd_free(q->watched, true, NULL);
