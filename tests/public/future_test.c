@@ -135,14 +135,21 @@ static int close_world(void **state) {
 
 /* ---- freed at each stage --------------------------------------------------------------------- */
 
+/* Such a call is not made. On a crowded machine the progress thread may have sent some before they were freed: not in
+ * round after round. */
 static void freed_before_it_leaves(void **state) {
     (void)state;
-    for (int i = 0; i < 2; i++) {
-        int64_t before = counts(refs[i]).calls;
-        for (int k = 0; k < 10; k++) moyai_future_free(moyai_call_async(refs[i], "add", MOYAI_ARGS(1)));
-        int64_t after = counts(refs[i]).calls;
-        FIBER_ASSERT(after == before || i == 0); /* what runs here has been taken already, and goes on */
+    int64_t made = 1;
+    for (int round = 0; round < 100 && made > 0; round++) {
+        int64_t before = counts(refs[1]).calls;
+        for (int k = 0; k < 10; k++) moyai_future_free(moyai_call_async(refs[1], "add", MOYAI_ARGS(1)));
+        made = counts(refs[1]).calls - before;
+        FIBER_ASSERT(made <= 10);
     }
+    FIBER_ASSERT_INT(made, 0);
+    /* What runs here has been taken already, and goes on. */
+    for (int k = 0; k < 10; k++) moyai_future_free(moyai_call_async(refs[0], "add", MOYAI_ARGS(1)));
+    FIBER_ASSERT(counts(refs[0]).calls <= 10);
 }
 
 static void freed_while_it_runs(void **state) {
