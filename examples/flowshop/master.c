@@ -215,8 +215,9 @@ static int improve(struct master *m, int32_t makespan, const uint16_t *perm, siz
     m->upper = makespan;
     memcpy(m->perm, perm, n * sizeof *perm);
     m->have_perm = true;
+    if (m->greedy > 0) return 0; /* the best of these will be the start value */
     char label[64];
-    snprintf(label, sizeof label, "%s: makespan %d", m->in->name, makespan);
+    snprintf(label, sizeof label, "%s: best %d", m->in->name, makespan);
     note(m, label);
     return 0;
 }
@@ -424,6 +425,8 @@ static int solve(struct master *m) {
     double start_seconds = seconds_since(m->begun);
     m->searched_since = m->shown = moyai_now();
     if (rc == 0) {
+        snprintf(line, sizeof line, "%s: start value %d", m->in->name, start);
+        note(m, line);
         snprintf(line, sizeof line, "%s: start value %d after %.2f s, searching", m->in->name, start, start_seconds);
         say(m, line);
         rc = job_add(m, NULL, 0);

@@ -113,6 +113,42 @@ static void short_search(void **state) {
     }
 }
 
+static int count_of(const char *text, const char *what) {
+    int n = 0;
+    for (const char *p = text; (p = strstr(p, what)); p++) n++;
+    return n;
+}
+
+/* The picture calls things what the lines call them. */
+static void picture(void **state) {
+    (void)state;
+    char path[80], svg[1 << 16], expect[100], line[400];
+    snprintf(path, sizeof path, "%s/picture.svg", dir);
+    char *master[] = {"flowshop", "master", "--progress", "none", "--workers", "2",
+                      "--greedy", "0.01",   "--svg",      path,   "ta011",     NULL};
+    char *worker[] = {"flowshop", "worker", NULL};
+    FILE *out[3][2];
+    pid_t pid[3] = {start(worker, grid, out[0]), start(worker, grid, out[1]), start(master, grid, out[2])};
+    int start_value = 0, status;
+    while (fgets(line, sizeof line, out[2][0])) (void)sscanf(line, "ta011: start value %d after", &start_value);
+    assert_true(start_value >= 1582);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(waitpid(pid[i], &status, 0), pid[i]);
+        assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+        for (int k = 0; k < 2; k++) fclose(out[i][k]);
+    }
+    FILE *f = fopen(path, "r");
+    assert_non_null(f);
+    svg[fread(svg, 1, sizeof svg - 1, f)] = 0;
+    fclose(f);
+    snprintf(expect, sizeof expect, ">ta011: start value %d</text>", start_value);
+    assert_int_equal(count_of(svg, expect), 1);
+    assert_int_equal(count_of(svg, ">ta011: optimum 1582 proved</text>"), 1);
+    /* Otherwise only what was found meanwhile. */
+    assert_int_equal(count_of(svg, ">ta011: "), 2 + count_of(svg, ">ta011: best "));
+    assert_int_equal(count_of(svg, ">finding a start value</text>"), 1);
+}
+
 static int setup(void **state) {
     (void)state;
     alarm(LIMIT);
@@ -130,6 +166,6 @@ static int teardown(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(worker_waits), cmocka_unit_test(master_waits),
-                                       cmocka_unit_test(short_search)};
+                                       cmocka_unit_test(short_search), cmocka_unit_test(picture)};
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -202,12 +202,12 @@ static void draw_cross(struct plot *p, double x, double y) {
 }
 
 static void draw_legend(struct plot *p) {
-    double x = WIDTH - RIGHT - 440;
+    double x = WIDTH - RIGHT - 466;
     put(p, "<path class=\"workers\" d=\"M%g 20h24\"/><text x=\"%g\" y=\"24\">workers</text>\n", x, x + 30);
     x += 94;
-    put(p, "<path class=\"greedy\" d=\"M%g 14h24v12h-24z\"/><text x=\"%g\" y=\"24\">in greedy phase</text>\n", x,
+    put(p, "<path class=\"greedy\" d=\"M%g 14h24v12h-24z\"/><text x=\"%g\" y=\"24\">finding a start value</text>\n", x,
         x + 30);
-    x += 140;
+    x += 168;
     put(p, "<path class=\"running\" d=\"M%g 14h24v12h-24z\"/><text x=\"%g\" y=\"24\">searching</text>\n", x, x + 30);
     x += 106;
     draw_cross(p, x + 10, 20);
@@ -231,7 +231,7 @@ static void draw_axes(struct plot *p) {
     put(p, "<path class=\"axis\" fill=\"none\" d=\"M%g %gV%gH%g\"/>\n", LEFT, p->top, p->bottom, WIDTH - RIGHT);
     put(p, "<text x=\"%g\" y=\"%g\" text-anchor=\"middle\">time (s)</text>\n", (LEFT + WIDTH - RIGHT) / 2,
         p->bottom + 38);
-    put(p, "<text transform=\"translate(16 %g) rotate(-90)\" text-anchor=\"middle\">count</text>\n",
+    put(p, "<text transform=\"translate(16 %g) rotate(-90)\" text-anchor=\"middle\">workers</text>\n",
         (p->top + p->bottom) / 2);
 }
 

@@ -14,14 +14,14 @@
 struct timeline_sample {
     double seconds; /* since the begin of the run; the counts hold from here to the next sample */
     int workers;
-    int greedy, running; /* of them in the greedy phase, and in the search; the rest is idle */
+    int greedy, running; /* of them looking for a start value, and in the search; the rest is idle */
 };
 
 enum timeline_kind { TIMELINE_NOTE, TIMELINE_LOST };
 
 struct timeline_event {
     double seconds;
-    const char *label;       /* UTF-8, a few words: "w3 joined", "w1 lost", "ta011 proved" */
+    const char *label;       /* UTF-8, a few words: "w3 joined", "w1 lost", "ta011: optimum 1582 proved" */
     enum timeline_kind kind; /* LOST: a worker was killed or has left, which is to be seen at first sight */
 };
 

@@ -81,7 +81,7 @@ static void shows_counts_and_events(void **state) {
     assert_int_equal(occurrences(&b, "<script"), 0);
     assert_int_equal(occurrences(&b, "prefers-color-scheme: dark"), 1);
     /* Plot: x = 56 + 88 s; the highest count is 3, the upper edge 4. Workers: to 2 at 0.5 s, 3 at 3.5 s, 2 at 5 s. One
-     * is in its greedy phase from 1 s to 2 s. */
+     * is finding a start value from 1 s to 2 s. */
     assert_int_equal(occurrences(&b, "H100.0V"), 1);
     assert_int_equal(occurrences(&b, "H144.0V"), 2);
     assert_int_equal(occurrences(&b, "H232.0V"), 1);
@@ -147,7 +147,7 @@ static void lines_keep_clear_of_labels(void **state) {
     (void)state;
     static const struct timeline_event e[] = {
         {1.0, "short", TIMELINE_NOTE},   {1.0, "one that is very much longer", TIMELINE_NOTE},
-        {2.0, "next", TIMELINE_NOTE},    {8.0, "ta028: makespan 2200", TIMELINE_NOTE},
+        {2.0, "next", TIMELINE_NOTE},    {8.0, "ta028: start value 2200", TIMELINE_NOTE},
         {8.4, "w2 lost", TIMELINE_LOST}, {9.9, "ta028: optimum 2200 proved", TIMELINE_NOTE}};
     struct timeline t = {.title = "", .seconds = 10, .events = e, .n_events = 6};
     struct bytes b = {0};
