@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "overlay/io/places.h"
+
+#include "base/err.h"
+#include "link/tcp.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static bool begins(const char *s, const char *with) {
+    return strncmp(s, with, strlen(with)) == 0;
+}
+
+static int parse_fds(struct places *p, const char *s, struct moyai_error *reterr) {
+    char *end;
+    long in = strtol(s + 3, &end, 10), out = -1;
+    bool ok = end != s + 3 && *end == ',';
+    if (ok) {
+        const char *second = end + 1;
+        out = strtol(second, &end, 10);
+        ok = end != second && !*end;
+    }
+    if (!ok || in < 0 || out < 0 || in > 1 << 20 || out > 1 << 20)
+        return err_set(reterr, MOYAI_EINVAL, "\"%.60s\" is no pair of descriptors: fd:R,W", s);
+    if (p->in >= 0) return err_set(reterr, MOYAI_EINVAL, "two fd: addresses: a grid has one at most");
+    p->in = (int)in;
+    p->out = (int)out;
+    return 0;
+}
+
+static int add(struct places *p, char *s, struct moyai_error *reterr) {
+    char host[TCP_HOST];
+    uint16_t port;
+    struct moyai_error why = {0};
+    if (begins(s, "file:")) {
+        if (p->file) return err_set(reterr, MOYAI_EINVAL, "two file: addresses: a grid has one directory at most");
+        p->file = s;
+        return 1;
+    }
+    if (begins(s, "http:")) {
+        if (p->n_http == PLACES_MOST) return err_set(reterr, MOYAI_EINVAL, "more than %u http: addresses", PLACES_MOST);
+        p->http[p->n_http++] = s; /* who uses it says what is wrong with it */
+        return 1;
+    }
+    if (begins(s, "fd:")) return parse_fds(p, s, reterr);
+    if (strstr(s, "://") || tcp_split(s, true, host, &port, &why) < 0)
+        return err_set(
+            reterr, MOYAI_EINVAL,
+            "\"%.100s\" is no rendezvous: file:/DIR, http://HOST:PORT/GRID, fd:R,W, or HOST:PORT of a member", s);
+    if (p->n_member == PLACES_MOST) return err_set(reterr, MOYAI_EINVAL, "more than %u members", PLACES_MOST);
+    p->member[p->n_member++] = s;
+    return 1;
+}
+
+int places_parse(struct places *p, const char *text, struct moyai_error *reterr) {
+    *p = (struct places){.in = -1, .out = -1};
+    int rc = 0;
+    bool any = false;
+    while (rc >= 0) {
+        text += strspn(text, " \t\n");
+        size_t n = strcspn(text, " \t\n");
+        if (n == 0) break;
+        any = true;
+        char *s = strndup(text, n);
+        text += n;
+        rc = s ? add(p, s, reterr) : err_set(reterr, MOYAI_ENOMEM, "out of memory");
+        if (rc < 1) free(s);
+    }
+    if (rc >= 0 && !any) rc = err_set(reterr, MOYAI_EINVAL, "no rendezvous given");
+    if (rc < 0) places_done(p);
+    return rc < 0 ? rc : 0;
+}
+
+void places_done(struct places *p) {
+    free(p->file);
+    for (size_t i = 0; i < p->n_http; i++) free(p->http[i]);
+    for (size_t i = 0; i < p->n_member; i++) free(p->member[i]);
+    *p = (struct places){.in = -1, .out = -1};
+}
