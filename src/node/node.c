@@ -267,18 +267,15 @@ void moyai_node_stats(const moyai_node *n, struct moyai_node_stats *out) {
 /* ---- ping ------------------------------------------------------------------------------------ */
 
 struct ping_wait {
+    struct ping ping; /* first */
     moyai_node *node;
     struct blocked *b;
     int code;
     bool done;
 };
 
-static void pinged(void *arg, int code) {
-    struct ping_wait *w = arg;
-    if (!w->b) { /* given up */
-        free(w);
-        return;
-    }
+static void pinged(struct ping *g, int code) {
+    struct ping_wait *w = (struct ping_wait *)g;
     w->done = true;
     w->code = code;
     (void)blocked_wake(w->node, w->b, 0);
@@ -287,25 +284,18 @@ static void pinged(void *arg, int code) {
 int moyai_ping(moyai_node *n, struct moyai_node_id to, moyai_dur timeout) {
     if (exec_forked(n->x)) return MOYAI_EFORK;
     if (id_equal(to.b, n->id.b)) return 0;
-    struct ping_wait *w = calloc(1, sizeof *w);
-    if (!w) return MOYAI_ENOMEM;
     api_enter(n);
     struct blocked b;
     blocked_init(n, &b, "waits for a ping's answer");
-    w->node = n;
-    w->b = &b;
-    int rc = overlay_ping(n->o, to.b, pinged, w);
-    if (rc < 0) {
-        free(w);
-    } else {
+    struct ping_wait w = {.ping = {.fn = pinged}, .node = n, .b = &b};
+    int rc = overlay_ping(n->o, to.b, &w.ping);
+    if (rc == 0) {
         moyai_ns until = timeout == MOYAI_FOREVER ? UINT64_MAX : moyai_now() + (moyai_ns)(timeout > 0 ? timeout : 0);
-        if (!w->done) rc = block(n, &b, until, true);
-        if (w->done) {
-            rc = w->code;
-            free(w);
-        } else {
-            w->b = NULL;
-        }
+        rc = block(n, &b, until, true);
+        if (w.done)
+            rc = w.code;
+        else
+            overlay_ping_drop(&w.ping);
     }
     if (rc < 0) rc = api_fail(n, rc, "no answer to a ping: %s", moyai_strerror(rc));
     api_leave(n);

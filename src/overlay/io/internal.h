@@ -27,6 +27,12 @@
 #define ACCEPT_FIRST   (10 * MOYAI_MS)
 #define ACCEPT_MOST    (320 * MOYAI_MS)
 #define DEAD_MOST      4096u /* dead nodes remembered */
+#define PINGS_MOST     64u   /* unanswered on one link */
+#define ANSWERS_MOST   256u  /* sent to a link that has no room */
+
+struct ping_list {
+    struct ping *first, *last;
+};
 
 /* A link with what the overlay knows of it. */
 struct olink {
@@ -38,14 +44,9 @@ struct olink {
     bool outgoing, up, farewell;
     pid_t pid;
     struct exec_timer hello_timer;
-};
-
-struct ping {
-    struct ping *next;
-    uint64_t token;
-    bool sent;
-    void (*fn)(void *arg, int code);
-    void *arg;
+    struct ping_list pings; /* sent and not answered ... */
+    unsigned pongs_due;     /* and these with those that were dropped since */
+    unsigned answers;       /* since it last had room */
 };
 
 struct msg_list {
@@ -95,7 +96,7 @@ struct peer {
     bool dead;
     struct moyai_error why;
     struct peer *dead_next;
-    struct ping *pings;
+    struct ping_list pings; /* not sent */
 };
 
 struct overlay {
@@ -133,6 +134,7 @@ bool olink_coming(const struct peer *p);                       /* is one on its 
 void peer_declare(struct peer *p, int code, const char *text); /* text: who, and what has become of it */
 void peer_died_text(struct peer *p, const char *cause, char text[MOYAI_ERROR_TEXT]);
 void olink_close(struct olink *k);
+bool olink_may_answer(struct olink *k); /* false: it does not read answers */
 
 /* queue.c */
 void msg_list_push(struct msg_list *l, struct msg *m);
@@ -160,16 +162,21 @@ void peer_drain(struct peer *p, const struct session_frame *frame, uint8_t *payl
                 struct msg *dropping, bool *dropped, int *rc);
 void peer_mark(struct peer *p);
 void peer_pump(struct peer *p);
-void peer_link_up(struct peer *p, struct olink *k);
+void peer_link_up(struct peer *p);
 void peer_link_down(struct peer *p, struct olink *k);
 void peer_fail(struct peer *p, int code, const char *text);
 int peer_frame(struct peer *p, struct olink *k, const struct frame_head *h, uint8_t *payload, struct moyai_error *why);
 size_t peer_place(struct peer *p, struct olink *k, const struct frame_head *h, const uint8_t *prefix, uint8_t **dest);
 int peer_placed(struct peer *p, struct olink *k, const struct frame_head *h, const uint8_t *prefix, uint8_t *dest,
                 struct moyai_error *why);
-void peer_send_pings(struct peer *p, struct olink *k);
 void peer_init(struct peer *p);
 void peer_close(struct peer *p);
+
+/* ping.c */
+void pings_send(struct peer *p); /* a link is up, or answers again */
+void pings_fail(struct peer *p, int code);
+void pings_link_down(struct peer *p, struct olink *k);
+void pings_pong(struct olink *k, const uint8_t bytes[8]);
 
 /* witness.c */
 void witness_hello(struct olink *k); /* the link has come up */

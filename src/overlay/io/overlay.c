@@ -34,12 +34,13 @@ static void olink_unlink(struct olink *k) {
     if (k->next) k->next->prev = k->prev;
     k->o->n_links--;
     if (!k->up) k->o->n_half_open--;
-    if (k->peer)
-        for (struct olink **q = &k->peer->links; *q; q = &(*q)->peer_next)
-            if (*q == k) {
-                *q = k->peer_next;
-                break;
-            }
+    if (!k->peer) return;
+    for (struct olink **q = &k->peer->links; *q; q = &(*q)->peer_next)
+        if (*q == k) {
+            *q = k->peer_next;
+            break;
+        }
+    pings_link_down(k->peer, k);
 }
 
 void olink_close(struct olink *k) {
@@ -199,66 +200,17 @@ static int on_hello(struct olink *k, const uint8_t *p, size_t n, struct moyai_er
     id_format(h.node.b, id);
     EVENT(o->cfg.events, &o->cfg.self, "link-up", event_text("peer", id), event_text("title", h.title),
           event_int("pid", h.pid));
-    peer_link_up(peer, k);
+    peer_link_up(peer);
     return 0;
 }
 
-/* ---- pings ----------------------------------------------------------------------------------- */
-
-static void ping_done(struct ping *g, int code) {
-    g->fn(g->arg, code);
-    free(g);
-}
-
-void peer_send_pings(struct peer *p, struct olink *k) {
-    for (struct ping *g = p->pings; g; g = g->next) {
-        if (g->sent) continue;
-        uint8_t bytes[8];
-        memcpy(bytes, &g->token, 8);
-        struct frame_head h = {.type = FRAME_PING, .class_ = FRAME_CONTROL, .hops = 1, .length = 8};
-        struct link_piece piece = {bytes, 8};
-        if (link_send(k->link, &h, &piece, 1) == 0) g->sent = true;
-    }
-    link_flush(k->link);
-}
-
-static void on_pong(struct peer *p, const uint8_t *bytes) {
-    uint64_t token;
-    memcpy(&token, bytes, 8);
-    for (struct ping **q = &p->pings; *q; q = &(*q)->next)
-        if ((*q)->token == token) {
-            struct ping *g = *q;
-            *q = g->next;
-            ping_done(g, 0);
-            return;
-        }
-}
-
-int overlay_ping(struct overlay *o, const uint8_t node[16], void (*fn)(void *arg, int code), void *arg) {
-    struct peer *p = overlay_peer(o, node);
-    if (!p) return MOYAI_ENOMEM;
-    if (p->dead) return p->why.code;
-    struct ping *g = calloc(1, sizeof *g);
-    if (!g) return MOYAI_ENOMEM;
-    g->token = ++o->next_ping;
-    g->fn = fn;
-    g->arg = arg;
-    g->next = p->pings;
-    p->pings = g;
-    struct olink *k = olink_ready(p);
-    if (k) {
-        peer_send_pings(p, k);
-        return 0;
-    }
-    int rc = olink_coming(p) ? 0 : olink_connect(p);
-    if (rc < 0) {
-        p->pings = g->next;
-        free(g);
-    }
-    return rc;
-}
-
 /* ---- frames ---------------------------------------------------------------------------------- */
+
+/* A link may be without room because of what is sent over it; it is not the peer's fault, as long as it asks little. */
+bool olink_may_answer(struct olink *k) {
+    if (link_room(k->link) > 0) k->answers = 0;
+    return k->answers++ < ANSWERS_MOST;
+}
 
 static int on_dead_frame(struct olink *k, const uint8_t *p, size_t n, struct moyai_error *why) {
     char text[MOYAI_ERROR_TEXT];
@@ -293,7 +245,7 @@ static int on_frame(struct link *l, const struct frame_head *h, uint8_t *payload
         return 0;
     case FRAME_PING: {
         if (h->length != 8) return err_set(why, MOYAI_EPROTO, "ping of %u bytes", h->length);
-        if (link_room(l) == 0) return err_set(why, MOYAI_EPROTO, "it does not read the answers to its pings");
+        if (!olink_may_answer(k)) return err_set(why, MOYAI_EPROTO, "it does not read the answers to its pings");
         struct frame_head a = *h;
         a.type = FRAME_PONG;
         struct link_piece piece = {payload, 8};
@@ -303,7 +255,7 @@ static int on_frame(struct link *l, const struct frame_head *h, uint8_t *payload
     }
     case FRAME_PONG:
         if (h->length != 8) return err_set(why, MOYAI_EPROTO, "pong of %u bytes", h->length);
-        on_pong(k->peer, payload);
+        pings_pong(k, payload);
         return 0;
     case FRAME_DEAD:
         return on_dead_frame(k, payload, h->length, why);
@@ -354,9 +306,10 @@ static void on_down(struct link *l, const struct moyai_error *why) {
     }
     if (farewell)
         has_left(p);
-    else if (!was_up && (code == MOYAI_EVERSION || code == MOYAI_EPROTO))
+    else if (!was_up && (code == MOYAI_EVERSION || code == MOYAI_EPROTO)) {
         peer_fail(p, code, text); /* trying again would end the same way */
-    else
+        if (!olink_ready(p) && !olink_coming(p)) pings_fail(p, code);
+    } else
         peer_link_down(p, k);
     peer_mark(p); /* it may have been the last thing */
     if (was_up) {
@@ -468,11 +421,7 @@ void peer_declare(struct peer *p, int code, const char *text) {
     EVENT(o->cfg.events, &o->cfg.self, code == MOYAI_EDEAD ? "node-dead" : "node-left", event_text("peer", hex),
           event_text("why", text));
     peer_fail(p, code, text);
-    while (p->pings) {
-        struct ping *g = p->pings;
-        p->pings = g->next;
-        ping_done(g, code);
-    }
+    pings_fail(p, code);
     for (struct olink *k = p->links, *next; k; k = next) {
         next = k->peer_next;
         link_reset(k->link, code, text); /* goes down from the loop */
@@ -507,7 +456,7 @@ static void peer_free(struct peer *p) {
  * session, a message, someone who waits in the layer above) marks the peer, so that it comes by here.
  */
 static void peer_settle(struct peer *p) {
-    if (p->links || p->session || p->pings || peer_waiting(p) || p->o->ops->busy(p->o->ctx, p)) return;
+    if (p->links || p->session || p->pings.first || peer_waiting(p) || p->o->ops->busy(p->o->ctx, p)) return;
     if (!p->dead) {
         if (!witness_watches(p->o, p->id)) peer_free(p);
         return;
@@ -612,11 +561,7 @@ void overlay_close(struct overlay *o) {
     o->closing = true;
     HASH_ITER (hh, o->peers, p, tmp) {
         if (!p->dead) peer_fail(p, MOYAI_ECLOSED, "this node ends");
-        while (p->pings) {
-            struct ping *g = p->pings;
-            p->pings = g->next;
-            ping_done(g, MOYAI_ECLOSED);
-        }
+        pings_fail(p, MOYAI_ECLOSED);
     }
     while (o->links) {
         struct olink *k = o->links;

@@ -138,8 +138,17 @@ void overlay_buffer_free(struct overlay *o, uint8_t *p);
 
 size_t overlay_links(const struct overlay *o);
 
-/* Round trip to a node through its runtime (not its user code): fn(ok) once. */
-int overlay_ping(struct overlay *o, const uint8_t node[16], void (*fn)(void *arg, int code), void *arg);
+/* Round trip to a node through its runtime (not its user code). The record is the caller's, who has set fn: 0: it is
+ * used until fn has been called (not from within) or overlay_ping_drop, whichever is first. */
+struct ping {
+    void (*fn)(struct ping *g, int code);
+    struct ping *prev, *next; /* the overlay's own from here on */
+    struct ping_list *in;
+    struct peer *peer;
+    uint64_t token;
+};
+int overlay_ping(struct overlay *o, const uint8_t node[16], struct ping *g);
+void overlay_ping_drop(struct ping *g);
 
 /* Evidence of death, from a witness: tell all linked nodes and end everything with that node. */
 void overlay_declare_dead(struct overlay *o, const uint8_t node[16], const char *cause);

@@ -115,8 +115,8 @@ static void put(int fd, const struct frame_head *h, const void *payload) {
     assert_int_equal(write(fd, bytes, FRAME_HEAD + h->length), FRAME_HEAD + h->length);
 }
 
-/* A node that says hello, and nothing more. */
-static int stranger(struct world *w, unsigned k) {
+/* A node that says hello, and nothing more; so many links there are then. */
+static int stranger_again(struct world *w, unsigned k, size_t links) {
     int fd;
     assert_int_equal(rundir_connect(w->dir, &w->self, &fd, NULL, NULL), 0);
     struct moyai_node_id id = node_id(k);
@@ -127,8 +127,12 @@ static int stranger(struct world *w, unsigned k) {
     assert_true(n > 0);
     struct frame_head head = {.type = FRAME_HELLO, .class_ = FRAME_CONTROL, .hops = 1, .length = (uint32_t)n};
     put(fd, &head, bytes);
-    UNTIL(w, overlay_links(w->o) == 1);
+    UNTIL(w, overlay_links(w->o) == links);
     return fd;
+}
+
+static int stranger(struct world *w, unsigned k) {
+    return stranger_again(w, k, 1);
 }
 
 static void strangers_are_forgotten(void **state) {
@@ -163,22 +167,127 @@ static void of_the_departed_only_that_is_kept(void **state) {
     assert_int_equal(peers(w), 20);
 }
 
-static void not_done(void *arg, int code) {
-    (void)code;
-    ++*(int *)arg;
+struct test_ping {
+    struct ping ping;
+    unsigned done;
+    int code;
+};
+
+static void on_ping(struct ping *g, int code) {
+    struct test_ping *t = (struct test_ping *)g;
+    t->done++;
+    t->code = code;
 }
 
 static void who_was_asked_for_once_is_forgotten(void **state) {
     struct world *w = *state;
-    int answers = 0;
+    struct test_ping g = {.ping = {.fn = on_ping}};
     for (unsigned k = 0; k < 1000; k++) {
         struct moyai_node_id id = node_id(k);
         assert_non_null(overlay_peer(w->o, id.b));
-        assert_int_equal(overlay_ping(w->o, id.b, not_done, &answers), MOYAI_EDEAD);
+        assert_int_equal(overlay_ping(w->o, id.b, &g.ping), MOYAI_EDEAD);
     }
     assert_int_equal(peers(w), 1000);
     UNTIL(w, peers(w) == 0);
-    assert_int_equal(answers, 0);
+    assert_int_equal(g.done, 0);
+}
+
+/* The next frame of that type that the node has sent. */
+static void get(struct world *w, int fd, uint8_t type, uint8_t *payload, size_t n) {
+    for (;;) {
+        uint8_t bytes[FRAME_HEAD];
+        struct frame_head h;
+        UNTIL(w, recv(fd, bytes, FRAME_HEAD, MSG_PEEK | MSG_DONTWAIT) == FRAME_HEAD);
+        assert_int_equal(read(fd, bytes, FRAME_HEAD), FRAME_HEAD);
+        assert_int_equal(frame_get_head(bytes, &h, NULL), 0);
+        uint8_t *p = malloc(h.length + 1);
+        if (h.length) {
+            UNTIL(w, recv(fd, p, h.length, MSG_PEEK | MSG_DONTWAIT) == (ssize_t)h.length);
+            assert_int_equal(read(fd, p, h.length), h.length);
+        }
+        bool found = h.type == type;
+        if (found) {
+            assert_int_equal(h.length, n);
+            memcpy(payload, p, n);
+        }
+        free(p);
+        if (found) return;
+    }
+}
+
+static void pong(int fd, const uint8_t token[8]) {
+    struct frame_head head = {.type = FRAME_PONG, .class_ = FRAME_CONTROL, .hops = 1, .length = 8};
+    put(fd, &head, token);
+}
+
+/* However many pings a peer leaves unanswered, nothing of them is kept, little is sent, and a later one gets through;
+ * what comes late is no answer to it. */
+static void pings_given_up_cost_nothing(void **state) {
+    struct world *w = *state;
+    int fd = stranger(w, 1);
+    struct moyai_node_id id = node_id(1);
+    const struct peer *p = overlay_find(w->o, id.b);
+    for (int i = 0; i < 100000; i++) {
+        struct test_ping g = {.ping = {.fn = on_ping}};
+        assert_int_equal(overlay_ping(w->o, id.b, &g.ping), 0);
+        overlay_ping_drop(&g.ping);
+        assert_int_equal(g.done, 0);
+    }
+    struct olink *k = olink_ready(p);
+    assert_null(p->pings.first);
+    assert_null(k->pings.first);
+    assert_int_equal(k->pongs_due, PINGS_MOST);
+    assert_int_equal(link_queued(k->link), 0);
+
+    struct test_ping last = {.ping = {.fn = on_ping}};
+    assert_int_equal(overlay_ping(w->o, id.b, &last.ping), 0);
+    uint8_t token[8];
+    for (unsigned i = 0; i < PINGS_MOST; i++) {
+        get(w, fd, FRAME_PING, token, 8);
+        pong(fd, token);
+        assert_int_equal(last.done, 0);
+    }
+    get(w, fd, FRAME_PING, token, 8);
+    pong(fd, token);
+    UNTIL(w, last.done == 1);
+    assert_int_equal(last.code, 0);
+    pong(fd, token); /* once more, and one that nobody asked for */
+    memset(token, 0x55, sizeof token);
+    pong(fd, token);
+    struct frame_head head = {.type = FRAME_PING, .class_ = FRAME_CONTROL, .hops = 1, .length = 8};
+    put(fd, &head, token);
+    get(w, fd, FRAME_PONG, token, 8);
+    assert_int_equal(overlay_links(w->o), 1);
+    assert_int_equal(k->pongs_due, 0);
+    close(fd);
+    UNTIL(w, peers(w) == 0);
+}
+
+/* A ping whose link goes is sent again over another one, and one whose peer goes is told so. */
+static void pings_outlive_their_link(void **state) {
+    struct world *w = *state;
+    struct moyai_node_id id = node_id(1);
+    struct test_ping g[2] = {{.ping = {.fn = on_ping}}, {.ping = {.fn = on_ping}}};
+    int fd[2];
+    uint8_t token[2][8];
+    fd[0] = stranger(w, 1);
+    for (int i = 0; i < 2; i++) assert_int_equal(overlay_ping(w->o, id.b, &g[i].ping), 0);
+    for (int i = 0; i < 2; i++) get(w, fd[0], FRAME_PING, token[i], 8);
+    fd[1] = stranger_again(w, 1, 2);
+    close(fd[0]);
+    UNTIL(w, w->o->n_links == 1);
+    for (int i = 0; i < 2; i++) {
+        uint8_t again[8];
+        get(w, fd[1], FRAME_PING, again, 8);
+        assert_memory_equal(again, token[i], 8);
+    }
+    pong(fd[1], token[0]);
+    UNTIL(w, g[0].done == 1);
+    assert_int_equal(g[0].code, 0);
+    close(fd[1]);
+    UNTIL(w, g[1].done == 1);
+    assert_int_equal(g[1].code, MOYAI_EDEAD);
+    UNTIL(w, peers(w) == 0);
 }
 
 /* While the layer above has something to do with it, or a link is there, it stays. */
@@ -237,6 +346,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(who_was_asked_for_once_is_forgotten, open_world, close_world),
         cmocka_unit_test_setup_teardown(who_is_needed_stays, open_world, close_world),
         cmocka_unit_test_setup_teardown(the_dead_are_named, open_world, close_world),
+        cmocka_unit_test_setup_teardown(pings_given_up_cost_nothing, open_world, close_world),
+        cmocka_unit_test_setup_teardown(pings_outlive_their_link, open_world, close_world),
     };
     alarm(300);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -120,8 +120,8 @@ static void retry_due(struct exec *x, struct exec_timer *t) {
     find_path((struct peer *)((char *)t - offsetof(struct peer, retry_timer)));
 }
 
-void peer_link_up(struct peer *p, struct olink *k) {
-    if (p->pings) peer_send_pings(p, k);
+void peer_link_up(struct peer *p) {
+    pings_send(p);
     find_path(p);
 }
 
@@ -137,16 +137,11 @@ void peer_link_down(struct peer *p, struct olink *k) {
         p->retries++;
         exec_timer_set(p->o->x, &p->retry_timer, moyai_now() + (moyai_ns)RETRY_FIRST);
     }
-    if (p->pings && !olink_ready(p) && !olink_coming(p)) {
-        for (struct ping *g = p->pings; g; g = g->next) g->sent = false;
+    if (p->pings.first && !olink_ready(p) && !olink_coming(p)) {
         int rc = olink_connect(p);
-        while (rc < 0 && p->pings) {
-            struct ping *g = p->pings;
-            p->pings = g->next;
-            g->fn(g->arg, rc == MOYAI_EDEAD ? MOYAI_EDEAD : MOYAI_EUNREACHABLE);
-            free(g);
-        }
+        if (rc < 0) pings_fail(p, rc == MOYAI_EDEAD ? MOYAI_EDEAD : MOYAI_EUNREACHABLE);
     }
+    pings_send(p);
 }
 
 /* Why everything with the peer fails, which has not died. */
@@ -530,8 +525,7 @@ static int receive(struct peer *p, struct olink *k, struct session_frame *f, uin
                                    .class_ = FRAME_CONTROL,
                                    .hops = 1,
                                    .length = (uint32_t)n};
-            if (link_room(k->link) == 0)
-                return err_set(why, MOYAI_EPROTO, "it does not read the answers to its frames");
+            if (!olink_may_answer(k)) return err_set(why, MOYAI_EPROTO, "it does not read the answers to its frames");
             uint8_t *out = link_reserve(k->link, &h);
             if (!out) return err_set(why, MOYAI_ENOMEM, "out of memory for a refusal");
             session_wire_put_head(out, &refuse);
