@@ -92,6 +92,14 @@ void exec_unlock(struct exec *x) {
     lock_release(&x->lock);
 }
 
+void exec_pass(struct exec *x) {
+    if (x->progress_asleep) progress_rouse(x); /* it drives meanwhile, if this takes long */
+    unsigned entered;
+    bool crowded = lock_pass(&x->lock, &entered);
+    lock_retake(&x->lock, crowded, entered);
+    x->now = 0;
+}
+
 bool exec_on_node_thread(const struct exec *x) {
     return atomic_load_explicit(&x->node_thread, memory_order_relaxed) == exec_tls();
 }

@@ -48,6 +48,7 @@ exec_stack_used(const struct exec *x); /* most of one stack ever used, in pages:
 
 void exec_lock(struct exec *x);
 void exec_unlock(struct exec *x);
+void exec_pass(struct exec *x); /* lock held, and given to whoever waits for it: between the parts of long work */
 bool exec_on_node_thread(const struct exec *x);
 bool exec_forked(const struct exec *x); /* true in a child that was forked without exec; one load */
 

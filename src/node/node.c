@@ -205,8 +205,7 @@ void moyai_node_free(moyai_node *n) {
     n->ending = true;
     exec_foreign_drain(n->x);
     if (n->signal_watch) exec_fd_free(n->signal_watch, false, NULL);
-    struct rdv *r = overlay_rdv(n->o);
-    if (n->watching && r) rdv_unwatch(r);
+    names_unwait(n);
     overlay_close(n->o);
     futures_fail_all(n);
     for (struct context *c = n->contexts; c; c = c->next)

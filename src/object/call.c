@@ -227,14 +227,9 @@ int moyai_room(moyai_ref *ref, moyai_dur timeout) {
     while (rc == 0 && !peer_dead(p, NULL) && !overlay_has_room(p)) {
         struct blocked b;
         blocked_init(n, &b, "waits for room towards a peer");
-        b.wait_next = pc->room;
-        pc->room = &b;
+        wait_add(&pc->room, &b);
         rc = block(n, &b, until, false);
-        for (struct blocked **q = &pc->room; *q; q = &(*q)->wait_next)
-            if (*q == &b) {
-                *q = b.wait_next;
-                break;
-            }
+        wait_remove(&b);
         if (rc == MOYAI_ETIMEDOUT) {
             char who[PEER_NAME];
             peer_name(p, who);

@@ -244,11 +244,11 @@ static bool set_satisfied(const moyai_set *s, bool all) {
 
 /* Wake who waits for f; f may be gone before they run. */
 static void waiters_wake(moyai_future *f, int result) {
-    for (struct blocked *b = f->waiters; b; b = b->wait_next) {
+    for (struct blocked *b; (b = f->waiters);) {
+        wait_remove(b);
         b->on = NULL;
         (void)blocked_wake(f->node, b, result);
     }
-    f->waiters = NULL;
 }
 
 /* Wake who waits for s, if what it waits for is there; it stays the waiter until it runs, for s may be freed before. */
@@ -529,21 +529,16 @@ int future_get(moyai_future *f, const struct moyai_into *into, bool masked) {
         struct blocked b;
         blocked_init(n, &b, "waits for a call");
         b.on = f;
-        b.wait_next = f->waiters;
-        f->waiters = &b;
+        wait_add(&f->waiters, &b);
         f->getting++;
         rc = block(n, &b, UINT64_MAX, masked);
         f->getting--;
+        wait_remove(&b);
         if (f->detached) { /* freed by somebody else meanwhile, before or after it completed */
             release_if_free(f);
             f = NULL;
             rc = MOYAI_EINVAL;
-        } else if (rc != 0)
-            for (struct blocked **q = &f->waiters; *q; q = &(*q)->wait_next)
-                if (*q == &b) {
-                    *q = b.wait_next;
-                    break;
-                }
+        }
         if (rc != 0 && rc != MOYAI_SIGNALLED) { /* the call waited for has left, perhaps, and runs */
             struct moyai_error e;
             failure_set(&e, rc, MOYAI_AT_CALLER, MOYAI_MAY_HAVE_EXECUTED, "%s",

@@ -40,10 +40,14 @@
 struct klass; /* a class with its methods hashed */
 
 struct object_name {
-    struct object_name *next;
+    UT_hash_handle hh;
+    struct object *owner;           /* NULL: it has ended, and the name could not be removed */
+    struct object_name *next, **at; /* of the owner; or in node.stale */
     uint8_t object[16];
     char text[];
 };
+
+struct name_wait;
 
 struct object {
     UT_hash_handle hh;
@@ -73,9 +77,10 @@ moyai_ref *ref_new(moyai_node *n, const uint8_t object[16], const uint8_t home[1
 struct object *object_find(moyai_node *n, const uint8_t id[16]);
 void object_leave(struct object *ob); /* a user less; an ended object without any is freed soon, on a fiber */
 void objects_end_all(moyai_node *n);
-void names_remove(struct object *ob); /* at its end */
+void names_remove(struct object *ob); /* at its end; gives the lock away between */
 void names_init(moyai_node *n);
-void names_done(moyai_node *n); /* the node has ended */
+void names_unwait(moyai_node *n); /* the node ends: nobody waits any more */
+void names_done(moyai_node *n);   /* it has ended */
 extern const struct codec_refs object_refs_template;
 
 /* ---- contexts and blocking ------------------------------------------------------------------- */
@@ -97,7 +102,7 @@ struct blocked {
     struct exec_waiter w;
     struct object *scope; /* in whose list it is; NULL: none */
     struct blocked *prev, *next;
-    struct blocked *wait_next; /* in the list of what it waits for */
+    struct blocked *wait_next, **wait_at; /* in the list of what it waits for; wait_at NULL: in none */
     /* For reports: the call it waits for, or the calls of a set; NULL: something else, or no more. */
     const moyai_future *on;
     const moyai_set *on_set;
@@ -112,6 +117,8 @@ int block(moyai_node *n, struct blocked *b, moyai_ns deadline, bool masked);
 const char *block_why(int code); /* in words, of its other errors: ECANCELED, and ESTATE and ECLOSED of exec_wait */
 void blocked_init(moyai_node *n, struct blocked *b, const char *what);
 bool blocked_wake(moyai_node *n, struct blocked *b, int result);
+void wait_add(struct blocked **list, struct blocked *b);
+void wait_remove(struct blocked *b); /* fine if it is in none */
 int object_signal(struct object *ob);
 
 /* Entry into and return from a function that may block, and one that does not. EFORK is the caller's to check. */
@@ -153,11 +160,14 @@ struct moyai_node {
     struct context fallback;
     struct pool futures, requests;
     moyai_future constant_nomem, constant_fork;
-    struct blocked *lookups;   /* waiting for a name to appear */
-    struct object_name *stale; /* names of ended objects that could not be removed yet */
+    struct object_name *names; /* of this node's objects: uthash by text */
+    struct name_wait *waits;   /* names waited for: uthash by text */
+    /* Names of ended objects that could not be removed yet: to be tried in this round, and tried in it. */
+    struct object_name *stale[2];
     moyai_dur stale_wait;
     struct exec_timer stale_timer;
-    bool watching, ending;
+    uint8_t watching; /* names in the rendezvous; name.c */
+    bool ending;
     atomic_bool stop;
     int signal_fd;
     struct exec_fd *signal_watch;

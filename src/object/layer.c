@@ -22,8 +22,10 @@ static void on_aborted(void *ctx, struct inbound *in) {
 
 static void on_room(void *ctx, struct peer *p) {
     struct peer_calls *pc = peer_calls(p, false);
-    for (struct blocked *b = pc ? pc->room : NULL; b; b = b->wait_next) (void)blocked_wake(ctx, b, 0);
-    if (pc) pc->room = NULL;
+    for (struct blocked *b; pc && (b = pc->room);) {
+        wait_remove(b);
+        (void)blocked_wake(ctx, b, 0);
+    }
 }
 
 static void on_owes_less(void *ctx, struct peer *p) {

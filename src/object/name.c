@@ -16,25 +16,167 @@
 
 #define STALE_FIRST (100 * MOYAI_MS)
 #define STALE_MOST  (10 * MOYAI_SEC)
-#define OTHERS_MOST ((size_t)64) /* other nodes that are counted for the text of an error */
+#define STALE_HOLD  (1 * MOYAI_MS) /* the node lock, for removing them */
+#define OTHERS_MOST ((size_t)64)   /* other nodes that are counted for the text of an error */
 
 static bool is_dead(const struct moyai_node_id *id, void *ctx) {
     moyai_node *n = ctx;
     return overlay_is_dead(n->o, id->b);
 }
 
+/* ---- the names of this node's objects --------------------------------------------------------- */
+
+/* The table's hash is told by this file: that of internal.h is for ids. */
+static unsigned text_hash(const char *s, size_t len) {
+    unsigned h;
+    HASH_JEN(s, len, h);
+    return h;
+}
+
+static struct object_name *name_find(moyai_node *n, const char *text) {
+    struct object_name *m;
+    size_t len = strlen(text);
+    HASH_FIND_BYHASHVALUE(hh, n->names, text, len, text_hash(text, len), m);
+    return m;
+}
+
+static bool lives(const struct object_name *m) {
+    return m->owner && !m->owner->ended;
+}
+
 static struct object *named_here(moyai_node *n, const char *name) {
-    struct object *ob, *tmp;
-    HASH_ITER (hh, n->objects, ob, tmp)
-        for (struct object_name *m = ob->names; m; m = m->next)
-            if (strcmp(m->text, name) == 0) return ob;
-    return NULL;
+    const struct object_name *m = name_find(n, name);
+    return m && lives(m) ? m->owner : NULL;
+}
+
+static void list_add(struct object_name **list, struct object_name *m) {
+    m->next = *list;
+    if (m->next) m->next->at = &m->next;
+    m->at = list;
+    *list = m;
+}
+
+static void list_remove(struct object_name *m) {
+    *m->at = m->next;
+    if (m->next) m->next->at = m->at;
+}
+
+/* NULL: out of memory. */
+static struct object_name *name_new(struct object *ob, const char *text) {
+    size_t len = strlen(text);
+    struct object_name *m = calloc(1, sizeof *m + len + 1);
+    if (!m) return NULL;
+    memcpy(m->text, text, len);
+    memcpy(m->object, ob->id, 16);
+    HASH_ADD_KEYPTR_BYHASHVALUE(hh, ob->node->names, m->text, len, text_hash(text, len), m);
+    if (!m->hh.tbl) {
+        free(m);
+        return NULL;
+    }
+    m->owner = ob;
+    list_add(&ob->names, m);
+    return m;
+}
+
+static void name_free(moyai_node *n, struct object_name *m) {
+    list_remove(m);
+    HASH_DEL(n->names, m);
+    free(m);
+}
+
+/* ---- who waits for a name -------------------------------------------------------------------- */
+
+struct name_wait {
+    UT_hash_handle hh;
+    moyai_node *node;
+    struct blocked *first;
+    struct await *await; /* NULL: told already, or all names are watched */
+    unsigned users;
+    char text[];
+};
+
+enum { WATCH_NONE, WATCH_SLOW, WATCH_ALL };
+
+static struct name_wait *wait_find(moyai_node *n, const char *text) {
+    struct name_wait *w;
+    size_t len = strlen(text);
+    HASH_FIND_BYHASHVALUE(hh, n->waits, text, len, text_hash(text, len), w);
+    return w;
+}
+
+/* One more user. NULL: out of memory. */
+static struct name_wait *wait_enter(moyai_node *n, const char *text) {
+    struct name_wait *w = wait_find(n, text);
+    if (!w) {
+        size_t len = strlen(text);
+        w = calloc(1, sizeof *w + len + 1);
+        if (!w) return NULL;
+        w->node = n;
+        memcpy(w->text, text, len);
+        HASH_ADD_KEYPTR_BYHASHVALUE(hh, n->waits, w->text, len, text_hash(text, len), w);
+        if (!w->hh.tbl) {
+            free(w);
+            return NULL;
+        }
+    }
+    w->users++;
+    return w;
+}
+
+static void wait_free(struct name_wait *w) {
+    rdv_await_free(w->await);
+    HASH_DEL(w->node->waits, w);
+    free(w);
+}
+
+static void unwatch(moyai_node *n) {
+    struct rdv *r = overlay_rdv(n->o);
+    if (n->watching != WATCH_NONE && r) rdv_unwatch(r);
+    n->watching = WATCH_NONE;
+}
+
+static void wait_leave(struct name_wait *w) {
+    moyai_node *n = w->node;
+    if (--w->users > 0) return;
+    wait_free(w);
+    if (!n->waits) unwatch(n);
+}
+
+void names_unwait(moyai_node *n) {
+    while (n->waits) wait_free(n->waits); /* whose fibers are abandoned */
+    unwatch(n);
+}
+
+static void wait_wake(struct name_wait *w) {
+    for (struct blocked *b; (b = w->first);) {
+        wait_remove(b);
+        (void)blocked_wake(w->node, b, 0);
+    }
+}
+
+static void on_awaited(void *arg) {
+    struct name_wait *w = arg;
+    rdv_await_free(w->await);
+    w->await = NULL;
+    wait_wake(w);
 }
 
 static void names_changed(void *arg) {
     moyai_node *n = arg;
-    for (struct blocked *b = n->lookups; b; b = b->wait_next) (void)blocked_wake(n, b, 0);
-    n->lookups = NULL;
+    for (struct name_wait *w = n->waits; w; w = w->hh.next) wait_wake(w);
+}
+
+/* See to it that w is woken when its name appears. *looked: it was seen to already, and nobody was told since. */
+static int wait_watch(struct name_wait *w, struct rdv *r, bool *looked, struct moyai_error *e) {
+    moyai_node *n = w->node;
+    *looked = w->await || n->watching == WATCH_ALL;
+    if (*looked) return 0;
+    bool all = !rdv_await(r, n->x, w->text, on_awaited, w, &w->await);
+    if (n->watching == (all ? WATCH_ALL : WATCH_SLOW)) return 0;
+    unwatch(n);
+    int rc = rdv_watch(r, n->x, all, names_changed, n, e);
+    if (rc == 0) n->watching = all ? WATCH_ALL : WATCH_SLOW;
+    return rc;
 }
 
 /* ---- stale names ----------------------------------------------------------------------------- */
@@ -50,59 +192,65 @@ static int name_remove(moyai_node *n, const struct object_name *m, struct moyai_
 
 static void stale_due(struct exec *x, struct exec_timer *t) {
     moyai_node *n = (moyai_node *)((char *)t - offsetof(moyai_node, stale_timer));
-    struct object_name **q = &n->stale;
-    while (*q) {
-        struct object_name *m = *q;
-        if (name_remove(n, m, NULL) < 0) {
-            q = &m->next;
-            continue;
+    moyai_ns until = moyai_now() + (moyai_ns)STALE_HOLD;
+    for (struct object_name *m; (m = n->stale[0]) && moyai_now() < until;) {
+        if (name_remove(n, m, NULL) == 0) {
+            name_free(n, m);
+        } else {
+            list_remove(m);
+            list_add(&n->stale[1], m);
         }
-        *q = m->next;
-        free(m);
     }
-    if (!n->stale) return;
+    if (n->stale[0]) { /* the rest in the next turn of the loop: others want the lock */
+        exec_timer_set(x, t, moyai_now());
+        return;
+    }
+    if (!n->stale[1]) return;
+    n->stale[0] = n->stale[1];
+    n->stale[0]->at = &n->stale[0];
+    n->stale[1] = NULL;
     n->stale_wait = n->stale_wait < STALE_MOST / 2 ? 2 * n->stale_wait : STALE_MOST;
     exec_timer_set(x, t, moyai_now() + (moyai_ns)n->stale_wait);
 }
 
-/* Is the name stale? Then it is removed now: 0 (it was, or is not), or why it cannot be. */
+/* Has an object that has ended the name still? Then it is removed now: 0, or why it cannot be. */
 static int stale_remove(moyai_node *n, const char *name, struct moyai_error *e) {
-    for (struct object_name **q = &n->stale, *m; (m = *q);) {
-        struct moyai_error why = {0};
-        if (strcmp(m->text, name) != 0) {
-            q = &m->next;
-            continue;
-        }
-        int rc = name_remove(n, m, &why);
-        if (rc < 0) {
-            if (!e) return rc;
-            *e = why;
-            return err_prefix(e, "the object that had the name \"%s\" has ended, but the name is still there", name);
-        }
-        *q = m->next;
-        free(m);
+    struct object_name *m = name_find(n, name);
+    struct moyai_error why = {0};
+    if (!m || lives(m)) return 0;
+    int rc = name_remove(n, m, &why);
+    if (rc == 0) {
+        name_free(n, m);
+        return 0;
     }
-    return 0;
+    if (!e) return rc;
+    *e = why;
+    return err_prefix(e, "the object that had the name \"%s\" has ended, but the name is still there", name);
 }
 
+/* Each is a file to be removed: an object may have many, and the lock is given away between, so that nobody else has to
+ * wait for all of them. Until its turn has come a name is that of an ended object, as good as stale. */
 void names_remove(struct object *ob) {
     moyai_node *n = ob->node;
-    while (ob->names) {
-        struct object_name *m = ob->names;
+    size_t failed = 0;
+    for (struct object_name *m; (m = ob->names);) {
         struct moyai_error why = {0};
-        ob->names = m->next;
         if (name_remove(n, m, &why) == 0) {
-            free(m);
-            continue;
+            name_free(n, m);
+        } else {
+            if (failed++ == 0) log_warning(n->log, "object", "MOYAI-NAME-REMOVE", "%s", why.text);
+            if (!n->stale[0] && !n->stale[1]) {
+                n->stale_wait = STALE_FIRST;
+                exec_timer_set(n->x, &n->stale_timer, moyai_now() + (moyai_ns)n->stale_wait);
+            }
+            list_remove(m);
+            m->owner = NULL;
+            list_add(&n->stale[0], m);
         }
-        log_warning(n->log, "object", "MOYAI-NAME-REMOVE", "%s", why.text);
-        if (!n->stale) {
-            n->stale_wait = STALE_FIRST;
-            exec_timer_set(n->x, &n->stale_timer, moyai_now() + (moyai_ns)n->stale_wait);
-        }
-        m->next = n->stale;
-        n->stale = m;
+        if (!n->ending) exec_pass(n->x);
     }
+    if (failed > 1)
+        log_warning(n->log, "object", "MOYAI-NAME-REMOVE", "so it is with %zu more names of the object", failed - 1);
 }
 
 void names_init(moyai_node *n) {
@@ -111,12 +259,9 @@ void names_init(moyai_node *n) {
 
 /* What is still there is met by somebody who finds the node dead. */
 void names_done(moyai_node *n) {
-    if (n->stale) exec_timer_clear(n->x, &n->stale_timer);
-    while (n->stale) {
-        struct object_name *m = n->stale;
-        n->stale = m->next;
-        free(m);
-    }
+    if (n->x) exec_timer_clear(n->x, &n->stale_timer);
+    for (int i = 0; i < 2; i++)
+        while (n->stale[i]) name_free(n, n->stale[i]);
 }
 
 /* ---- the public functions -------------------------------------------------------------------- */
@@ -134,23 +279,17 @@ int moyai_register(moyai_ref *ref, const char *name) {
     else if (rc == 0 && have && have != ob)
         rc = err_set(&e, MOYAI_EEXIST, "the name \"%s\" belongs to another object of this process", name);
     if (rc == 0 && !have) {
-        struct object_name *m = malloc(sizeof *m + strlen(name) + 1);
-        if (!m) rc = err_set(&e, MOYAI_ENOMEM, "out of memory for a name");
+        rc = stale_remove(n, name, &e);
+        struct object_name *m = rc == 0 ? name_new(ob, name) : NULL;
+        if (rc == 0 && !m) rc = err_set(&e, MOYAI_ENOMEM, "out of memory for a name");
         struct rdv *r = overlay_rdv(n->o);
-        if (rc == 0) rc = stale_remove(n, name, &e);
         if (rc == 0 && r) {
             struct moyai_object_id oid = moyai_ref_object(ref);
             rc = rdv_put_name(r, name, &oid, &n->id, is_dead, n, &e);
         }
-        if (rc == 0) {
-            strcpy(m->text, name);
-            memcpy(m->object, ob->id, 16);
-            m->next = ob->names;
-            ob->names = m;
-            names_changed(n); /* who waits in this process without a grid hears it from here */
-        } else {
-            free(m);
-        }
+        struct name_wait *w = rc == 0 ? wait_find(n, name) : NULL;
+        if (w) wait_wake(w); /* in this process, which may be without a grid */
+        if (rc < 0 && m) name_free(n, m);
     }
     if (rc < 0) {
         e.executed = MOYAI_NEVER_EXECUTED;
@@ -165,20 +304,16 @@ int moyai_unregister(moyai_ref *ref, const char *name) {
     if (exec_forked(n->x)) return MOYAI_EFORK;
     api_enter(n);
     struct object *ob = name && moyai_ref_is_local(ref) ? object_find(n, ref->object) : NULL;
-    struct object_name **q = ob ? &ob->names : NULL;
-    while (q && *q && strcmp((*q)->text, name) != 0) q = &(*q)->next;
+    struct object_name *m = ob ? name_find(n, name) : NULL;
     int rc = 0;
-    if (!q || !*q) {
+    if (!m || m->owner != ob) {
         rc = api_fail(n, MOYAI_ENOENT, "the object has no name \"%s\"", name ? name : "");
     } else {
         struct moyai_error e = {0};
-        if (name_remove(n, *q, &e) < 0) {
+        if (name_remove(n, m, &e) < 0)
             rc = api_error(n, &e); /* the object has it still, and may be asked again */
-        } else {
-            struct object_name *m = *q;
-            *q = m->next;
-            free(m);
-        }
+        else
+            name_free(n, m);
     }
     api_leave(n);
     return rc;
@@ -250,34 +385,29 @@ static int lookup(moyai_node *n, const char *name, moyai_ns until, moyai_ref **r
         log_warning(n->log, "object", "MOYAI-NAME-ALONE",
                     "waits for the name \"%s\", which nobody but this process can register: MOYAI_GRID is not set",
                     name);
+    struct name_wait *w = NULL;
     while (rc == MOYAI_ENOENT && until != 0) {
-        if (r && !n->watching) {
-            rc = rdv_watch(r, n->x, names_changed, n, &e);
-            if (rc < 0) break;
-            n->watching = true;
-            rc = find(n, name, ret, &e); /* it may have appeared before the watch began */
-            if (rc != MOYAI_ENOENT) break;
+        if (!w && !(w = wait_enter(n, name))) {
+            rc = err_set(&e, MOYAI_ENOMEM, "out of memory for waiting for a name");
+            break;
         }
+        bool looked = true;
+        rc = r ? wait_watch(w, r, &looked, &e) : 0;
+        if (rc < 0) break;
+        rc = looked ? MOYAI_ENOENT : find(n, name, ret, &e); /* it may have appeared before the watch began */
+        if (rc != MOYAI_ENOENT) break;
         struct blocked b;
         blocked_init(n, &b, "waits for a name");
-        b.wait_next = n->lookups;
-        n->lookups = &b;
+        wait_add(&w->first, &b);
         rc = block(n, &b, until, false);
-        for (struct blocked **q = &n->lookups; *q; q = &(*q)->wait_next)
-            if (*q == &b) {
-                *q = b.wait_next;
-                break;
-            }
+        wait_remove(&b);
         if (rc == MOYAI_ETIMEDOUT)
             not_found(n, name, rc, &e);
         else if (rc < 0)
             err_set(&e, rc, "%s", block_why(rc));
         if (rc == 0) rc = find(n, name, ret, &e);
     }
-    if (n->watching && !n->lookups) {
-        n->watching = false;
-        rdv_unwatch(r);
-    }
+    if (w) wait_leave(w);
     if (rc < 0 && rc != MOYAI_SIGNALLED) (void)api_error(n, &e);
     api_leave(n);
     return rc;

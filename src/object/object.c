@@ -192,8 +192,9 @@ int moyai_object_end(moyai_ref *ref) {
         rc = api_fail(n, MOYAI_ENOOBJECT, "the object has ended or is not of this node");
     } else {
         ob->ended = true;
+        ob->users++; /* the lock is given away between names */
         names_remove(ob);
-        if (ob->users == 0) free_soon(ob);
+        object_leave(ob);
     }
     api_leave(n);
     return rc;

@@ -79,6 +79,21 @@ bool blocked_wake(moyai_node *n, struct blocked *b, int result) {
     return exec_wake(n->x, &b->w, result);
 }
 
+void wait_add(struct blocked **list, struct blocked *b) {
+    b->wait_next = *list;
+    if (b->wait_next) b->wait_next->wait_at = &b->wait_next;
+    b->wait_at = list;
+    *list = b;
+}
+
+void wait_remove(struct blocked *b) {
+    if (!b->wait_at) return;
+    *b->wait_at = b->wait_next;
+    if (b->wait_next) b->wait_next->wait_at = b->wait_at;
+    b->wait_next = NULL;
+    b->wait_at = NULL;
+}
+
 int block(moyai_node *n, struct blocked *b, moyai_ns deadline, bool masked) {
     struct context *c = context_get(n);
     moyai_request *rq = c->rq;

@@ -9,7 +9,7 @@
 #include <time.h>
 
 /* File systems whose changes may be made by other hosts (numbers from statfs(2) and linux/magic.h). */
-static bool is_shared(int fd) {
+bool dirwatch_shared(int fd) {
     static const uint32_t magic[] = {
         0x6969,     /* NFS */
         0x517b,     /* SMB */
@@ -50,8 +50,10 @@ static bool look(struct dirwatch *d, bool *fresh) {
 static void on_timer(struct exec *x, struct exec_timer *t) {
     struct dirwatch *d = (struct dirwatch *)((char *)t - offsetof(struct dirwatch, timer));
     bool fresh, changed = look(d, &fresh);
-    d->interval = fresh ? DIRWATCH_LOOK_FIRST : 2 * d->interval;
-    if (d->interval > DIRWATCH_LOOK_LAST) d->interval = DIRWATCH_LOOK_LAST;
+    if (!d->slow) {
+        d->interval = fresh ? DIRWATCH_LOOK_FIRST : 2 * d->interval;
+        if (d->interval > DIRWATCH_LOOK_LAST) d->interval = DIRWATCH_LOOK_LAST;
+    }
     exec_timer_set(x, t, exec_now(x) + (moyai_ns)d->interval);
     if (changed) d->fn(d->arg); /* may stop d */
 }
@@ -72,19 +74,32 @@ static bool start_inotify(struct dirwatch *d, const char *path) {
     return false;
 }
 
-void dirwatch_start(struct dirwatch *d, struct exec *x, const char *path, int fd, bool look_only, void (*fn)(void *arg),
-                    void *arg) {
+static void init(struct dirwatch *d, struct exec *x, int fd, void (*fn)(void *arg), void *arg) {
     memset(d, 0, sizeof *d);
     d->x = x;
     d->fd = fd;
     d->fn = fn;
     d->arg = arg;
     exec_timer_init(&d->timer, on_timer);
-    if (!look_only && !is_shared(fd) && start_inotify(d, path)) return;
+}
+
+static void start_looking(struct dirwatch *d, moyai_dur interval) {
     bool fresh;
     (void)look(d, &fresh); /* from here on */
-    d->interval = DIRWATCH_LOOK_FIRST;
-    exec_timer_set(x, &d->timer, exec_now(x) + (moyai_ns)d->interval);
+    d->interval = interval;
+    exec_timer_set(d->x, &d->timer, exec_now(d->x) + (moyai_ns)d->interval);
+}
+
+void dirwatch_start(struct dirwatch *d, struct exec *x, const char *path, int fd, bool look_only, void (*fn)(void *arg),
+                    void *arg) {
+    init(d, x, fd, fn, arg);
+    if (look_only || dirwatch_shared(fd) || !start_inotify(d, path)) start_looking(d, DIRWATCH_LOOK_FIRST);
+}
+
+void dirwatch_start_slow(struct dirwatch *d, struct exec *x, int fd, void (*fn)(void *arg), void *arg) {
+    init(d, x, fd, fn, arg);
+    d->slow = true;
+    start_looking(d, DIRWATCH_LOOK_SLOW);
 }
 
 void dirwatch_stop(struct dirwatch *d) {

@@ -19,6 +19,7 @@
 
 #define DIRWATCH_LOOK_FIRST (50 * MOYAI_MS)
 #define DIRWATCH_LOOK_LAST  (1 * MOYAI_SEC)
+#define DIRWATCH_LOOK_SLOW  (2 * MOYAI_SEC)
 #define DIRWATCH_LOOK_DOUBT (2 * MOYAI_SEC)
 
 struct dirwatch {
@@ -32,12 +33,16 @@ struct dirwatch {
     moyai_dur interval;
     struct timespec seen; /* time stamp at the last look */
     bool doubt;           /* it was young then */
+    bool slow;
 };
 
 /* Watch the directory at path (absolute, its last part a name), which is open as fd (borrowed until dirwatch_stop). d
  * must be zero or stopped. look: do without inotify. It may fall back to looking, so it cannot fail. fn may stop it. */
 void dirwatch_start(struct dirwatch *d, struct exec *x, const char *path, int fd, bool look, void (*fn)(void *arg),
                     void *arg);
+/* For who hears of nearly all changes otherwise: look every LOOK_SLOW only. */
+void dirwatch_start_slow(struct dirwatch *d, struct exec *x, int fd, void (*fn)(void *arg), void *arg);
+bool dirwatch_shared(int fd);           /* is it on a file system whose changes may be made by other hosts? */
 void dirwatch_stop(struct dirwatch *d); /* fine if it is not watching; no call comes after it */
 
 #endif

@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "base/id.h"
 #include "link/rundir.h"
+#include "overlay/io/await.h"
 #include "overlay/io/dirwatch.h"
 #include "overlay/io/store.h"
 
@@ -19,8 +20,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+
 struct own {
-    struct own *next;
+    UT_hash_handle hh;
     struct moyai_object_id object;
     struct moyai_node_id node;
     char name[];
@@ -30,7 +34,7 @@ struct rdv {
     struct store store;
     bool has_node;
     struct moyai_node_id node; /* whose entry was put */
-    struct own *own;           /* names that were put */
+    struct own *own;           /* names that were put: uthash by name */
     bool poll_only;
     struct dirwatch watch;
 };
@@ -62,15 +66,35 @@ int rdv_open(struct rdv **ret, const char *url, struct moyai_error *reterr) {
     return 0;
 }
 
+static struct own *find_own(struct rdv *r, const char *name) {
+    struct own *o;
+    HASH_FIND_STR(r->own, name, o);
+    return o;
+}
+
+static void forget_own(struct rdv *r, struct own *o) {
+    if (!o) return;
+    HASH_DEL(r->own, o);
+    free(o);
+}
+
+/* A place for a name that is not there. NULL: out of memory. */
+static struct own *new_own(struct rdv *r, const char *name) {
+    size_t len = strlen(name);
+    struct own *o = calloc(1, sizeof *o + len + 1);
+    if (!o) return NULL;
+    memcpy(o->name, name, len);
+    HASH_ADD_KEYPTR(hh, r->own, o->name, len, o);
+    if (o->hh.tbl) return o;
+    free(o);
+    return NULL;
+}
+
 void rdv_abandon(struct rdv *r) {
     if (!r) return;
     rdv_unwatch(r);
     store_done(&r->store);
-    while (r->own) {
-        struct own *o = r->own;
-        r->own = o->next;
-        free(o);
-    }
+    while (r->own) forget_own(r, r->own);
     free(r);
 }
 
@@ -190,19 +214,6 @@ static bool is_dead(const struct rdv *r, const struct moyai_node_id *node, rdv_d
     return dead && dead(node, ctx);
 }
 
-static struct own **find_own(struct rdv *r, const char *name) {
-    struct own **at = &r->own;
-    while (*at && strcmp((*at)->name, name) != 0) at = &(*at)->next;
-    return at;
-}
-
-static void forget_own(struct rdv *r, const char *name) {
-    struct own **at = find_own(r, name), *o = *at;
-    if (!o) return;
-    *at = o->next;
-    free(o);
-}
-
 /* The name is taken by `has`, which was loaded as fd (closed here). 0: it is the wanted one; EEXIST: its owner
  * lives. Else its owner is dead, and it has been replaced (0, *moved), or not: EAGAIN, ESTATE or another error. */
 static int take_over(struct rdv *r, const char *file, const struct rdv_name *want, const char *temp,
@@ -269,8 +280,7 @@ int rdv_put_name(struct rdv *r, const char *name, const struct moyai_object_id *
     if (n < 0) return n;
     entry_file_of_name(name, file);
 
-    size_t len = strlen(name) + 1;
-    struct own *o = malloc(sizeof *o + len);
+    struct own *had = find_own(r, name), *o = had ? had : new_own(r, name);
     if (!o) return err_set(reterr, MOYAI_ENOMEM, "out of memory");
     const struct store *s = &r->store;
     bool moved = false;
@@ -282,15 +292,12 @@ int rdv_put_name(struct rdv *r, const char *name, const struct moyai_object_id *
     }
     if (rc < 0) {
         if (reterr) *reterr = why;
-        free(o);
+        if (!had) forget_own(r, o);
         return rc;
     }
-    forget_own(r, name);
     o->object = *object;
     o->node = *node;
-    memcpy(o->name, name, len);
-    o->next = r->own;
-    r->own = o;
+    await_tell(s, file);
     return 0;
 }
 
@@ -326,7 +333,7 @@ int rdv_del_name(struct rdv *r, const char *name, const struct moyai_object_id *
     if (rc < 0) return rc;
     char file[ENTRY_FILE_MAX + 1];
     entry_file_of_name(name, file);
-    struct own *o = *find_own(r, name);
+    struct own *o = find_own(r, name);
     bool own = o && id_equal(o->object.b, object->b) && id_equal(o->node.b, node->b);
     struct rdv_name has;
     int fd;
@@ -336,12 +343,12 @@ int rdv_del_name(struct rdv *r, const char *name, const struct moyai_object_id *
         rc = MOYAI_ENOENT;
     }
     if (rc == MOYAI_ENOENT) {
-        if (own) forget_own(r, name); /* it was taken away */
+        if (own) forget_own(r, o); /* it was taken away */
         return err_set(reterr, rc, "that object does not have the name '%s'", name);
     }
     if (rc < 0) return rc;
     rc = store_remove(&r->store, &r->store.names, file, fd, reterr);
-    if (rc == 0 && own) forget_own(r, name);
+    if (rc == 0 && own) forget_own(r, o);
     return rc;
 }
 
@@ -352,7 +359,7 @@ void rdv_close(struct rdv *r) {
         char name[ENTRY_NAME_MAX + 1];
         strcpy(name, o->name);
         (void)rdv_del_name(r, name, &o->object, &o->node, NULL); /* whoever meets what stays finds its owner dead */
-        forget_own(r, name);
+        forget_own(r, find_own(r, name));
     }
     if (r->has_node) {
         struct moyai_node_id id = r->node;
@@ -403,11 +410,27 @@ int rdv_forget_node(struct rdv *r, const struct moyai_node_id *id, const struct 
 
 /* ---- watching -------------------------------------------------------------------------------- */
 
-int rdv_watch(struct rdv *r, struct exec *x, void (*fn)(void *arg), void *arg, struct moyai_error *reterr) {
+bool rdv_await(struct rdv *r, struct exec *x, const char *name, void (*fn)(void *arg), void *arg, struct await **ret) {
+    char file[ENTRY_FILE_MAX + 1];
+    if (r->poll_only || dirwatch_shared(r->store.waits.fd) || entry_check_name(name, NULL) < 0) return false;
+    entry_file_of_name(name, file);
+    struct await *w = await_new(&r->store, x, file, fn, arg);
+    if (w) *ret = w;
+    return w;
+}
+
+void rdv_await_free(struct await *w) {
+    await_free(w);
+}
+
+int rdv_watch(struct rdv *r, struct exec *x, bool all, void (*fn)(void *arg), void *arg, struct moyai_error *reterr) {
     if (r->watch.x) return err_set(reterr, MOYAI_ESTATE, "the names of '%.110s' are watched already", r->store.path);
     int rc = store_check(&r->store, &r->store.names, reterr);
     if (rc < 0) return rc;
-    dirwatch_start(&r->watch, x, r->store.names_path, r->store.names.fd, r->poll_only, fn, arg);
+    if (all)
+        dirwatch_start(&r->watch, x, r->store.names_path, r->store.names.fd, r->poll_only, fn, arg);
+    else
+        dirwatch_start_slow(&r->watch, x, r->store.names.fd, fn, arg);
     return 0;
 }
 

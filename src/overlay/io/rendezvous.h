@@ -6,6 +6,7 @@
  *   n/<32 hex digits of the node id>   one file a node
  *   m/<escaped name>                   one file a name
  *   t/                                 files being written
+ *   w/<escaped name>                   names waited for, see await.h
  *
  * Entries are small text files (overlay/io/entry.h). Each is written in t/ and then linked or renamed into place, so a
  * reader never sees half an entry, and a full disk leaves nothing behind. Nobody serves the directory: any process may
@@ -19,6 +20,7 @@
 #include "overlay/io/entry.h"
 #include <moyai/error.h>
 
+struct await;
 struct exec;
 struct rdv;
 struct rundir;
@@ -78,14 +80,23 @@ int rdv_forget_node(struct rdv *r, const struct moyai_node_id *id, const struct 
                     struct moyai_error *reterr) MOYAI_MUST_USE;
 
 /*
- * Have fn called (driver, lock held, spurious calls possible) when names may have changed. Order matters: watch first,
- * then rdv_get_name, then wait. One watch at a time (ESTATE). Where inotify is exhausted or does not see the changes of
- * others (network file systems), the directory is looked at instead after 50 ms, growing to 1 s while nothing
- * changes: so watch only while somebody waits. fn may call rdv_unwatch.
+ * Have fn called once (driver, lock held, spurious calls possible) when the name may be there. Order matters: await
+ * first, then rdv_get_name, then wait; when called, this is over and to be freed. false: it cannot be told so (a
+ * network file system, no descriptors, no memory): watch them all.
  */
-int rdv_watch(struct rdv *r, struct exec *x, void (*fn)(void *arg), void *arg,
+bool rdv_await(struct rdv *r, struct exec *x, const char *name, void (*fn)(void *arg), void *arg, struct await **ret);
+void rdv_await_free(struct await *w); /* NULL is fine; from fn as well. No call comes after it */
+
+/*
+ * Have fn called (driver, lock held, spurious calls possible) when names may have changed; order as above. all: for who
+ * cannot await; else it is about what is not told to those who do, and looked at every 2 s: that the directory has been
+ * removed, or names made on another host that sees it over the network. One watch at a time (ESTATE). Where inotify is
+ * exhausted or does not see the changes of others (network file systems), the directory is looked at instead after 50
+ * ms, growing to 1 s while nothing changes: so watch only while somebody waits. fn may call rdv_unwatch.
+ */
+int rdv_watch(struct rdv *r, struct exec *x, bool all, void (*fn)(void *arg), void *arg,
               struct moyai_error *reterr) MOYAI_MUST_USE;
 void rdv_unwatch(struct rdv *r);            /* fine if there is no watch. No call comes after it */
-void rdv_poll_only(struct rdv *r, bool on); /* from the next rdv_watch on: never use inotify */
+void rdv_poll_only(struct rdv *r, bool on); /* from the next rdv_watch on: never use inotify, nor await */
 
 #endif

@@ -15,7 +15,7 @@ static void opens_and_makes(void **state) {
     struct fix *f = *state;
     struct stat st;
     char path[400];
-    static const char *subs[] = {"", "n", "m", "t"};
+    static const char *subs[] = {"", "n", "m", "t", "w"};
     for (int i = 0; i < 4; i++) {
         assert_int_equal(stat(in(f, subs[i], "", path), &st), 0);
         assert_int_equal(st.st_mode & 07777, 0700);
@@ -106,7 +106,7 @@ static void a_removed_directory_is_told(void **state) {
     assert_int_equal(del_name(f->r, "a", 1, 1), MOYAI_ECLOSED);
     assert_int_equal(rdv_forget_node(f->r, &n.id, NULL, &e), MOYAI_ECLOSED);
     assert_int_equal(rdv_del_node(f->r, &n.id, &e), MOYAI_ECLOSED);
-    assert_int_equal(rdv_watch(f->r, NULL, NULL, NULL, &e), MOYAI_ECLOSED);
+    assert_int_equal(rdv_watch(f->r, NULL, true, NULL, NULL, &e), MOYAI_ECLOSED);
     /* A new one in its place is another one. */
     struct rdv *again = open_ok(f->url);
     assert_int_equal(get_name(f->r, "a", NULL, NULL, &e), MOYAI_ECLOSED);
@@ -457,14 +457,14 @@ static void a_look_up_waits(void **state, bool poll) {
     assert_int_equal(exec_new(&w.x, NULL, &e), 0);
     exec_lock(w.x);
     rdv_poll_only(f->r, poll);
-    assert_int_equal(rdv_watch(f->r, w.x, look_up, &w, &e), 0);
-    assert_int_equal(rdv_watch(f->r, w.x, look_up, &w, &e), MOYAI_ESTATE);
+    assert_int_equal(rdv_watch(f->r, w.x, true, look_up, &w, &e), 0);
+    assert_int_equal(rdv_watch(f->r, w.x, true, look_up, &w, &e), MOYAI_ESTATE);
     assert_int_equal(get_name(f->r, "late", NULL, NULL, &e), MOYAI_ENOENT);
     assert_int_equal(put_name(f->r, "waiting", 1, 1, NULL, NULL, &e), 0);
     (void)exec_serve(w.x, &w.stop, moyai_now() + (moyai_ns)LIMIT);
     assert_int_equal(w.found, 77);
     rdv_unwatch(f->r);
-    assert_int_equal(rdv_watch(f->r, w.x, look_up, &w, &e), 0); /* again; ended by closing */
+    assert_int_equal(rdv_watch(f->r, w.x, true, look_up, &w, &e), 0); /* again; ended by closing */
     assert_int_equal(exit_of(pid), 0);
     rdv_close(f->r);
     f->r = NULL;
@@ -478,6 +478,83 @@ static void a_look_up_waits_by_inotify(void **state) {
 
 static void a_look_up_waits_by_looking(void **state) {
     a_look_up_waits(state, true);
+}
+
+struct awaiting {
+    struct rdv *r;
+    struct await *await;
+    int told;
+};
+
+static void on_awaited(void *arg) {
+    struct awaiting *a = arg;
+    a->told++;
+    rdv_await_free(a->await); /* allowed in the call */
+    a->await = NULL;
+}
+
+#define SOON(x, cond)                                                                                                  \
+    do {                                                                                                               \
+        moyai_ns limit_ = moyai_now() + (moyai_ns)LIMIT;                                                               \
+        while (!(cond)) {                                                                                              \
+            if (moyai_now() > limit_) fail_msg("has not come true: %s", #cond);                                        \
+            run_for(x, MOYAI_MS);                                                                                      \
+        }                                                                                                              \
+    } while (0)
+
+static void run_for(struct exec *x, moyai_dur d) {
+    atomic_bool stop = false;
+    (void)exec_serve(x, &stop, moyai_now() + (moyai_ns)d);
+}
+
+/* Who waits for a name hears of that one only, whoever else waits, stops waiting, or was killed when it waited. */
+static void a_name_is_awaited(void **state) {
+    struct fix *f = *state;
+    struct exec *x;
+    struct awaiting a[4] = {{.r = f->r}, {.r = f->r}, {.r = f->r}, {.r = f->r}};
+    const char *names[4] = {"late", "late", "late", "never"};
+    char name[40], path[400];
+    assert_int_equal(exec_new(&x, NULL, NULL), 0);
+    exec_lock(x);
+    for (int i = 0; i < 4; i++) assert_true(rdv_await(f->r, x, names[i], on_awaited, &a[i], &a[i].await));
+    assert_int_equal(files(f, "w"), 2);
+    for (unsigned i = 0; i < 200; i++) {
+        snprintf(name, sizeof name, "other-%u", i);
+        assert_int_equal(put_name(f->r, name, i + 1, 1, NULL, NULL, NULL), 0);
+    }
+    run_for(x, 50 * MOYAI_MS);
+    rdv_await_free(a[1].await);
+    assert_int_equal(files(f, "w"), 2);
+    for (int i = 0; i < 4; i++) assert_int_equal(a[i].told, 0);
+    assert_int_equal(put_name(f->r, "late", 77, 7, NULL, NULL, NULL), 0);
+    SOON(x, a[0].told && a[2].told);
+    assert_int_equal(files(f, "w"), 1);
+    rdv_await_free(a[3].await);
+    assert_int_equal(files(f, "w"), 0);
+    run_for(x, 20 * MOYAI_MS);
+    assert_true(a[0].told == 1 && a[1].told == 0 && a[2].told == 1 && a[3].told == 0);
+
+    /* Left by one that was killed: it serves the next who waits, and goes with it or with the name. */
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(mkfifo(in(f, "w", "heritage", path), 0600), 0);
+        assert_true(rdv_await(f->r, x, "heritage", on_awaited, &a[0], &a[0].await));
+        if (i == 0) {
+            rdv_await_free(a[0].await);
+        } else {
+            assert_int_equal(put_name(f->r, "heritage", 9, 1, NULL, NULL, NULL), 0);
+            SOON(x, a[0].told == 2);
+        }
+        assert_int_equal(files(f, "w"), 0);
+    }
+    assert_int_equal(mkfifo(in(f, "w", "heir", path), 0600), 0);
+    assert_int_equal(put_name(f->r, "heir", 10, 1, NULL, NULL, NULL), 0);
+    assert_int_equal(files(f, "w"), 0);
+    put_file(f, "w", "nonsense", "x", 1); /* no pipe: looked at instead */
+    assert_false(rdv_await(f->r, x, "nonsense", on_awaited, &a[0], &a[0].await));
+    rdv_poll_only(f->r, true);
+    assert_false(rdv_await(f->r, x, "polled", on_awaited, &a[0], &a[0].await));
+    exec_unlock(x);
+    exec_free(x);
 }
 
 int main(void) {
@@ -498,6 +575,7 @@ int main(void) {
         T(a_killed_node_is_forgotten),
         T(a_look_up_waits_by_inotify),
         T(a_look_up_waits_by_looking),
+        T(a_name_is_awaited),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -65,6 +65,7 @@ int store_open(struct store *s, const char *path, size_t n, struct moyai_error *
     s->nodes = (struct store_dir){-1, "n"};
     s->names = (struct store_dir){-1, "m"};
     s->temps = (struct store_dir){-1, "t"};
+    s->waits = (struct store_dir){-1, "w"};
     s->path = strndup(path, n);
     s->names_path = malloc(n + 3);
     int root = -1, rc;
@@ -77,6 +78,7 @@ int store_open(struct store *s, const char *path, size_t n, struct moyai_error *
     if (rc == 0) rc = open_sub(s, root, &s->nodes, reterr);
     if (rc == 0) rc = open_sub(s, root, &s->names, reterr);
     if (rc == 0) rc = open_sub(s, root, &s->temps, reterr);
+    if (rc == 0) rc = open_sub(s, root, &s->waits, reterr);
     if (rc < 0) goto fail;
     close(root);
     sweep_temps(s);
@@ -92,6 +94,7 @@ void store_done(struct store *s) {
     if (s->nodes.fd >= 0) close(s->nodes.fd);
     if (s->names.fd >= 0) close(s->names.fd);
     if (s->temps.fd >= 0) close(s->temps.fd);
+    if (s->waits.fd >= 0) close(s->waits.fd);
     free(s->path);
     free(s->names_path);
 }

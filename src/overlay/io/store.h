@@ -29,7 +29,7 @@ struct store_dir {
 struct store {
     char *path;
     char *names_path;
-    struct store_dir nodes, names, temps;
+    struct store_dir nodes, names, temps, waits;
 };
 
 int store_open(struct store *s, const char *path, size_t n, struct moyai_error *reterr) MOYAI_MUST_USE;
