@@ -80,7 +80,7 @@ struct peer {
     bool owes_much;           /* they have reached queue_bytes and are not down to half of it again */
     size_t gathered;          /* bytes given since the last pump */
     bool draining;            /* the session is telling effects: no step of it now */
-    struct msg *drops;        /* to be dropped when it has */
+    struct msg_list drops;    /* to be dropped when it has */
     size_t open;              /* counted requests */
     struct msg_list returned; /* told DROPPED while a session is drained, verdict pending */
 

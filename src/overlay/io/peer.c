@@ -361,11 +361,9 @@ void peer_drain(struct peer *p, const struct session_frame *frame, uint8_t *payl
         if (peer_waiting(p)) peer_mark(p);
         return;
     }
-    while (p->drops) {
-        struct msg *m = p->drops;
-        p->drops = m->next;
-        m->next = NULL;
-        m->dropping = false;
+    while (p->drops.first) {
+        struct msg *m = p->drops.first;
+        peer_drops_remove(p, m);
         if (peer_drop(p, m)) m->done(m, MOYAI_ECANCELED, MOYAI_NEVER_EXECUTED);
         if (!p->session) return;
     }

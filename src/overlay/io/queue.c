@@ -261,12 +261,7 @@ bool peer_drop(struct peer *p, struct msg *m) {
 
 void peer_drops_remove(struct peer *p, struct msg *m) {
     if (!m->dropping) return;
-    for (struct msg **q = &p->drops; *q; q = &(*q)->next)
-        if (*q == m) {
-            *q = m->next;
-            break;
-        }
-    m->next = NULL;
+    msg_list_remove(&p->drops, m);
     m->dropping = false;
 }
 
@@ -282,8 +277,7 @@ bool overlay_drop(struct msg *m) {
     if (p->draining) { /* the session tells its effects: it is asked when it has told them all */
         if (!m->dropping) {
             m->dropping = true;
-            m->next = p->drops;
-            p->drops = m;
+            msg_list_push_front(&p->drops, m);
         }
         return false;
     }
