@@ -24,12 +24,16 @@ const char *check_given(struct check_flow *f, uint64_t token, uint64_t length) {
     return NULL;
 }
 
+uint64_t check_bytes(const struct session_chunk *c) {
+    return c->len + ((c->flags & (SESSION_BEGIN | SESSION_END)) == SESSION_BEGIN ? 16u : 8u);
+}
+
 const char *check_pulled(struct check_flow *f, const struct session_frame *frame, uint64_t payload) {
     uint64_t sum = 0;
     for (uint32_t i = 0; i < frame->n_chunks; i++) {
         const struct session_chunk *c = &frame->chunks[i];
         struct check_message *m = message(f, c->token);
-        sum += c->len;
+        sum += check_bytes(c);
         if (!m || c->len == 0) return "a chunk of no message, or of no bytes";
         if (c->flags & SESSION_ABORT) continue;
         if (m->fate != CHECK_UNTOLD) return "bytes are asked for of a message whose fate was reported";

@@ -45,6 +45,8 @@ size_t check_flow_size(uint32_t messages);
 void check_flow_init(struct check_flow *f, uint32_t messages); /* memory of that size, zeroed here */
 
 const char *check_given(struct check_flow *f, uint64_t token, uint64_t length);
+/* What a chunk takes of a frame's room and a path's credit: its head and its bytes. */
+uint64_t check_bytes(const struct session_chunk *c);
 /* The sender pulled a DATA frame; `payload` is what it may hold. */
 const char *check_pulled(struct check_flow *f, const struct session_frame *frame, uint64_t payload);
 /* Will the machine take this frame, and does it count what the peer has taken, for good? Then what is not in the count

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ROOM  65536
+#define ROOM  (65536 + SESSION_HEAD_MAX)
 #define AHEAD 65536 /* READS_STEPS */
 
 static struct host *other(struct host *h) {
@@ -224,7 +224,7 @@ static void received(void *who, struct sim_link *l, struct packet *p) {
         *b = (struct back){.next = h->net->backs, .at = &h->net->backs, .to = other(h), .l = l, .path = p->frame.path};
         if (b->next) b->next->at = &b->next;
         h->net->backs = b;
-        for (uint32_t i = 0; i < p->frame.n_chunks; i++) b->bytes += p->frame.chunks[i].len;
+        for (uint32_t i = 0; i < p->frame.n_chunks; i++) b->bytes += check_bytes(&p->frame.chunks[i]);
         world_in(h->net->w, h->net->cfg.link.delay, credit_back, b, 0);
     }
     if (check_counts(h->s, &p->frame)) check_counted(h->flow);

@@ -231,7 +231,7 @@ static void unpack(const struct small_frame *q, struct session_frame *f, struct 
 
 static uint64_t payload(const struct session_frame *f) {
     uint64_t n = 0;
-    for (uint32_t i = 0; i < f->n_chunks; i++) n += f->chunks[i].len;
+    for (uint32_t i = 0; i < f->n_chunks; i++) n += check_bytes(&f->chunks[i]);
     return n;
 }
 

@@ -31,7 +31,7 @@ struct pair_cfg {
     const char *name;
     struct session_cfg session; /* of both; id and lower are set here: end 0 is the lower */
     uint64_t credit;            /* of a path; 0: without limit */
-    uint32_t room;              /* payload of a frame */
+    uint32_t room;              /* of a DATA frame, behind its fixed head */
     struct {
         uint32_t messages[PAIR_MESSAGES]; /* lengths; 0: no more */
         bool unread[PAIR_MESSAGES];       /* large: its reader never grants */

@@ -71,7 +71,8 @@ struct session_chunk {
     uint64_t token;
     uint64_t offset;
 };
-#define SESSION_CHUNKS 512 /* the most chunks of one frame */
+#define SESSION_CHUNKS   512 /* the most chunks of one frame */
+#define SESSION_HEAD_MAX 16  /* bytes of a chunk's head; credit and room count them: 8, or with a total 16 */
 
 struct session_frame {
     enum session_frame_kind kind;
@@ -92,7 +93,7 @@ enum session_event_kind {
                              and is reported ACKED. An unknown token is taken for such a message */
     SESSION_EV_PATH_UP,   /* a path (link) to the peer exists: open or resume over it. credit */
     SESSION_EV_PATH_DOWN, /* the present path broke */
-    SESSION_EV_CREDIT,    /* credit: bytes of DATA payload the path takes in addition */
+    SESSION_EV_CREDIT,    /* credit: bytes that the path takes in addition: of DATA, behind its fixed head */
     SESSION_EV_RECEIVE,   /* frame, credit (of the path it came by, if that becomes the session's path) */
     SESSION_EV_GRANT,     /* stream, allowed: the reader allows this many bytes of an inbound message in all */
     SESSION_EV_PEER_DEAD,
@@ -159,8 +160,9 @@ bool session_next(struct session *s, struct session_effect *fx);
 /* Would SEND be taken now? True may follow any RECEIVE, not only one that reports messages. */
 bool session_room(const struct session *s, uint64_t length, bool request);
 
-/* The next frame for the session's path, its DATA payload at most `room` bytes (cfg.small is always enough to get
- * on); false: nothing to send now. Control frames come first. What is pulled counts as sent. */
+/* The next frame for the session's path; of DATA at most `room` bytes behind the fixed head, as credit is counted
+ * (cfg.small + SESSION_HEAD_MAX is always enough to get on); false: nothing to send now. Control frames come first.
+ * What is pulled counts as sent. */
 bool session_pull(struct session *s, moyai_ns now, uint64_t room, struct session_frame *out);
 bool session_pending(const struct session *s); /* would session_pull have something (with enough room)? */
 

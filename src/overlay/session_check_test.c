@@ -22,8 +22,8 @@ static struct end *busy(void) {
     carry(a, b, "GRANT1 ack10 1:25");
     give(b, 2, 20);
     give(b, 3, 4);
-    pull_room(b, 14, "DATA1 #10 2:b10/20 0:be4");
-    pull_room(b, 5, "DATA1 #24 1:5");
+    pull_room(b, 26 + 12, "DATA1 #10 2:b10/20 0:be4");
+    pull_room(b, 13, "DATA1 #24 1:5");
     step(b, EV(DROP, .token = 2));
     give(b, 4, 40);
     give(b, 5, 6);
@@ -308,10 +308,10 @@ static void test_settle(void **state) {
         struct end *a = end_new(&low), *b = end_new(&high);
         open_pair(a, b);
         for (uint64_t i = 1; i <= 7; i++) give(a, i, 1);
-        pull_room(a, 5, "DATA1 #0 0:be1 0:be1 0:be1 0:be1 0:be1");
+        pull_room(a, 45, "DATA1 #0 0:be1 0:be1 0:be1 0:be1 0:be1");
         for (uint64_t i = 8; i <= 8; i++) give(a, i, 1);
         pass(a, b);
-        pull_room(a, 2, "DATA1 #5 0:be1 0:be1");
+        pull_room(a, 18, "DATA1 #5 0:be1 0:be1");
         pass(a, b);
         step(a, EV(RECEIVE, .frame = &(struct session_frame){.kind = SESSION_ACK, .id = 0xa, .path = 1, .ack = 5}));
         expect(a, "acked:1 acked:2 acked:3 acked:4 acked:5");

@@ -234,27 +234,32 @@ void session_tx_grant(struct session *s, uint32_t stream, uint64_t allowed) {
     stream_ready(s, stream);
 }
 
-static uint64_t budget(const struct session *s) {
-    return min64(s->credit, s->window - (s->tx_next - s->tx_acked));
+/* Bytes of a chunk's head: where it tells the total it has 8 more. What credit and room count beside the bytes. */
+#define HEAD       8u
+#define HEAD_TOTAL 16u
+
+static uint64_t window_left(const struct session *s) {
+    return s->window - (s->tx_next - s->tx_acked);
 }
 
 bool session_tx_ready(const struct session *s) {
-    uint64_t left = budget(s);
-    if (left == 0) return false;
+    uint64_t left = window_left(s);
+    if (left == 0 || s->credit <= HEAD) return false;
     if (s->abort_n) return true;
     if (s->drop_n) return false; /* not while a drop is being told */
     if (s->wait_n) {
         const struct session_wait *w = wait_at(s, 0);
-        return w->stream || w->length <= left;
+        return w->stream ? s->credit > HEAD_TOTAL : w->length <= left && w->length <= s->credit - HEAD;
     }
     return s->ready_n && s->conts < s->conts_max;
 }
 
-/* What is being filled: `left` more bytes may go into the frame. */
+/* What is being filled: `left` more bytes of messages are allowed by the window, and `room` bytes, heads and all, by
+ * the frame and the path's credit. */
 struct filling {
     struct session *s;
     struct session_frame *out;
-    uint64_t left;
+    uint64_t left, room;
 };
 
 static void fill(struct filling *f, uint32_t stream, uint32_t flags, uint32_t len, uint64_t token, uint64_t offset,
@@ -263,6 +268,12 @@ static void fill(struct filling *f, uint32_t stream, uint32_t flags, uint32_t le
         .stream = stream, .flags = flags, .len = len, .total = total, .token = token, .offset = offset};
     f->s->tx_next += len;
     f->left -= len;
+    f->room -= len + (total ? HEAD_TOTAL : HEAD);
+}
+
+/* Bytes of a message that one more chunk can take. */
+static uint64_t takes(const struct filling *f, uint32_t head) {
+    return f->room <= head ? 0 : min64(f->left, f->room - head);
 }
 
 static inline void seg_push(struct session *s, uint64_t token, uint32_t length, uint32_t stream) {
@@ -272,7 +283,7 @@ static inline void seg_push(struct session *s, uint64_t token, uint32_t length, 
 static void fill_aborts(struct filling *f) {
     struct session *s = f->s;
     uint32_t i = 0;
-    while (s->abort_n && f->left && f->out->n_chunks < SESSION_CHUNKS) {
+    while (s->abort_n && takes(f, HEAD) && f->out->n_chunks < SESSION_CHUNKS) {
         i = session_bit_next(s, SET_ABORT, i);
         session_bit_put(s, SET_ABORT, i, false, &s->abort_n);
         const struct session_tx *t = tx_of(s, i + 1);
@@ -282,8 +293,8 @@ static void fill_aborts(struct filling *f) {
 }
 
 /* A frame that has chunks already does not take a sliver of the next; an empty one takes what there is. */
-static bool sliver(const struct filling *f, uint64_t want) {
-    return f->left == 0 || (f->left < want && f->out->n_chunks > 0);
+static bool sliver(const struct filling *f, uint64_t takes, uint64_t want) {
+    return takes == 0 || (takes < want && f->out->n_chunks > 0);
 }
 
 /* False: a beginning is left over, so that no continuation may pass it. */
@@ -293,13 +304,14 @@ static bool fill_beginnings(struct filling *f) {
         struct session_wait *w = wait_at(s, 0);
         if (f->out->n_chunks == SESSION_CHUNKS) return false;
         if (w->stream == 0) {
-            if (w->length > f->left) return false;
+            if (w->length > takes(f, HEAD)) return false;
             seg_push(s, w->token, w->length, 0);
             fill(f, 0, SESSION_BEGIN | SESSION_END, w->length, w->token, 0, 0);
         } else {
             struct session_tx *t = tx_of(s, w->stream);
-            if (sliver(f, s->small)) return false;
-            uint32_t len = (uint32_t)min64(s->small, f->left);
+            uint64_t most = takes(f, HEAD_TOTAL);
+            if (sliver(f, most, s->small)) return false;
+            uint32_t len = (uint32_t)min64(s->small, most);
             t->sent = len;
             stream_ready(s, w->stream);
             seg_push(s, 0, len, w->stream);
@@ -329,9 +341,9 @@ static void fill_continuations(struct filling *f) {
         uint32_t i = session_bit_next(s, SET_READY, s->turn);
         if (i == s->streams) i = session_bit_next(s, SET_READY, 0);
         struct session_tx *t = tx_of(s, i + 1);
-        uint64_t most = min64(min64(t->total, t->allowed) - t->sent, s->chunk);
-        if (sliver(f, min64(most, s->small))) return;
-        uint32_t len = (uint32_t)min64(most, f->left);
+        uint64_t want = min64(min64(t->total, t->allowed) - t->sent, s->chunk), most = takes(f, HEAD);
+        if (sliver(f, most, min64(want, s->small))) return;
+        uint32_t len = (uint32_t)min64(want, most);
         seg_continue(s, i + 1, len);
         fill(f, i + 1, t->sent + len == t->total ? SESSION_END : 0, len, t->token, t->sent, 0);
         t->sent += len;
@@ -341,14 +353,14 @@ static void fill_continuations(struct filling *f) {
 }
 
 bool session_tx_pull(struct session *s, uint64_t room, struct session_frame *out) {
-    struct filling f = {s, out, min64(room, budget(s))};
-    uint64_t first = s->tx_next;
+    struct filling f = {s, out, window_left(s), min64(room, s->credit)};
+    uint64_t first = s->tx_next, before = f.room;
     out->n_chunks = 0;
     fill_aborts(&f);
     /* During the draining of a step dropped messages stand before those that wait: they go first. */
     if (s->drop_n == 0 && fill_beginnings(&f)) fill_continuations(&f);
     if (out->n_chunks == 0) return false;
-    if (s->credit != UINT64_MAX) s->credit -= s->tx_next - first;
+    if (s->credit != UINT64_MAX) s->credit -= before - f.room;
     out->kind = SESSION_DATA;
     out->seq = first;
     return true;

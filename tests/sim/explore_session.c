@@ -14,7 +14,7 @@
 
 #define TINY                                                                                                           \
     { .entries = 4, .streams = 2, .small = 4, .chunk = 4, .window = 16 }
-#define WORLD(...) .session = TINY, .room = 8, __VA_ARGS__
+#define WORLD(...) .session = TINY, .room = 32, __VA_ARGS__
 #define GIVES(...) .messages = {__VA_ARGS__}, .given = true
 
 static const struct pair_cfg usual[] = {
@@ -34,7 +34,7 @@ static const struct pair_cfg usual[] = {
     /* late bytes of old paths */
     {.name = "late", WORLD(.end = {{GIVES(3), .opens = true}, {GIVES(6)}}, .cuts = 2, .late = true)},
     /* credit that suffices for one small message at a time */
-    {.name = "credit", WORLD(.end = {{GIVES(3, 6), .opens = true}, {GIVES(3)}}, .cuts = 1), .credit = 4},
+    {.name = "credit", WORLD(.end = {{GIVES(3, 6), .opens = true}, {GIVES(3)}}, .cuts = 1), .credit = 28},
     /* a stream nobody reads, while small messages and a read one pass */
     {.name = "unread", WORLD(.end = {{GIVES(6, 3, 6), .unread = {true}, .opens = true}, {GIVES(3, 6)}}, .cuts = 1)},
     /* messages withdrawn at any moment */
@@ -55,12 +55,12 @@ static const struct pair_cfg usual[] = {
 
 static const struct pair_cfg larger[] = {
     {.name = "L-data", WORLD(.end = {{.messages = {3, 6}, .opens = true}, {.messages = {6, 3}}}, .cuts = 2)},
-    {.name = "L-frames", .session = TINY, .room = 4, .end = {{GIVES(3, 6), .opens = true}, {GIVES(6, 3)}}, .cuts = 2},
-    {.name = "L-higher", .session = TINY, .room = 8, .end = {{GIVES(3, 6)}, {GIVES(6, 3), .opens = true}}, .cuts = 3},
+    {.name = "L-frames", .session = TINY, .room = 20, .end = {{GIVES(3, 6), .opens = true}, {GIVES(6, 3)}}, .cuts = 2},
+    {.name = "L-higher", .session = TINY, .room = 32, .end = {{GIVES(3, 6)}, {GIVES(6, 3), .opens = true}}, .cuts = 3},
     {.name = "L-both",
      WORLD(.end = {{GIVES(3, 6), .opens = true}, {GIVES(6, 3), .opens = true}}, .cuts = 2, .crashes = 1)},
     {.name = "L-late", WORLD(.end = {{GIVES(3, 6), .opens = true}, {GIVES(6, 3)}}, .cuts = 2, .late = true)},
-    {.name = "L-credit", WORLD(.end = {{GIVES(3, 6), .opens = true}, {GIVES(6, 3)}}, .cuts = 2), .credit = 4},
+    {.name = "L-credit", WORLD(.end = {{GIVES(3, 6), .opens = true}, {GIVES(6, 3)}}, .cuts = 2), .credit = 28},
     {.name = "L-unread",
      WORLD(.end = {{GIVES(6, 3, 6), .unread = {true}, .opens = true}, {GIVES(6, 3), .unread = {true}}}, .cuts = 3)},
     {.name = "L-drop",

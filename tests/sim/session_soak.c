@@ -45,7 +45,7 @@ static struct net_cfg some_net(struct moyai_rng *r) {
     c.link.bytes_a_second = PICK(r, 0, 2000000, 100000000);
     c.link.delay = (moyai_dur)PICK(r, 0, 100 * MOYAI_US, 5 * MOYAI_MS, 40 * MOYAI_MS);
     c.link.jitter = rng_below(r, 2) ? c.link.delay : 0;
-    for (int i = 0; i < 3 && rng_below(r, 2); i++) c.credits[i] = PICK(r, 4096, 8192, 65536, 1 << 20);
+    for (int i = 0; i < 3 && rng_below(r, 2); i++) c.credits[i] = PICK(r, 4112, 8192, 65536, 1 << 20);
     return c;
 }
 

@@ -125,20 +125,20 @@ static void test_break(void **state) {
 /* 4 KiB of credit: small messages pass one by one, and a large one in pieces of what is left. */
 static void test_credit(void **state) {
     (void)state;
-    const struct net_cfg cfg = {.credits = {4096}};
+    const struct net_cfg cfg = {.credits = {4112}};
     struct story *s = begin_open(&cfg);
     host_give(s->a, 4000);
     host_give(s->a, 5000);
     host_give(s->a, 4096);
     run_ms(s, 15);
-    EXPECT(s, "1010.000 a > DATA1 #0 0:be4000\n1010.000 a > DATA1 #4000 1:b96/5000\n"
-              "1011.000 b | 0:be0+4000/4000\n1011.000 b | 1:b0+96/5000\n"
-              "1011.000 b > GRANT1 ack4096 1:5000\n"
-              "1012.000 a > DATA1 #4096 0:be4096\n" /* credit came back */
+    EXPECT(s, "1010.000 a > DATA1 #0 0:be4000\n1010.000 a > DATA1 #4000 1:b88/5000\n"
+              "1011.000 b | 0:be0+4000/4000\n1011.000 b | 1:b0+88/5000\n"
+              "1011.000 b > GRANT1 ack4088 1:5000\n"
+              "1012.000 a > DATA1 #4088 0:be4096\n" /* credit came back */
               "1012.000 a | acked:1\n"
               "1013.000 b | 0:be0+4096/4096\n"
-              "1014.000 a > DATA1 #8192 1:4096\n"
-              "1015.000 b | 1:96+4096/5000\n"
+              "1014.000 a > DATA1 #8184 1:4104\n"
+              "1015.000 b | 1:88+4104/5000\n"
               "1016.000 a > DATA1 #12288 1:e808\n"
               "1017.000 b | 1:e4192+808/5000");
     end(s);

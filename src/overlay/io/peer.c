@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FRAME_ROOM    (256u * 1024) /* payload of a data frame */
+#define FRAME_ROOM    (256u * 1024 + 2 * SESSION_HEAD_MAX) /* of a data frame: a whole chunk, and heads */
 #define RETRY_FIRST   (1 * MOYAI_MS)
 #define RETRY_MOST    (200 * MOYAI_MS)
 #define GRANTS_A_STEP 64
