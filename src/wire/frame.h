@@ -23,6 +23,8 @@ enum frame_type {
     FRAME_DEAD = 5,     /* evidence of death: member/evidence.h */
     FRAME_SESSION = 16, /* 16 + enum session_frame_kind, overlay/session_wire.h */
     FRAME_SESSION_LAST = 25,
+    FRAME_RELAY = 32, /* 32 + enum relay_kind, overlay/relay_wire.h */
+    FRAME_RELAY_LAST = 38,
     FRAME_LOCATE = 40, /* 40 + enum locate_frame_kind, overlay/locate_wire.h */
     FRAME_LOCATE_LAST = 46,
     FRAME_PEERS = 48, /* 48 + enum peers_frame_kind, overlay/peers_wire.h */
