@@ -391,7 +391,7 @@ static void settle_node(struct at *a, uint32_t node) {
     if (e < 0) return;
     struct line_end *end = &a->w->end[e];
     struct session *s = session(a->w, e);
-    if (end->old && s->state == SESSION_UP) {
+    if (end->old && (s->state == SESSION_UP || end->ended)) {
         end_path(a, e, end->old);
         end->old = 0;
     }

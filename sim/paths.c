@@ -535,10 +535,14 @@ static void after(struct paths_node *n) {
         struct paths_end *e = &n->ends[i];
         if (!e->s) continue;
         give_waiting(n, i);
-        if (e->s->state == SESSION_UP) {
+        if (e->s->state == SESSION_UP || e->ended) {
             e->fails = 0;
             end_path(n, e->old);
             e->old = 0;
+        }
+        if (e->ended && !e->wanted && !session_pending(e->s)) { /* the last word has been said */
+            end_path(n, e->path);
+            e->path = 0;
         }
         if (e->opening && !e->timed && (!e->path || e->s->state == SESSION_UP)) {
             e->timed = true;

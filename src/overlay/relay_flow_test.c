@@ -273,6 +273,8 @@ static void test_items(void **state) {
         assert_int_equal(t->r->items_top, 6);
         while (relay_pull(t->r, 2, &t->out)) drain(t);
         assert_int_equal(t->r->items_top, 0);
+        for (uint32_t i = 1; i <= 6; i++)
+            assert_int_equal(relay_item_at(t->r, i)->next + relay_item_at(t->r, i)->token, 0);
         for (int i = 0; i < 2; i++)
             assert_int_equal(get(t, 2, F(CREDIT, .label = 1 + 2 * (uint32_t)i, .amount = 400)), 0);
         while (relay_pull(t->r, 1, &t->out)) drain(t);

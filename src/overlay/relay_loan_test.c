@@ -250,6 +250,41 @@ static void test_shrink(void **state) {
     tested_free(t);
 }
 
+/* There is some left, but not as much as is wanted: then it is the share that counts. */
+static void test_tight(void **state) {
+    (void)state;
+    struct tested *t = paths(2, 2000);
+    for (int i = 0; i < 3; i++) round_of(t, 1);
+    for (int i = 0; i < 3; i++) round_of(t, 3);
+    assert_int_equal(t->r->lent, 1400);
+    round_of(t, 1);
+    assert_int_equal(side(t, 1)->lent, 1000);
+    assert_int_equal(side(t, 3)->asked, 0);
+    tested_free(t);
+}
+
+/* Credit that was to be said and is taken for others is not said. */
+static void test_unsaid(void **state) {
+    (void)state;
+    struct tested *t = paths(2, 1600);
+    for (int i = 0; i < 4; i++) round_of(t, 1);
+    for (uint64_t i = 0; i < 4; i++) assert_int_equal(receive(t, 1, 1, i, OWN), 0);
+    t->r->memory += 1000; /* not scarce while they leave */
+    (void)pull_all(t, 2);
+    t->r->memory -= 1000;
+    assert_int_equal(side(t, 1)->due, 400);
+    assert_int_equal(side(t, 1)->say, RELAY_SAY_CREDIT);
+    side(t, 1)->used = 0;
+    assert_int_equal(receive(t, 1, 3, 9, OWN), 0);
+    assert_true(relay_pull(t->r, 2, &t->out));
+    drain(t);
+    assert_int_equal(get(t, 1, F(BLOCKED, .label = 3)), 0);
+    assert_int_equal(get(t, 1, F(BLOCKED, .label = 3)), 0); /* and nobody is asked twice */
+    assert_int_equal(side(t, 1)->due, 0);
+    assert_int_equal(side(t, 1)->say, RELAY_SAY_TAKE);
+    tested_free(t);
+}
+
 /* Without memory paths work with what is their own. */
 static void test_none(void **state) {
     (void)state;
@@ -305,9 +340,9 @@ static void test_end(void **state) {
 #define TEST(f) cmocka_unit_test(f)
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(test_grow),   TEST(test_grow_not), TEST(test_blocked_due), TEST(test_share),
-        TEST(test_idle),   TEST(test_take_due), TEST(test_give_late),   TEST(test_looks),
-        TEST(test_shrink), TEST(test_none),     TEST(test_give),        TEST(test_end),
+        TEST(test_grow),     TEST(test_grow_not),  TEST(test_blocked_due), TEST(test_share),  TEST(test_idle),
+        TEST(test_take_due), TEST(test_give_late), TEST(test_looks),       TEST(test_shrink), TEST(test_none),
+        TEST(test_give),     TEST(test_end),       TEST(test_tight),       TEST(test_unsaid),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
