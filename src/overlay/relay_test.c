@@ -63,6 +63,7 @@ static void test_passing(void **state) {
     assert_int_equal(receive(t, 1, 1, 4, OWN), 0); /* right behind it */
     expect(t, "");
     assert_int_equal(receive(t, 1, 1, 4, RELAY_TOLL), MOYAI_EPROTO);
+    assert_int_equal(relay_count(t->r).held, OWN);
     assert_int_equal(step(t, EV(ROUTED, .path = t->path, .link = 2)), 0);
     expect(t, "wake2");
     assert_int_equal(relay_deadline(t->r), UINT64_MAX);
