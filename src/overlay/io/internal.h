@@ -24,6 +24,7 @@
 #define PEER_STREAMS   64u   /* inbound large messages of one peer at once */
 #define HALF_OPEN_MOST 1024u /* links without a hello yet */
 #define HELLO_TIME     (5 * MOYAI_SEC)
+#define FORGET_HOLD    (1 * MOYAI_MS) /* the node lock, for what the dead have left */
 #define ACCEPT_FIRST   (10 * MOYAI_MS)
 #define ACCEPT_MOST    (320 * MOYAI_MS)
 #define DEAD_MOST      4096u /* dead nodes remembered */
@@ -107,6 +108,8 @@ struct overlay {
     struct moyai_rng rng;
     struct rundir *dir;
     struct rdv *rdv;
+    struct forget *forgets, *forgets_last; /* what the dead have left in it, being removed */
+    struct exec_timer forget_timer;
     int listener;
     struct exec_fd *listen_fd;
     struct exec_timer accept_timer; /* out of descriptors: look again */

@@ -409,6 +409,52 @@ static void has_left(struct peer *p) {
     peer_declare(p, MOYAI_ECLOSED, text);
 }
 
+/* What the dead have left in the rendezvous is removed one after another and in parts: there may be many names to look
+ * at. */
+struct forget {
+    struct forget *next;
+    struct moyai_node_id id;
+    struct rdv_forget *rdv; /* NULL: not begun */
+};
+
+/* Work on the first one. */
+static void forget_step(struct overlay *o, moyai_dur most) {
+    struct forget *f = o->forgets;
+    struct moyai_error why = {0};
+    int rc = f->rdv ? 1 : rdv_forget_begin(o->rdv, &f->id, &f->rdv, &why);
+    if (rc > 0) rc = rdv_forget_some(f->rdv, most, &why);
+    if (rc > 0) return;
+    if (rc < 0) log_warning(o->cfg.log, "overlay", "MOYAI-RDV-FORGET", "%s", why.text);
+    o->forgets = f->next;
+    if (!o->forgets) o->forgets_last = NULL;
+    rdv_forget_end(f->rdv);
+    free(f);
+}
+
+static void forget_due(struct exec *x, struct exec_timer *t) {
+    struct overlay *o = (struct overlay *)((char *)t - offsetof(struct overlay, forget_timer));
+    forget_step(o, FORGET_HOLD);
+    if (o->forgets) exec_timer_set(x, t, moyai_now()); /* in the next turn of the loop */
+}
+
+static void forget_node(struct overlay *o, const uint8_t node[16]) {
+    struct forget *f = calloc(1, sizeof *f);
+    if (!f) {
+        log_warning(o->cfg.log, "overlay", "MOYAI-RDV-FORGET", "out of memory for removing a dead node's entries");
+        return;
+    }
+    memcpy(f->id.b, node, 16);
+    rundir_unlink(o->dir, &f->id);
+    if (o->forgets_last) {
+        o->forgets_last->next = f;
+        o->forgets_last = f;
+        return;
+    }
+    o->forgets = o->forgets_last = f;
+    forget_step(o, FORGET_HOLD); /* as a rule that is all */
+    if (o->forgets) exec_timer_set(o->x, &o->forget_timer, moyai_now());
+}
+
 /* Final: the node is dead (EDEAD) or has left (ECLOSED). */
 void peer_declare(struct peer *p, int code, const char *text) {
     struct overlay *o = p->o;
@@ -426,13 +472,7 @@ void peer_declare(struct peer *p, int code, const char *text) {
         next = k->peer_next;
         link_reset(k->link, code, text); /* goes down from the loop */
     }
-    if (o->rdv && code == MOYAI_EDEAD && !o->closing) {
-        struct moyai_node_id id;
-        memcpy(id.b, p->id, 16);
-        struct moyai_error why = {0};
-        if (rdv_forget_node(o->rdv, &id, o->dir, &why) < 0)
-            log_warning(o->cfg.log, "overlay", "MOYAI-RDV-FORGET", "%s", why.text);
-    }
+    if (o->rdv && code == MOYAI_EDEAD && !o->closing) forget_node(o, p->id);
     p->dead_next = NULL;
     if (o->dead_last)
         o->dead_last->dead_next = p;
@@ -540,6 +580,7 @@ int overlay_new(struct overlay **ret, struct exec *x, const struct overlay_cfg *
     }
     rng_seed(&o->rng, seed);
     exec_timer_init(&o->accept_timer, on_accept_later);
+    exec_timer_init(&o->forget_timer, forget_due);
     /* On one host a chunk of this size takes well under a millisecond: nothing waits long behind it. */
     o->session_cfg = (struct session_cfg){.reattach = cfg->reattach, .chunk = 256u * 1024};
     o->hook.fn = on_hook;
@@ -572,6 +613,8 @@ void overlay_close(struct overlay *o) {
     }
     witness_done(o);
     exec_timer_clear(o->x, &o->accept_timer);
+    exec_timer_clear(o->x, &o->forget_timer);
+    while (o->forgets) forget_step(o, MOYAI_FOREVER); /* nobody else would */
     if (o->listen_fd) {
         exec_fd_free(o->listen_fd, true, NULL);
         o->listener = -1;

@@ -5,6 +5,8 @@
 #include "base/err.h"
 #include "overlay/io/rendezvous_testkit.h"
 
+#include <dirent.h>
+
 #define LIMIT (60 * MOYAI_SEC) /* hang guard */
 
 struct world {
@@ -192,6 +194,53 @@ static void who_was_asked_for_once_is_forgotten(void **state) {
     assert_int_equal(g.done, 0);
 }
 
+static unsigned entries(const struct world *w, const char *sub) {
+    char path[100];
+    unsigned n = 0;
+    snprintf(path, sizeof path, "%s/%s", w->fix->dir, sub);
+    DIR *d = opendir(path);
+    assert_non_null(d);
+    for (const struct dirent *e; (e = readdir(d));) n += e->d_name[0] != '.';
+    closedir(d);
+    return n;
+}
+
+/* What the dead had is removed, by one of those who know it, and not at one go if it is much. */
+static void the_dead_are_forgotten_in_parts(void **state) {
+    enum { NAMES = 4000, DEAD = 3 };
+    struct world *w = *state;
+    char name[40];
+    for (unsigned k = 1; k <= DEAD; k++) {
+        struct rdv *other = open_ok(w->fix->url);
+        struct rdv_node entry = node_entry(k);
+        struct moyai_object_id object = {{0x70, (uint8_t)k}};
+        assert_int_equal(rdv_put_node(other, &entry, NULL), 0);
+        for (unsigned i = 0; i < NAMES / DEAD; i++) {
+            snprintf(name, sizeof name, "of-%u-%u", k, i);
+            assert_int_equal(rdv_put_name(other, name, &object, &entry.id, NULL, NULL, NULL), 0);
+        }
+        rdv_abandon(other);
+    }
+    assert_int_equal(entries(w, "n"), 1 + DEAD);
+    struct rdv_forget *elsewhere = NULL; /* another one who is at the third */
+    struct rdv *other = open_ok(w->fix->url);
+    struct moyai_node_id id = node_id(3);
+    assert_int_equal(rdv_forget_begin(other, &id, &elsewhere, NULL), 1);
+    for (unsigned k = 1; k <= DEAD; k++) {
+        id = node_id(k);
+        overlay_declare_dead(w->o, id.b, "its process has ended");
+    }
+    assert_true(entries(w, "m") > NAMES / DEAD); /* it would take longer than a millisecond */
+    UNTIL(w, !w->o->forgets);
+    assert_int_equal(entries(w, "m"), NAMES / DEAD);
+    assert_int_equal(entries(w, "n"), 2);
+    assert_int_equal(rdv_forget_some(elsewhere, MOYAI_FOREVER, NULL), 0);
+    rdv_forget_end(elsewhere);
+    rdv_abandon(other);
+    assert_int_equal(entries(w, "m"), 0);
+    assert_int_equal(entries(w, "n"), 1);
+}
+
 /* The next frame of that type that the node has sent. */
 static void get(struct world *w, int fd, uint8_t type, uint8_t *payload, size_t n) {
     for (;;) {
@@ -346,6 +395,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(who_was_asked_for_once_is_forgotten, open_world, close_world),
         cmocka_unit_test_setup_teardown(who_is_needed_stays, open_world, close_world),
         cmocka_unit_test_setup_teardown(the_dead_are_named, open_world, close_world),
+        cmocka_unit_test_setup_teardown(the_dead_are_forgotten_in_parts, open_world, close_world),
         cmocka_unit_test_setup_teardown(pings_given_up_cost_nothing, open_world, close_world),
         cmocka_unit_test_setup_teardown(pings_outlive_their_link, open_world, close_world),
     };

@@ -11,12 +11,14 @@
 #include "overlay/io/dirwatch.h"
 #include "overlay/io/store.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -370,41 +372,85 @@ void rdv_close(struct rdv *r) {
 
 /* ---- the dead -------------------------------------------------------------------------------- */
 
-struct forget {
-    const struct store *store;
-    const struct moyai_node_id *id;
+struct rdv_forget {
+    struct rdv *r;
+    struct moyai_node_id id;
+    char file[33];
+    int fd;   /* its entry, locked */
+    DIR *dir; /* the names */
 };
 
-static bool forget_name(const char *file, void *ctx) {
-    struct forget *f = ctx;
+int rdv_forget_begin(struct rdv *r, const struct moyai_node_id *id, struct rdv_forget **ret,
+                     struct moyai_error *reterr) {
+    const struct store *s = &r->store;
+    struct moyai_error why = {0};
+    char text[ENTRY_MAX];
+    struct rdv_forget *f = calloc(1, sizeof *f);
+    if (!f) return err_set(reterr, MOYAI_ENOMEM, "out of memory");
+    f->r = r;
+    f->id = *id;
+    id_format(id->b, f->file);
+    int rc = store_load(s, &s->nodes, f->file, text, &f->fd, &why);
+    if (rc >= 0 && flock(f->fd, LOCK_EX | LOCK_NB) < 0) { /* another process is at it: it is its business */
+        close(f->fd);
+        rc = MOYAI_ENOENT;
+    }
+    if (rc < 0) {
+        free(f);
+        if (rc != MOYAI_ENOENT && reterr) *reterr = why;
+        return rc == MOYAI_ENOENT ? 0 : rc;
+    }
+    f->dir = store_stream(&s->names);
+    if (!f->dir) {
+        rc = err_sys(reterr, errno, "cannot read rendezvous directory '%.110s/%s'", s->path, s->names.sub);
+        rdv_forget_end(f);
+        return rc;
+    }
+    *ret = f;
+    return 1;
+}
+
+static void forget_name(const struct rdv_forget *f, const char *file) {
+    const struct store *s = &f->r->store;
     struct rdv_name has;
     int fd;
-    if (load_name(f->store, file, &has, &fd, NULL) < 0) return true; /* none of its names can be told from it */
-    if (id_equal(has.node.b, f->id->b))
-        (void)store_remove(f->store, &f->store->names, file, fd, NULL); /* busy: somebody is at it already */
+    if (load_name(s, file, &has, &fd, NULL) < 0) return; /* none of its names can be told from it */
+    if (id_equal(has.node.b, f->id.b))
+        (void)store_remove(s, &s->names, file, fd, NULL); /* busy: somebody is at it already */
     else
         close(fd);
-    return true;
+}
+
+int rdv_forget_some(struct rdv_forget *f, moyai_dur most, struct moyai_error *reterr) {
+    moyai_ns begun = moyai_now();
+    do {
+        const struct dirent *e = readdir(f->dir);
+        if (!e) { /* The node entry goes last: while it is there, something may be left to do. */
+            struct moyai_error why;
+            int rc = rdv_del_node(f->r, &f->id, &why);
+            if (rc == 0 || rc == MOYAI_ENOENT) return 0;
+            if (reterr) *reterr = why;
+            return rc;
+        }
+        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0) forget_name(f, e->d_name);
+    } while (most == MOYAI_FOREVER || moyai_now() - begun < (moyai_ns)most);
+    return 1;
+}
+
+void rdv_forget_end(struct rdv_forget *f) {
+    if (!f) return;
+    if (f->dir) closedir(f->dir);
+    store_unlock(f->fd);
+    free(f);
 }
 
 int rdv_forget_node(struct rdv *r, const struct moyai_node_id *id, const struct rundir *dir,
                     struct moyai_error *reterr) {
-    char file[33];
-    id_format(id->b, file);
-    /* The node entry goes last: while it is there, something may be left to do. */
-    const struct store *s = &r->store;
-    struct stat st;
-    int rc = 0;
-    if (fstatat(s->nodes.fd, file, &st, AT_SYMLINK_NOFOLLOW) == 0) {
-        struct forget f = {s, id};
-        rc = store_each(s, &s->names, forget_name, &f, reterr);
-    }
+    struct rdv_forget *f = NULL;
+    int rc = rdv_forget_begin(r, id, &f, reterr);
+    if (rc > 0) rc = rdv_forget_some(f, MOYAI_FOREVER, reterr);
+    rdv_forget_end(f);
     if (dir) rundir_unlink(dir, id);
-    if (rc < 0) return rc;
-    struct moyai_error why;
-    rc = rdv_del_node(r, id, &why);
-    if (rc == 0 || rc == MOYAI_ENOENT) return 0;
-    if (reterr) *reterr = why;
     return rc;
 }
 

@@ -23,6 +23,7 @@
 struct await;
 struct exec;
 struct rdv;
+struct rdv_forget;
 struct rundir;
 
 /* Is this node known to be dead? Asked about owners of names; never about this process's own nodes. It may take only
@@ -74,8 +75,19 @@ int rdv_get_name(struct rdv *r, const char *name, rdv_dead_fn *dead, void *ctx, 
 int rdv_del_name(struct rdv *r, const char *name, const struct moyai_object_id *object,
                  const struct moyai_node_id *node, struct moyai_error *reterr);
 
-/* Remove all traces of a dead node: its names, its socket if it was in `dir` (may be NULL), its entry. For whoever has
- * found it dead; several may do so at once. */
+/*
+ * Remove all traces of a dead node: its names, its socket if it was in `dir` (may be NULL), its entry. For whoever has
+ * found it dead. Of several processes one does it, by a lock on the entry; should it end meanwhile, whoever meets a
+ * name that is left finds its owner dead.
+ *
+ * All names are looked at, which takes long if there are many thousands; so it can be done in parts as well.
+ * rdv_forget_begin: 1: there is something to do, for rdv_forget_some, which returns 1 when it has taken `most` and
+ * there is more; then rdv_forget_end, finished or not.
+ */
+int rdv_forget_begin(struct rdv *r, const struct moyai_node_id *id, struct rdv_forget **ret,
+                     struct moyai_error *reterr) MOYAI_MUST_USE;
+int rdv_forget_some(struct rdv_forget *f, moyai_dur most, struct moyai_error *reterr) MOYAI_MUST_USE;
+void rdv_forget_end(struct rdv_forget *f); /* NULL is fine */
 int rdv_forget_node(struct rdv *r, const struct moyai_node_id *id, const struct rundir *dir,
                     struct moyai_error *reterr) MOYAI_MUST_USE;
 

@@ -33,8 +33,7 @@ static int open_sub(struct store *s, int root, struct store_dir *d, struct moyai
     return rundir_private(&d->fd, root, d->sub, shown, "rendezvous directory", reterr);
 }
 
-/* A directory stream of its own position; NULL with errno. */
-static DIR *stream_of(const struct store_dir *d) {
+DIR *store_stream(const struct store_dir *d) {
     int fd = openat(d->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0) return NULL;
     DIR *dir = fdopendir(fd);
@@ -48,7 +47,7 @@ static DIR *stream_of(const struct store_dir *d) {
 
 /* Remove what processes killed while writing have left. */
 static void sweep_temps(const struct store *s) {
-    DIR *dir = stream_of(&s->temps);
+    DIR *dir = store_stream(&s->temps);
     if (!dir) return; /* only tidying */
     time_t now = time(NULL);
     for (struct dirent *e; (e = readdir(dir));) {
@@ -161,7 +160,7 @@ int store_each(const struct store *s, const struct store_dir *d, bool (*fn)(cons
                struct moyai_error *reterr) {
     int rc = store_check(s, d, reterr);
     if (rc < 0) return rc;
-    DIR *dir = stream_of(d);
+    DIR *dir = store_stream(d);
     if (!dir) return err_sys(reterr, errno, "cannot read rendezvous directory '%.110s/%s'", s->path, d->sub);
     for (;;) {
         errno = 0;

@@ -19,6 +19,7 @@
 #define OVERLAY_IO_STORE_H
 
 #include "overlay/io/entry.h"
+#include <dirent.h>
 #include <moyai/error.h>
 
 struct store_dir {
@@ -72,6 +73,8 @@ int store_unlink(const struct store *s, const struct store_dir *d, const char *f
 /* Times to try again after EAGAIN, with a sched_yield between: the lock is held for a few system calls. */
 #define STORE_TRIES 200
 
+/* A stream of the directory, of its own position; NULL with errno. */
+DIR *store_stream(const struct store_dir *d);
 /* Call fn for each file until it returns false. */
 int store_each(const struct store *s, const struct store_dir *d, bool (*fn)(const char *file, void *ctx), void *ctx,
                struct moyai_error *reterr) MOYAI_MUST_USE;
