@@ -4,7 +4,11 @@
  *
  * Every function that can fail returns 0 or a negative code of the table below. A code is for
  * programs and never changes its meaning; a text is for people and may change. The category says
- * whose fault it is and what to do, so that retry logic needs no list of codes.
+ * whose fault it is and what to do, so that retry logic needs no list of codes. moyai_last_error() has the details.
+ *
+ * NULL where a node, a reference, a future, a set, a request or a value belongs is MOYAI_EINVAL. Functions that return
+ * no code do nothing then and answer NULL, 0 or false, but for those that a loop asks whether it may end, which answer
+ * true: moyai_node_stopping, moyai_cancelled, moyai_future_ready. Without a node there is no last error to set.
  */
 #ifndef MOYAI_ERROR_H
 #define MOYAI_ERROR_H
@@ -32,7 +36,7 @@ enum moyai_category {
 #define MOYAI_ERROR_TABLE(X)                                                                                           \
     X(MOYAI_SIGNALLED, -1, SIGNAL, "forced open by a signal")                                                          \
     X(MOYAI_EINVAL, -2, USAGE, "invalid argument")                                                                     \
-    X(MOYAI_EARGS, -3, USAGE, "wrong number or types of arguments")                                                    \
+    X(MOYAI_EARGS, -3, USAGE, "wrong number of values, or one that cannot be sent")                                    \
     X(MOYAI_ENOMETHOD, -4, USAGE, "the object has no such method")                                                     \
     X(MOYAI_ENOOBJECT, -5, CLOSED, "the object does not exist or has ended")                                           \
     X(MOYAI_ENOENT, -6, USAGE, "no such name")                                                                         \
@@ -84,6 +88,7 @@ enum moyai_executed {
     MOYAI_WAS_EXECUTED,
 };
 
+/* A text that would be longer loses its middle: who failed is in front, the reason at the end. */
 #define MOYAI_ERROR_TEXT 256
 
 /* An error with its circumstances. Plain data, freely copied. */

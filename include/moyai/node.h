@@ -29,7 +29,7 @@ struct moyai_node_opts {
                             $XDG_RUNTIME_DIR/moyai, then /tmp/moyai-UID */
     const char *title;   /* what reports call this process, at most 63 bytes. Default: program name */
     bool own_thread;     /* the node makes its own node thread */
-    bool signals;        /* SIGTERM and SIGINT make moyai_node_serve() return; a second one kills */
+    bool signals;        /* SIGTERM and SIGINT ask the node to stop, see below; a second one kills */
     size_t max_fibers;   /* calls in progress at once. Default 25,000 ($MOYAI_MAX_FIBERS) */
     size_t stack;        /* bytes of a fiber's stack. Default 256 KiB ($MOYAI_STACK), at least 16 KiB */
     size_t queue_calls;  /* calls waiting for one peer. Default 1,000,000 ($MOYAI_QUEUE_CALLS) */
@@ -39,6 +39,13 @@ struct moyai_node_opts {
 };
 #define MOYAI_NODE_OPTS_INIT                                                                                           \
     { sizeof(struct moyai_node_opts), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+
+/*
+ * opts.signals: the first SIGTERM or SIGINT makes moyai_node_serve() return and moyai_node_stopping() true, also while
+ * user code computes, and does nothing else: calls, waits and sleeps in progress go on. A program that does not serve
+ * asks moyai_node_stopping() in its loop and lets none of its waits last longer than it may take to notice, see
+ * moyai_node(3). The second one has its default course: it kills the process.
+ */
 
 /*
  * Start a node. opts may be NULL. On success *ret is the node; on failure *ret is untouched and
@@ -63,7 +70,8 @@ MOYAI_API void moyai_node_free(moyai_node *node);
 
 /*
  * Serve calls until moyai_node_stop() is called, the timeout passes, or (opts.signals) a signal
- * asks to stop. Returns 0, ETIMEDOUT, ESTATE (not there), or EFORK. May switch fibers. Node thread, not a method.
+ * asks to stop. Returns 0, ETIMEDOUT, ESTATE (not there), EINVAL, or EFORK. May switch fibers. Node thread, not a
+ * method or fiber.
  */
 MOYAI_API int moyai_node_serve(moyai_node *node, moyai_dur timeout);
 
@@ -78,20 +86,21 @@ MOYAI_API bool moyai_node_stopping(const moyai_node *node);
 
 /*
  * A round trip to another node through its runtime, not its user code: it is answered while a method there computes.
- * 0; EDEAD, EUNREACHABLE, ETIMEDOUT, ENOMEM, EFORK. May switch fibers; signals are masked.
+ * 0; EDEAD, EUNREACHABLE, ETIMEDOUT, ECANCELED, EINVAL, ESTATE, ENOMEM, EFORK. May switch fibers; signals are masked.
  */
 MOYAI_API MOYAI_MUST_USE int moyai_ping(moyai_node *node, struct moyai_node_id to, moyai_dur timeout);
 
-/* Run fn(arg) on a new fiber of the node thread, in no object's scope. 0, EBUSY, EINVAL (fn NULL), ENOMEM,
- * EFORK. */
+/* Run fn(arg) on a new fiber of the node thread, in no object's scope. 0, EBUSY, EINVAL (node or fn
+ * NULL), ENOMEM, EFORK. */
 MOYAI_API MOYAI_MUST_USE int moyai_go(moyai_node *node, void (*fn)(void *arg), void *arg);
 
 /* The same by another name for other threads' use: run fn(arg) on the node thread, once, in order
  * of posting. */
 MOYAI_API MOYAI_MUST_USE int moyai_post(moyai_node *node, void (*fn)(void *arg), void *arg);
 
-/* Block this fiber for a duration. 0, MOYAI_SIGNALLED, ECANCELED (the running call was), ELEAVING, or EFORK.
- * May switch fibers. Forced open by signals like get, call and wait; moyai_sleep_masked is not. */
+/* Block this fiber for a duration. 0, MOYAI_SIGNALLED, ECANCELED (the running call was), ELEAVING, EINVAL, EFORK, or,
+ * like all that block, ESTATE (the node waits already, further down the stack of this thread, which runs a fiber of
+ * another node). May switch fibers. Forced open by signals like get, call and wait; moyai_sleep_masked is not. */
 MOYAI_API int moyai_sleep(moyai_node *node, moyai_dur duration);
 MOYAI_API int moyai_sleep_masked(moyai_node *node, moyai_dur duration);
 
@@ -100,7 +109,9 @@ MOYAI_API void moyai_yield(moyai_node *node);
 
 /*
  * Details of the last error that a function of this library returned to the calling fiber (or,
- * outside fibers, thread). Overwritten by the next failure; code 0 if there was none.
+ * outside fibers, thread). Overwritten by the next failure; code 0 if there was none. Every negative code counts,
+ * MOYAI_SIGNALLED too. Not set: by functions that know no node (moyai_node_new, moyai_value_get, a NULL handle), and by
+ * those that only report an error (moyai_raise, moyai_future_error). node NULL: *out is EINVAL.
  */
 MOYAI_API void moyai_last_error(moyai_node *node, struct moyai_error *out);
 

@@ -32,7 +32,9 @@ extern "C" {
 /* ---- classes and objects ------------------------------------------------------------------- */
 
 /* A method: 0 after moyai_return() (or without it: no results), or the error it raises, by
- * preference the value of moyai_raise(). self is the object's state. C++ exceptions must not leave it. */
+ * preference the value of moyai_raise(): a code of the table, or an own one of -1000 and below. Anything else becomes
+ * MOYAI_EUSER with a text that says so. A code that is not raised keeps the text of moyai_last_error(). self is the
+ * object's state. C++ exceptions must not leave it. */
 typedef int (*moyai_method_fn)(moyai_request *rq, void *self);
 
 struct moyai_method {
@@ -60,12 +62,12 @@ MOYAI_API MOYAI_MUST_USE int moyai_object_new(moyai_node *node, const struct moy
 
 /* End an object of this node: calls not yet started fail with ENOOBJECT, never executed; those in
  * its scope go on; its names are removed; cls->destroy runs when the last has left.
- * 0, ENOOBJECT (ended already or not of this node), EFORK. */
+ * 0, ENOOBJECT (ended already or not of this node), EINVAL, EFORK. */
 MOYAI_API int moyai_object_end(moyai_ref *ref);
 
 /* ---- references ---------------------------------------------------------------------------- */
 
-/* Text form: "moyai:" + 32 hex digits of the object + "@" + 32 of its home node. */
+/* Text form: "moyai:" + 32 hex digits of the object + "@" + 32 of its home node. NULL: "moyai:none", which is none. */
 #define MOYAI_REF_TEXT 72
 
 MOYAI_API moyai_ref *moyai_ref_ref(moyai_ref *ref);                     /* share: returns ref */
@@ -86,7 +88,7 @@ MOYAI_API bool moyai_ref_is_local(const moyai_ref *ref);
  * Errors: EEXIST (taken by a live object; asking again for the same object is fine), EINVAL,
  * ENOOBJECT, EAGAIN (another process is just about to replace or remove it), ENOMEM, EFORK, and those of the
  * rendezvous: ENOSPC, ELIMIT, EPERM, EDATA, EVERSION, ECLOSED, ESYS.
- * moyai_unregister: 0, ENOENT, EAGAIN, EFORK, or one of the rendezvous; then the object has the name still.
+ * moyai_unregister: 0, ENOENT, EAGAIN, EINVAL, EFORK, or one of the rendezvous; then the object has the name still.
  * Neither switches fibers.
  */
 MOYAI_API MOYAI_MUST_USE int moyai_register(moyai_ref *ref, const char *name);
@@ -106,7 +108,8 @@ MOYAI_API MOYAI_MUST_USE int moyai_lookup_wait(moyai_node *node, const char *nam
  * made; only a call that a method makes may overtake others, which wait because a node is at its limit of
  * calls in progress and may be waiting for just this one. Values are copied at once, except bytes and
  * arrays of 64 KiB and more, which are borrowed until the future completes or is freed. When the queue
- * towards the peer is full the future fails with EAGAIN, never executed; moyai_room() waits for room.
+ * towards the peer is full the future fails with EAGAIN, never executed; moyai_room() waits for room. ref NULL: a
+ * future that has failed with EINVAL.
  */
 MOYAI_API moyai_future *moyai_call_async(moyai_ref *ref, const char *method, const struct moyai_args *args);
 
@@ -128,12 +131,12 @@ MOYAI_API int moyai_call(moyai_ref *ref, const char *method, const struct moyai_
 MOYAI_API MOYAI_MUST_USE int moyai_call_oneway(moyai_ref *ref, const char *method, const struct moyai_args *args);
 
 /* Wait until the queue towards the object's node has room for another call. 0, ETIMEDOUT,
- * MOYAI_SIGNALLED, ECANCELED, ENOMEM, EFORK. May switch fibers. */
+ * MOYAI_SIGNALLED, ECANCELED, EINVAL, ESTATE, ENOMEM, EFORK. May switch fibers. */
 MOYAI_API int moyai_room(moyai_ref *ref, moyai_dur timeout);
 
 /*
  * Signal an object. Never blocks, never switches fibers. 0 when delivered (local) or on its way
- * (remote); ENOOBJECT for a local object that has ended, EDEAD, ECLOSED, EAGAIN, ENOMEM, EFORK.
+ * (remote); ENOOBJECT for a local object that has ended, EDEAD, ECLOSED, EAGAIN, EINVAL, ENOMEM, EFORK.
  * moyai_signal_async gives a future that completes when the signal was delivered, or with the error.
  */
 MOYAI_API int moyai_signal(moyai_ref *ref);
@@ -145,8 +148,8 @@ MOYAI_API moyai_future *moyai_signal_async(moyai_ref *ref);
  * Wait for a result and store its values; into may be MOYAI_NONE. Can be repeated: the result stays
  * until the future is freed. MOYAI_SIGNALLED leaves the future as it was. May switch fibers unless
  * the result is there. Errors: what the method raised; EDEAD, EUNREACHABLE (S0/3.2); ETIMEDOUT,
- * ECANCELED, EAGAIN, EBUSY, ENOOBJECT, ENOMETHOD, EARGS, ETYPE, ERANGE, EINVAL (the method's name; or the future
- * was freed meanwhile), EDEPTH, ETOOBIG, EDATA, ECLOSED, ENOMEM, EFORK.
+ * ECANCELED, EAGAIN, EBUSY, ENOOBJECT, ENOMETHOD, EARGS, ETYPE, ERANGE, EINVAL (the method's name, a NULL
+ * reference or future; or the future was freed meanwhile), ESTATE, EDEPTH, ETOOBIG, EDATA, ECLOSED, ENOMEM, EFORK.
  */
 MOYAI_API int moyai_future_get(moyai_future *f, const struct moyai_into *into);
 MOYAI_API int moyai_future_get_masked(moyai_future *f, const struct moyai_into *into);
@@ -174,18 +177,18 @@ MOYAI_API void moyai_future_set_user(moyai_future *f, void *user);
 MOYAI_API void *moyai_future_user(const moyai_future *f);
 
 /* Run fn(f, arg) once on a fiber of the node thread when f completes (soon, if it has). At most one
- * a future: ESTATE for a second. EINVAL (fn NULL), ENOMEM, EFORK. Not run if f is freed first. */
+ * a future: ESTATE for a second. EINVAL (f or fn NULL), ENOMEM, EFORK. Not run if f is freed first. */
 MOYAI_API MOYAI_MUST_USE int moyai_future_then(moyai_future *f, void (*fn)(moyai_future *f, void *arg), void *arg);
 
 /* ---- waiting for several ------------------------------------------------------------------- */
 
 /*
  * A set of futures. A future is in at most one set; freeing it takes it out. Not shared between
- * fibers: at most one fiber waits on a set at a time (ESTATE). moyai_set_new: ENOMEM, EFORK.
+ * fibers: at most one fiber waits on a set at a time (ESTATE). moyai_set_new: EINVAL, ENOMEM, EFORK.
  */
 MOYAI_API MOYAI_MUST_USE int moyai_set_new(moyai_node *node, moyai_set **ret);
 MOYAI_API void moyai_set_free(moyai_set *set); /* the futures live on; NULL is fine */
-/* ESTATE: the future is in another set. ENOMEM, EFORK. */
+/* ESTATE: the future is in another set. EINVAL, ENOMEM, EFORK. */
 MOYAI_API MOYAI_MUST_USE int moyai_set_add(moyai_set *set, moyai_future *f);
 MOYAI_API void moyai_set_remove(moyai_set *set, moyai_future *f);
 MOYAI_API size_t moyai_set_count(const moyai_set *set);
@@ -195,7 +198,7 @@ MOYAI_API moyai_future *moyai_set_next(moyai_set *set);
 
 /*
  * Wait until at least one future of the set has completed: returns how many have (> 0), or
- * MOYAI_SIGNALLED, ETIMEDOUT, ECANCELED, EINVAL (the set was freed), ESTATE, EFORK. An empty set
+ * MOYAI_SIGNALLED, ETIMEDOUT, ECANCELED, EINVAL (the set is NULL, or was freed), ESTATE, EFORK. An empty set
  * waits for a signal or the timeout.
  * Consumes nothing. May switch fibers unless a result is there. moyai_wait_all waits for all of
  * them (an empty set: returns 0 at once).
@@ -207,19 +210,21 @@ MOYAI_API int moyai_wait_all_masked(moyai_set *set, moyai_dur timeout);
 
 /* ---- inside a method ----------------------------------------------------------------------- */
 
-/* Read the arguments: exactly as many as into has. EARGS (count), ETYPE, ERANGE, EDATA, EDEPTH, ETOOBIG, ENOMEM,
- * EFORK. */
+/* Read the arguments: exactly as many as into has. EARGS (count), ETYPE, ERANGE, EDATA, EDEPTH, ETOOBIG, EINVAL,
+ * ENOMEM, EFORK. */
 MOYAI_API MOYAI_MUST_USE int moyai_args(moyai_request *rq, const struct moyai_into *into);
 
-/* Set the results: values are copied at once. Returns 0 (or EARGS, EDEPTH, ENOMEM, ETOOBIG, EFORK, which the
+/* Set the results: values are copied at once. Returns 0 (or EARGS, EDEPTH, EINVAL, ENOMEM, ETOOBIG, EFORK, which the
  * method should return). The last call before the method returns counts. */
 MOYAI_API int moyai_return(moyai_request *rq, const struct moyai_args *results);
 
 /* Set the error to raise and return its code: return moyai_raise(rq, MOYAI_EARGS, "work(job)");
- * Codes of the table or own ones of -1000 and below. */
+ * Codes of the table or own ones of -1000 and below; any other, and MOYAI_SIGNALLED, which is no error, becomes
+ * MOYAI_EUSER, which is returned then, and the text says what it was. */
 MOYAI_API int moyai_raise(moyai_request *rq, int code, const char *fmt, ...) MOYAI_PRINTF(3, 4);
 
-/* The same with the error of a failed future as cause; its levels travel along (at most 16). */
+/* The same with the error of a failed future as cause; its levels travel along: at most 16, and of more the first cause
+ * stays. */
 MOYAI_API int moyai_raise_from(moyai_request *rq, const moyai_future *cause, int code, const char *fmt, ...)
     MOYAI_PRINTF(4, 5);
 

@@ -189,7 +189,8 @@ static inline struct moyai_into_arg moyai_skip(void) {
  * Structured values: null, bool, integers, floats, text, bytes, numeric arrays, references, lists,
  * and maps with text keys, nested up to 32 deep. Immutable once built and shared freely; any thread.
  * Each constructor returns NULL when memory is out or an argument is invalid (NULL parts included,
- * which makes nested construction safe); list and map take over their parts in every case.
+ * which makes nested construction safe); list and map take over their parts in every case. NULL as
+ * a value to look at is the null value without parts, so that look-ups can be nested as well.
  */
 enum moyai_kind {
     MOYAI_K_NULL,
@@ -210,7 +211,8 @@ MOYAI_API moyai_value *moyai_value_map(const char *const *keys, moyai_value *con
 MOYAI_API moyai_value *moyai_value_ref(moyai_value *v); /* share: returns v */
 MOYAI_API void moyai_value_free(moyai_value *v);        /* NULL is fine; frees parts with the last reference */
 MOYAI_API enum moyai_kind moyai_value_kind(const moyai_value *v);
-/* Store the value into one destination, with the conversions of MOYAI_INTO. 0, ETYPE, ERANGE. */
+/* Store the value into one destination, with the conversions of MOYAI_INTO. 0, ETYPE, ERANGE, EINVAL (v
+ * NULL). */
 MOYAI_API MOYAI_MUST_USE int moyai_value_get(const moyai_value *v, struct moyai_into_arg into);
 MOYAI_API size_t moyai_value_count(const moyai_value *v);                    /* parts of a list or map, else 0 */
 MOYAI_API const moyai_value *moyai_value_at(const moyai_value *v, size_t i); /* borrowed; NULL past the end */

@@ -93,24 +93,25 @@ int err_of_errno(int sys) {
     return MOYAI_ESYS;
 }
 
-enum { BUFFER = 4 * MOYAI_ERROR_TEXT, FRONT = 120 };
+enum { BUFFER = 4 * MOYAI_ERROR_TEXT };
 static const char gap[] = " ... ";
 
 /*
  * Texts may quote what a peer sent: they are made one line of well-formed UTF-8. Contexts are put before what is there,
  * one a layer and one a call, so a text that is too long loses its middle: who failed is in front, the cause behind.
  */
-static void put_text(char text[MOYAI_ERROR_TEXT], const char *from, size_t n) {
-    if (n < MOYAI_ERROR_TEXT) {
-        utf8_line(text, MOYAI_ERROR_TEXT, from, n);
+void err_fit(char *text, size_t cap, const char *from, size_t n) {
+    if (n < cap) {
+        utf8_line(text, cap, from, n);
         return;
     }
-    size_t at = utf8_line(text, FRONT + 1, from, n);
+    const size_t front = cap / 2 - 8;
+    size_t at = utf8_line(text, front + 1, from, n);
     memcpy(text + at, gap, sizeof gap - 1);
     at += sizeof gap - 1;
-    size_t rest = n - (MOYAI_ERROR_TEXT - 1 - at);
+    size_t rest = n - (cap - 1 - at);
     while (rest < n && ((unsigned char)from[rest] & 0xc0) == 0x80) rest++; /* not within a character */
-    utf8_line(text + at, MOYAI_ERROR_TEXT - at, from + rest, n - rest);
+    utf8_line(text + at, cap - at, from + rest, n - rest);
 }
 
 static void fill(struct moyai_error *e, int code, int sys, const char *text, size_t n) {
@@ -119,18 +120,23 @@ static void fill(struct moyai_error *e, int code, int sys, const char *text, siz
     e->sys = sys;
     e->where = MOYAI_AT_CALLER;
     e->executed = MOYAI_MAY_HAVE_EXECUTED;
-    put_text(e->text, text, n);
+    err_fit(e->text, sizeof e->text, text, n);
+}
+
+int err_vset(struct moyai_error *reterr, int code, const char *fmt, va_list ap) {
+    if (reterr) {
+        char buf[BUFFER];
+        size_t n = utf8_printed(buf, sizeof buf, vsnprintf(buf, sizeof buf, fmt, ap));
+        fill(reterr, code, 0, buf, n);
+    }
+    return code;
 }
 
 int err_set(struct moyai_error *reterr, int code, const char *fmt, ...) {
-    if (reterr) {
-        char buf[BUFFER];
-        va_list ap;
-        va_start(ap, fmt);
-        size_t n = utf8_printed(buf, sizeof buf, vsnprintf(buf, sizeof buf, fmt, ap));
-        va_end(ap);
-        fill(reterr, code, 0, buf, n);
-    }
+    va_list ap;
+    va_start(ap, fmt);
+    err_vset(reterr, code, fmt, ap);
+    va_end(ap);
     return code;
 }
 
@@ -155,6 +161,29 @@ int err_sys(struct moyai_error *reterr, int sys, const char *fmt, ...) {
     return code;
 }
 
+/* The length of the context of one word, "name: ", that the text begins with; 0: none. */
+static size_t context_of(const char *text) {
+    size_t n = strcspn(text, " ");
+    return n >= 2 && text[n] && text[n - 1] == ':' ? n + 1 : 0;
+}
+
+/*
+ * Calls within calls: each puts the name of its method in front. What does not fit then is names between the outermost
+ * and the reason, which stays whole: "a: b: ... no space left". False: that does not make it fit.
+ */
+static bool leave_out_names(char *buf, size_t n, const char *old) {
+    static const char left_out[] = "... ";
+    const char *reason = old;
+    for (size_t k; (k = context_of(reason)) || strncmp(reason, left_out, sizeof left_out - 1) == 0;)
+        reason += k ? k : sizeof left_out - 1;
+    size_t need = sizeof left_out - 1 + strlen(reason);
+    if (n + need >= MOYAI_ERROR_TEXT) return false;
+    for (size_t k; old < reason && (k = context_of(old)) && n + k + need < MOYAI_ERROR_TEXT; old += k, n += k)
+        memcpy(buf + n, old, k);
+    sprintf(buf + n, "%s%s", left_out, reason);
+    return true;
+}
+
 int err_prefix(struct moyai_error *reterr, const char *fmt, ...) {
     if (!reterr) return MOYAI_EINTERNAL;
     char buf[BUFFER], old[MOYAI_ERROR_TEXT];
@@ -164,8 +193,9 @@ int err_prefix(struct moyai_error *reterr, const char *fmt, ...) {
     old[len] = 0;
     va_list ap;
     va_start(ap, fmt);
-    size_t n = utf8_printed(buf, room, vsnprintf(buf, room, fmt, ap));
+    size_t n = utf8_printed(buf, room, vsnprintf(buf, room, fmt, ap)), all = join(buf, n, old);
     va_end(ap);
-    put_text(reterr->text, buf, join(buf, n, old));
+    if (all >= MOYAI_ERROR_TEXT && leave_out_names(buf, n + 2, old)) all = strlen(buf);
+    err_fit(reterr->text, sizeof reterr->text, buf, all);
     return reterr->code;
 }

@@ -219,26 +219,36 @@ void moyai_node_free(moyai_node *n) {
 }
 
 int moyai_node_serve(moyai_node *n, moyai_dur timeout) {
+    if (!n) return MOYAI_EINVAL;
     if (exec_forked(n->x)) return MOYAI_EFORK;
-    if (!exec_on_node_thread(n->x)) return MOYAI_ESTATE;
+    if (!exec_on_node_thread(n->x))
+        return api_refuse(n, MOYAI_ESTATE, "moyai_node_serve() belongs on the node thread, and this is another");
     exec_user_leave(n->x);
     moyai_ns until = timeout == MOYAI_FOREVER ? UINT64_MAX : moyai_now() + (moyai_ns)(timeout > 0 ? timeout : 0);
-    int rc = context_get(n)->rq ? MOYAI_ESTATE : exec_serve(n->x, &n->stop, until);
+    int rc;
+    if (context_get(n)->counted)
+        rc = api_fail(n, MOYAI_ESTATE,
+                      "moyai_node_serve() is not for methods and fibers: they block with moyai_sleep()");
+    else if ((rc = exec_serve(n->x, &n->stop, until)) == MOYAI_ETIMEDOUT)
+        rc = api_fail(n, rc, "nobody asked the node to stop within %.3f s", (double)(timeout > 0 ? timeout : 0) * 1e-9);
+    else if (rc < 0)
+        rc = api_fail(n, rc, "moyai_node_serve() runs already, or the node waits, further down this thread's stack");
     exec_user_enter(n->x);
     return rc;
 }
 
 void moyai_node_stop(moyai_node *n) {
-    if (exec_forked(n->x)) return;
+    if (!n || exec_forked(n->x)) return;
     atomic_store(&n->stop, true);
     exec_kick(n->x);
 }
 
 struct moyai_node_id moyai_node_self(const moyai_node *n) {
-    return n->id;
+    static const struct moyai_node_id none;
+    return n ? n->id : none;
 }
 bool moyai_node_stopping(const moyai_node *n) {
-    return atomic_load(&n->stop);
+    return !n || atomic_load(&n->stop);
 }
 
 void moyai_node_id_format(struct moyai_node_id id, char text[33]) {
@@ -249,8 +259,9 @@ bool moyai_node_id_equal(struct moyai_node_id a, struct moyai_node_id b) {
 }
 
 void moyai_node_stats(const moyai_node *n, struct moyai_node_stats *out) {
+    if (!out) return;
     struct moyai_node_stats s = {.size = out->size};
-    if (!exec_forked(n->x)) {
+    if (n && !exec_forked(n->x)) {
         exec_lock(n->x);
         s.calls_made = n->calls_made;
         s.calls_served = n->calls_served;
@@ -281,6 +292,7 @@ static void pinged(struct ping *g, int code) {
 }
 
 int moyai_ping(moyai_node *n, struct moyai_node_id to, moyai_dur timeout) {
+    if (!n) return MOYAI_EINVAL;
     if (exec_forked(n->x)) return MOYAI_EFORK;
     if (id_equal(to.b, n->id.b)) return 0;
     api_enter(n);
@@ -288,6 +300,7 @@ int moyai_ping(moyai_node *n, struct moyai_node_id to, moyai_dur timeout) {
     blocked_init(n, &b, "waits for a ping's answer");
     struct ping_wait w = {.ping = {.fn = pinged}, .node = n, .b = &b};
     int rc = overlay_ping(n->o, to.b, &w.ping);
+    bool said = false; /* by block */
     if (rc == 0) {
         moyai_ns until = timeout == MOYAI_FOREVER ? UINT64_MAX : moyai_now() + (moyai_ns)(timeout > 0 ? timeout : 0);
         rc = block(n, &b, until, true);
@@ -295,8 +308,13 @@ int moyai_ping(moyai_node *n, struct moyai_node_id to, moyai_dur timeout) {
             rc = w.code;
         else
             overlay_ping_drop(&w.ping);
+        said = !w.done && rc != MOYAI_ETIMEDOUT;
     }
-    if (rc < 0) rc = api_fail(n, rc, "no answer to a ping: %s", moyai_strerror(rc));
+    if (rc < 0 && !said) {
+        char id[33];
+        id_format(to.b, id);
+        rc = api_fail(n, rc, "no answer to a ping from node %.8s: %s", id, moyai_strerror(rc));
+    }
     api_leave(n);
     return rc;
 }

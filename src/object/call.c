@@ -8,6 +8,13 @@
 
 #include <stdlib.h>
 
+/* What a call gets that has no reference, and so no node. */
+static const struct moyai_future no_reference = {.constant = true, .state = FUTURE_DONE, .code = MOYAI_EINVAL};
+
+static moyai_future *without_reference(void) {
+    return (moyai_future *)(uintptr_t)&no_reference; /* of a constant future nothing is written */
+}
+
 static moyai_future *constant_future(moyai_node *n, bool forked) {
     return forked ? &n->constant_fork : &n->constant_nomem;
 }
@@ -79,8 +86,8 @@ static int encode(moyai_node *n, moyai_future *f, const char *method, const stru
     }
     if (rc < 0) {
         codec_out_done(&o);
-        if (why->code == 0) err_set(why, rc, "arguments of %s: %s", method, moyai_strerror(rc));
-        return rc;
+        if (why->code == 0) err_set(why, rc, "%s", moyai_strerror(rc));
+        return err_prefix(why, "arguments of '%.80s'", method);
     }
     f->msg.head = o.p;
     f->msg.owned = !o.fixed;
@@ -117,7 +124,7 @@ static void start(moyai_node *n, moyai_future *f, moyai_ref *ref, bool oneway) {
             err_set(&e, rc, "the queue towards the object's node is full (%zu calls or %zu bytes): moyai_room() waits",
                     n->queue_calls, n->queue_bytes);
         else
-            err_set(&e, rc, "%s", moyai_strerror(rc));
+            err_set(&e, rc, "cannot send to the object's node: %s", moyai_strerror(rc));
     }
     e.executed = MOYAI_NEVER_EXECUTED;
     future_fail(f, &e);
@@ -150,6 +157,7 @@ static moyai_future *call(moyai_node *n, moyai_ref *ref, const char *method, con
 }
 
 moyai_future *moyai_call_async(moyai_ref *ref, const char *method, const struct moyai_args *args) {
+    if (!ref) return without_reference();
     moyai_node *n = ref->node;
     if (exec_forked(n->x)) return constant_future(n, true);
     exec_lock(n->x);
@@ -160,12 +168,13 @@ moyai_future *moyai_call_async(moyai_ref *ref, const char *method, const struct 
 
 int moyai_call(moyai_ref *ref, const char *method, const struct moyai_args *args, const struct moyai_into *into,
                moyai_future **pending) {
+    if (!ref) return MOYAI_EINVAL;
     moyai_node *n = ref->node;
     if (exec_forked(n->x)) return MOYAI_EFORK;
     api_enter(n);
     /* A call must not be on its way, perhaps with the caller's arrays, when its caller hears that it cannot wait. */
     if (!exec_can_wait(n->x)) {
-        int rc = api_fail(n, MOYAI_ESTATE, "%s", block_why(MOYAI_ESTATE));
+        int rc = block_failed(n, MOYAI_ESTATE, "waits for a call");
         api_leave(n);
         return rc;
     }
@@ -191,6 +200,7 @@ int moyai_call(moyai_ref *ref, const char *method, const struct moyai_args *args
 }
 
 int moyai_call_oneway(moyai_ref *ref, const char *method, const struct moyai_args *args) {
+    if (!ref) return MOYAI_EINVAL;
     moyai_node *n = ref->node;
     if (exec_forked(n->x)) return MOYAI_EFORK;
     exec_lock(n->x);
@@ -200,8 +210,7 @@ int moyai_call_oneway(moyai_ref *ref, const char *method, const struct moyai_arg
         rc = api_fail(n, rc, "out of memory for a call");
     } else {
         if (f->state == FUTURE_DONE && f->code) {
-            struct moyai_error e = {.code = f->code};
-            if (f->failure) e = f->failure->level[0];
+            struct moyai_error e = future_error(f);
             rc = api_error(n, &e);
         }
         if (f->state == FUTURE_PENDING && f->msg.state != MSG_IDLE)
@@ -214,6 +223,7 @@ int moyai_call_oneway(moyai_ref *ref, const char *method, const struct moyai_arg
 }
 
 int moyai_room(moyai_ref *ref, moyai_dur timeout) {
+    if (!ref) return MOYAI_EINVAL;
     moyai_node *n = ref->node;
     if (exec_forked(n->x)) return MOYAI_EFORK;
     if (moyai_ref_is_local(ref)) return 0;
@@ -234,8 +244,6 @@ int moyai_room(moyai_ref *ref, moyai_dur timeout) {
             char who[PEER_NAME];
             peer_name(p, who);
             rc = api_fail(n, rc, "no room towards %s within %.3f s", who, (double)timeout * 1e-9);
-        } else if (rc < 0) {
-            rc = api_fail(n, rc, "%s", block_why(rc));
         }
     }
     if (pc && --pc->in_room == 0) overlay_release(p);
@@ -280,6 +288,7 @@ static void signal_bytes(uint8_t bytes[32], uint64_t id, const uint8_t object[16
 }
 
 int moyai_signal(moyai_ref *ref) {
+    if (!ref) return MOYAI_EINVAL;
     moyai_node *n = ref->node;
     if (exec_forked(n->x)) return MOYAI_EFORK;
     exec_lock(n->x);
@@ -294,13 +303,18 @@ int moyai_signal(moyai_ref *ref) {
         signal_bytes(bytes, 0, ref->object);
         rc = p ? control_send(n, p, bytes, sizeof bytes) : MOYAI_ENOMEM;
         struct moyai_error why;
-        if (rc < 0) rc = p && peer_dead(p, &why) ? api_error(n, &why) : api_fail(n, rc, "%s", moyai_strerror(rc));
+        if (rc < 0)
+            rc = p && peer_dead(p, &why)
+                     ? api_error(n, &why)
+                     : api_fail(n, rc, "cannot send a signal to the object's node: %s%s", moyai_strerror(rc),
+                                rc == MOYAI_EAGAIN ? "; moyai_room() waits" : "");
     }
     exec_unlock(n->x);
     return rc;
 }
 
 moyai_future *moyai_signal_async(moyai_ref *ref) {
+    if (!ref) return without_reference();
     moyai_node *n = ref->node;
     if (exec_forked(n->x)) return constant_future(n, true);
     exec_lock(n->x);

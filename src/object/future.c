@@ -20,6 +20,7 @@
 
 /* ---- failures -------------------------------------------------------------------------------- */
 
+/* Of too many causes the one at the bottom stays: it is what has happened. */
 struct failure *failure_new(const struct moyai_error *e, const struct failure *cause) {
     unsigned more = cause ? cause->n : 0;
     if (more > CALL_CAUSES - 1) more = CALL_CAUSES - 1;
@@ -29,17 +30,16 @@ struct failure *failure_new(const struct moyai_error *e, const struct failure *c
     f->n = 1 + more;
     f->level[0] = *e;
     for (unsigned i = 0; i < more; i++) f->level[1 + i] = cause->level[i];
+    if (more > 0) f->level[more] = cause->level[cause->n - 1];
     return f;
 }
 
 int failure_set(struct moyai_error *e, int code, enum moyai_where where, enum moyai_executed executed, const char *fmt,
                 ...) {
-    char text[2 * MOYAI_ERROR_TEXT]; /* cut when it is set */
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
+    err_vset(e, code, fmt, ap);
     va_end(ap);
-    err_set(e, code, "%s", text);
     e->where = where;
     e->executed = executed;
     return code;
@@ -198,50 +198,6 @@ static void message_done(struct msg *m, int code, enum moyai_executed executed) 
     future_fail(f, &e);
 }
 
-/* ---- sets ------------------------------------------------------------------------------------ */
-
-static void set_unlink(moyai_set *s, moyai_future *f) {
-    bool ready = f->state == FUTURE_DONE;
-    if (f->set_prev)
-        f->set_prev->set_next = f->set_next;
-    else if (ready)
-        s->ready = f->set_next;
-    else
-        s->pending = f->set_next;
-    if (f->set_next)
-        f->set_next->set_prev = f->set_prev;
-    else if (ready)
-        s->ready_last = f->set_prev;
-    f->set_prev = f->set_next = NULL;
-    if (ready)
-        s->n_ready--;
-    else
-        s->n_pending--;
-}
-
-static void set_link(moyai_set *s, moyai_future *f) {
-    if (f->state == FUTURE_DONE) {
-        f->set_prev = s->ready_last;
-        f->set_next = NULL;
-        if (s->ready_last)
-            s->ready_last->set_next = f;
-        else
-            s->ready = f;
-        s->ready_last = f;
-        s->n_ready++;
-    } else {
-        f->set_prev = NULL;
-        f->set_next = s->pending;
-        if (s->pending) s->pending->set_prev = f;
-        s->pending = f;
-        s->n_pending++;
-    }
-}
-
-static bool set_satisfied(const moyai_set *s, bool all) {
-    return all ? s->n_pending == 0 : s->n_ready > 0;
-}
-
 /* Wake who waits for f; f may be gone before they run. */
 static void waiters_wake(moyai_future *f, int result) {
     for (struct blocked *b; (b = f->waiters);) {
@@ -249,11 +205,6 @@ static void waiters_wake(moyai_future *f, int result) {
         b->on = NULL;
         (void)blocked_wake(f->node, b, result);
     }
-}
-
-/* Wake who waits for s, if what it waits for is there; it stays the waiter until it runs, for s may be freed before. */
-static void set_wake(moyai_set *s) {
-    if (s->waiter && set_satisfied(s, s->wait_all)) (void)blocked_wake(s->node, s->waiter, 0);
 }
 
 /* ---- completion ------------------------------------------------------------------------------ */
@@ -464,6 +415,7 @@ static void timer_due(struct exec *x, struct exec_timer *t) {
 }
 
 void moyai_future_deadline(moyai_future *f, moyai_dur timeout) {
+    if (future_no_node(f)) return;
     moyai_node *n = f->node;
     if (f->constant || exec_forked(n->x)) return;
     exec_lock(n->x);
@@ -513,6 +465,7 @@ void future_cancel(moyai_future *f) {
 }
 
 void moyai_future_cancel(moyai_future *f) {
+    if (future_no_node(f)) return;
     moyai_node *n = f->node;
     if (f->constant || exec_forked(n->x)) return;
     exec_lock(n->x);
@@ -521,6 +474,13 @@ void moyai_future_cancel(moyai_future *f) {
 }
 
 /* ---- the user's side ------------------------------------------------------------------------- */
+
+struct moyai_error future_error(const moyai_future *f) {
+    if (f->failure) return f->failure->level[0];
+    struct moyai_error e;
+    err_set(&e, f->code, "%s", moyai_strerror(f->code));
+    return e;
+}
 
 int future_get(moyai_future *f, const struct moyai_into *into, bool masked) {
     moyai_node *n = f->node;
@@ -539,25 +499,24 @@ int future_get(moyai_future *f, const struct moyai_into *into, bool masked) {
             f = NULL;
             rc = MOYAI_EINVAL;
         }
-        if (rc != 0 && rc != MOYAI_SIGNALLED) { /* the call waited for has left, perhaps, and runs */
-            struct moyai_error e;
-            failure_set(&e, rc, MOYAI_AT_CALLER, MOYAI_MAY_HAVE_EXECUTED, "%s",
-                        rc == MOYAI_EINVAL ? "the future was freed" : block_why(rc));
+        if (rc != 0 && rc != MOYAI_SIGNALLED) {          /* the call waited for has left, perhaps, and runs */
+            struct moyai_error e = context_get(n)->last; /* of block */
+            if (rc == MOYAI_EINVAL) err_set(&e, rc, "the future was freed while this waited for it");
+            e.executed = MOYAI_MAY_HAVE_EXECUTED;
             rc = api_error(n, &e);
         }
     }
     if (rc == 0 && f && f->code != 0) {
-        struct moyai_error e = {.code = f->code};
-        if (f->failure)
-            e = f->failure->level[0];
-        else
-            err_set(&e, f->code, "%s", moyai_strerror(f->code));
+        struct moyai_error e = future_error(f);
         rc = api_error(n, &e);
     } else if (rc == 0 && into) {
         struct moyai_error e = {0};
         rc = codec_get_into(f->result + REPLY_HEAD, f->result_n - REPLY_HEAD, into, &n->refs, moyai_ref_unref,
                             &f->arena, &e);
         if (rc < 0) {
+            char names[128];
+            call_names(f, names, sizeof names);
+            err_prefix(&e, "results of %s", names);
             e.executed = MOYAI_WAS_EXECUTED;
             rc = api_error(n, &e);
         }
@@ -566,6 +525,7 @@ int future_get(moyai_future *f, const struct moyai_into *into, bool masked) {
 }
 
 static int get(moyai_future *f, const struct moyai_into *into, bool masked) {
+    if (future_no_node(f)) return MOYAI_EINVAL;
     moyai_node *n = f->node;
     if (exec_forked(n->x)) return MOYAI_EFORK;
     api_enter(n);
@@ -582,7 +542,7 @@ int moyai_future_get_masked(moyai_future *f, const struct moyai_into *into) {
 }
 
 bool moyai_future_ready(const moyai_future *f) {
-    if (f->constant || exec_forked(f->node->x)) return true;
+    if (future_no_node(f) || f->constant || exec_forked(f->node->x)) return true;
     exec_lock(f->node->x);
     bool ready = f->state == FUTURE_DONE;
     exec_unlock(f->node->x);
@@ -591,15 +551,22 @@ bool moyai_future_ready(const moyai_future *f) {
 
 int moyai_future_error(const moyai_future *f, unsigned level, struct moyai_error *out) {
     struct moyai_error e = {0};
+    if (future_no_node(f)) {
+        if (level == 0)
+            failure_set(&e, MOYAI_EINVAL, MOYAI_AT_CALLER, MOYAI_NEVER_EXECUTED, "%s",
+                        f ? "the reference to call is NULL" : "the future is NULL");
+        if (out) *out = e;
+        return e.code;
+    }
     bool forked = exec_forked(f->node->x);
     if (!forked) exec_lock(f->node->x);
     if (forked) {
         if (level == 0) err_set(&e, MOYAI_EFORK, "the future belongs to the parent process");
     } else if (f->state == FUTURE_DONE && f->code != 0) {
-        if (f->failure && level < f->failure->n)
+        if (level == 0)
+            e = future_error(f);
+        else if (f->failure && level < f->failure->n)
             e = f->failure->level[level];
-        else if (!f->failure && level == 0)
-            err_set(&e, f->code, "%s", moyai_strerror(f->code));
     }
     if (!forked) exec_unlock(f->node->x);
     if (out) *out = e;
@@ -634,7 +601,7 @@ void future_free_locked(moyai_future *f) {
 }
 
 void moyai_future_free(moyai_future *f) {
-    if (!f || f->constant || exec_forked(f->node->x)) return;
+    if (future_no_node(f) || f->constant || exec_forked(f->node->x)) return;
     moyai_node *n = f->node;
     exec_lock(n->x);
     future_free_locked(f);
@@ -642,145 +609,31 @@ void moyai_future_free(moyai_future *f) {
 }
 
 void moyai_future_set_user(moyai_future *f, void *user) {
-    if (!f->constant) f->user = user;
+    if (f && !f->constant) f->user = user;
 }
 void *moyai_future_user(const moyai_future *f) {
-    return f->constant ? NULL : f->user;
+    return !f || f->constant ? NULL : f->user;
 }
 
 int moyai_future_then(moyai_future *f, void (*fn)(moyai_future *f, void *arg), void *arg) {
+    if (future_no_node(f)) return MOYAI_EINVAL;
     moyai_node *n = f->node;
     if (exec_forked(n->x)) return MOYAI_EFORK;
-    if (!fn) return MOYAI_EINVAL;
-    if (f->constant) return f->code;
     exec_lock(n->x);
-    int rc = f->then ? MOYAI_ESTATE : 0;
-    if (rc == 0) {
+    int rc = 0;
+    if (!fn) {
+        rc = api_fail(n, MOYAI_EINVAL, "the function to run is NULL");
+    } else if (f->constant) {
+        struct moyai_error e = future_error(f);
+        rc = api_error(n, &e);
+    } else if (f->then) {
+        rc = api_fail(n, MOYAI_ESTATE,
+                      "the future has a function already that runs when it completes, and takes one only");
+    } else {
         f->then = fn;
         f->then_arg = arg;
         if (f->state == FUTURE_DONE) then_submit(f);
     }
     exec_unlock(n->x);
     return rc;
-}
-
-/* ---- sets, the user's side ------------------------------------------------------------------- */
-
-int moyai_set_new(moyai_node *n, moyai_set **ret) {
-    if (exec_forked(n->x)) return MOYAI_EFORK;
-    moyai_set *s = calloc(1, sizeof *s);
-    if (!s) return MOYAI_ENOMEM;
-    s->node = n;
-    *ret = s;
-    return 0;
-}
-
-void moyai_set_free(moyai_set *s) {
-    if (!s) return;
-    if (!exec_forked(s->node->x)) {
-        exec_lock(s->node->x);
-        for (int i = 0; i < 2; i++)
-            for (moyai_future *f = i ? s->ready : s->pending, *next; f; f = next) {
-                next = f->set_next;
-                f->set = NULL;
-                f->set_prev = f->set_next = NULL;
-            }
-        if (s->waiter) {
-            s->waiter->on_set = NULL;
-            (void)blocked_wake(s->node, s->waiter, MOYAI_EINVAL);
-        }
-        exec_unlock(s->node->x);
-    }
-    free(s);
-}
-
-int moyai_set_add(moyai_set *s, moyai_future *f) {
-    moyai_node *n = s->node;
-    if (exec_forked(n->x)) return MOYAI_EFORK;
-    if (f->constant) return f->code;
-    exec_lock(n->x);
-    int rc = 0;
-    if (f->set && f->set != s) {
-        rc = api_fail(n, MOYAI_ESTATE, "the future is in another set");
-    } else if (!f->set) {
-        f->set = s;
-        set_link(s, f);
-        set_wake(s);
-    }
-    exec_unlock(n->x);
-    return rc;
-}
-
-void moyai_set_remove(moyai_set *s, moyai_future *f) {
-    if (f->constant || exec_forked(s->node->x)) return;
-    exec_lock(s->node->x);
-    if (f->set == s) {
-        set_unlink(s, f);
-        f->set = NULL;
-    }
-    exec_unlock(s->node->x);
-}
-
-size_t moyai_set_count(const moyai_set *s) {
-    if (exec_forked(s->node->x)) return 0;
-    exec_lock(s->node->x);
-    size_t n = s->n_pending + s->n_ready;
-    exec_unlock(s->node->x);
-    return n;
-}
-
-moyai_future *moyai_set_next(moyai_set *s) {
-    if (exec_forked(s->node->x)) return NULL;
-    exec_lock(s->node->x);
-    moyai_future *f = s->ready;
-    if (f) {
-        set_unlink(s, f);
-        f->set = NULL;
-    }
-    exec_unlock(s->node->x);
-    return f;
-}
-
-static int set_wait(moyai_set *s, moyai_dur timeout, bool all, bool masked) {
-    moyai_node *n = s->node;
-    if (exec_forked(n->x)) return MOYAI_EFORK;
-    api_enter(n);
-    int rc = 0;
-    if (s->waiter) {
-        rc = api_fail(n, MOYAI_ESTATE, "another fiber waits on this set");
-    } else if (!set_satisfied(s, all)) {
-        struct blocked b;
-        blocked_init(n, &b, all ? "waits for all of several calls" : "waits for one of several calls");
-        b.on_set = s;
-        s->waiter = &b;
-        s->wait_all = all;
-        moyai_ns until = timeout == MOYAI_FOREVER ? UINT64_MAX : moyai_now() + (moyai_ns)(timeout > 0 ? timeout : 0);
-        rc = block(n, &b, until, masked);
-        if (!b.on_set) { /* freed, perhaps after it had become ready */
-            s = NULL;
-            rc = api_fail(n, MOYAI_EINVAL, "the set was freed");
-        } else {
-            s->waiter = NULL;
-        }
-        if (rc == MOYAI_ETIMEDOUT)
-            rc = api_fail(n, rc, "nothing within %.3f s", (double)timeout * 1e-9);
-        else if (rc < 0 && s)
-            rc = api_fail(n, rc, "%s", block_why(rc));
-    }
-    if (rc == 0 && s) rc = s->n_ready > INT32_MAX ? INT32_MAX : (int)s->n_ready;
-    api_leave(n);
-    return rc;
-}
-
-int moyai_wait(moyai_set *s, moyai_dur timeout) {
-    return set_wait(s, timeout, false, false);
-}
-int moyai_wait_masked(moyai_set *s, moyai_dur timeout) {
-    return set_wait(s, timeout, false, true);
-}
-int moyai_wait_all(moyai_set *s, moyai_dur timeout) {
-    return set_wait(s, timeout, true, false);
-}
-int moyai_wait_all_masked(moyai_set *s, moyai_dur timeout) {
-    return set_wait(s, timeout, true, true);
 }

@@ -53,6 +53,11 @@ struct moyai_future {
 };
 enum result_storage { RESULT_NONE, RESULT_INLINE, RESULT_MALLOC, RESULT_BUFFER };
 
+/* NULL, or the future of a call that had no reference: there is no node to lock, and none that could keep an error. */
+static inline bool future_no_node(const moyai_future *f) {
+    return !f || !f->node;
+}
+
 struct moyai_set {
     moyai_node *node;
     moyai_future *pending, *ready, *ready_last;
@@ -60,6 +65,11 @@ struct moyai_set {
     struct blocked *waiter;
     bool wait_all;
 };
+
+void set_link(moyai_set *s, moyai_future *f);   /* among its ready or its pending ones, as f is */
+void set_unlink(moyai_set *s, moyai_future *f); /* before f's state changes */
+/* Wake who waits for s, if what it waits for is there; it stays the waiter until it runs, for s may be freed before. */
+void set_wake(moyai_set *s);
 
 struct call_slot {
     moyai_future *f;
@@ -71,6 +81,7 @@ void future_open(moyai_future *f);                         /* among the calls op
 void future_free_locked(moyai_future *f);
 moyai_future *future_by_id(moyai_node *n, uint64_t id);
 void future_complete(moyai_future *f, int code, struct failure *failure); /* takes over failure */
+struct moyai_error future_error(const moyai_future *f);                   /* of one that has failed */
 void future_fail(moyai_future *f, const struct moyai_error *e);
 void future_cancel(moyai_future *f);
 int future_get(moyai_future *f, const struct moyai_into *into, bool masked); /* between api_enter and api_leave */

@@ -111,10 +111,11 @@ struct blocked {
 };
 /*
  * Block until blocked_wake or the deadline. Returns what the waker gave, or ETIMEDOUT, SIGNALLED (unless masked),
- * ECANCELED (the running call was cancelled; once). The caller takes b out of whatever list it has put it into.
+ * ECANCELED (the running call was cancelled; once), ESTATE and ECLOSED of exec_wait. What is no result and no
+ * time-out is the last error already. The caller takes b out of whatever list it has put it into.
  */
 int block(moyai_node *n, struct blocked *b, moyai_ns deadline, bool masked);
-const char *block_why(int code); /* in words, of its other errors: ECANCELED, and ESTATE and ECLOSED of exec_wait */
+int block_failed(moyai_node *n, int code, const char *what); /* make these the last error; returns code */
 void blocked_init(moyai_node *n, struct blocked *b, const char *what);
 bool blocked_wake(moyai_node *n, struct blocked *b, int result);
 void wait_add(struct blocked **list, struct blocked *b);
@@ -128,6 +129,7 @@ void api_leave(moyai_node *n);
 void user_leave(moyai_node *n);
 int api_error(moyai_node *n, const struct moyai_error *e); /* remember as last error; returns its code */
 int api_fail(moyai_node *n, int code, const char *fmt, ...) MOYAI_PRINTF(3, 4);
+int api_refuse(moyai_node *n, int code, const char *fmt, ...) MOYAI_PRINTF(3, 4); /* the same, lock not held */
 
 /* ---- the node -------------------------------------------------------------------------------- */
 

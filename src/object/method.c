@@ -13,6 +13,7 @@ int raised_code(int code) {
 }
 
 int moyai_args(moyai_request *rq, const struct moyai_into *into) {
+    if (!rq) return MOYAI_EINVAL;
     moyai_node *n = rq->node;
     if (exec_forked(n->x)) return MOYAI_EFORK;
     static const struct moyai_into none = {NULL, 0}; /* here it is a number of values, not a lack of interest */
@@ -21,6 +22,7 @@ int moyai_args(moyai_request *rq, const struct moyai_into *into) {
     int rc = codec_get_lent(rq->bytes + rq->args_at, rq->n_bytes - rq->args_at, &lent, into ? into : &none, &n->refs,
                             moyai_ref_unref, &rq->arena, &e);
     if (rc < 0) {
+        err_prefix(&e, "arguments of '%s'", rq->method->name);
         exec_lock(n->x);
         (void)api_error(n, &e);
         exec_unlock(n->x);
@@ -29,6 +31,7 @@ int moyai_args(moyai_request *rq, const struct moyai_into *into) {
 }
 
 int moyai_return(moyai_request *rq, const struct moyai_args *results) {
+    if (!rq) return MOYAI_EINVAL;
     moyai_node *n = rq->node;
     if (exec_forked(n->x)) return MOYAI_EFORK;
     if (rq->has_out) {
@@ -44,7 +47,8 @@ int moyai_return(moyai_request *rq, const struct moyai_args *results) {
     }
     if (rc < 0) {
         codec_out_done(&rq->out);
-        if (e.code == 0) err_set(&e, rc, "results: %s", moyai_strerror(rc));
+        if (e.code == 0) err_set(&e, rc, "%s", moyai_strerror(rc));
+        err_prefix(&e, "results of '%s'", rq->method->name);
         exec_lock(n->x);
         (void)api_error(n, &e);
         exec_unlock(n->x);
@@ -55,12 +59,17 @@ int moyai_return(moyai_request *rq, const struct moyai_args *results) {
 }
 
 static int raise_error(moyai_request *rq, const moyai_future *cause, int code, const char *fmt, va_list ap) {
-    char text[2 * MOYAI_ERROR_TEXT]; /* cut when it is set */
-    vsnprintf(text, sizeof text, fmt, ap);
+    const int given = code;
     code = raised_code(code);
-    if (exec_forked(rq->node->x)) return code;
+    if (!rq || exec_forked(rq->node->x)) return code;
     struct moyai_error e;
-    failure_set(&e, code, MOYAI_AT_METHOD, MOYAI_WAS_EXECUTED, "%s", text);
+    err_vset(&e, code, fmt, ap);
+    e.where = MOYAI_AT_METHOD;
+    e.executed = MOYAI_WAS_EXECUTED;
+    if (code != given && given != MOYAI_SIGNALLED)
+        err_prefix(
+            &e, "'%s' raised %d, which is no error code (one of the table, or -1000 and below for errors of your own)",
+            rq->method->name, given);
     exec_lock(rq->node->x);
     struct failure *f = failure_new(&e, cause ? cause->failure : NULL);
     failure_unref(rq->raised);
@@ -86,7 +95,7 @@ int moyai_raise_from(moyai_request *rq, const moyai_future *cause, int code, con
 }
 
 bool moyai_cancelled(const moyai_request *rq) {
-    if (exec_forked(rq->node->x)) return true; /* nobody waits for what the child does */
+    if (!rq || exec_forked(rq->node->x)) return true; /* nobody waits for what the child does */
     exec_lock(rq->node->x);
     bool c = rq->cancelled;
     exec_unlock(rq->node->x);
@@ -94,21 +103,21 @@ bool moyai_cancelled(const moyai_request *rq) {
 }
 
 moyai_node *moyai_request_node(const moyai_request *rq) {
-    return rq->node;
+    return rq ? rq->node : NULL;
 }
 
 moyai_ref *moyai_self(const moyai_request *rq) {
-    return rq->object->ref;
+    return rq ? rq->object->ref : NULL;
 }
 
 struct moyai_node_id moyai_caller(const moyai_request *rq) {
-    struct moyai_node_id id;
-    memcpy(id.b, rq->caller_node, 16);
+    struct moyai_node_id id = {{0}};
+    if (rq) memcpy(id.b, rq->caller_node, 16);
     return id;
 }
 
 moyai_dur moyai_remaining(const moyai_request *rq) {
-    if (exec_forked(rq->node->x)) return 0;
+    if (!rq || exec_forked(rq->node->x)) return 0;
     exec_lock(rq->node->x);
     moyai_ns deadline = rq->deadline;
     exec_unlock(rq->node->x);

@@ -267,6 +267,7 @@ void names_done(moyai_node *n) {
 /* ---- the public functions -------------------------------------------------------------------- */
 
 int moyai_register(moyai_ref *ref, const char *name) {
+    if (!ref) return MOYAI_EINVAL;
     moyai_node *n = ref->node;
     if (exec_forked(n->x)) return MOYAI_EFORK;
     api_enter(n);
@@ -300,6 +301,7 @@ int moyai_register(moyai_ref *ref, const char *name) {
 }
 
 int moyai_unregister(moyai_ref *ref, const char *name) {
+    if (!ref) return MOYAI_EINVAL;
     moyai_node *n = ref->node;
     if (exec_forked(n->x)) return MOYAI_EFORK;
     api_enter(n);
@@ -375,10 +377,12 @@ static int find(moyai_node *n, const char *name, moyai_ref **ret, struct moyai_e
 }
 
 static int lookup(moyai_node *n, const char *name, moyai_ns until, moyai_ref **ret) {
+    if (!n) return MOYAI_EINVAL;
     if (exec_forked(n->x)) return MOYAI_EFORK;
     api_enter(n);
     struct moyai_error e = {0};
     int rc = name ? entry_check_name(name, &e) : err_set(&e, MOYAI_EINVAL, "no name given");
+    if (rc == 0 && !ret) rc = err_set(&e, MOYAI_EINVAL, "ret must not be NULL");
     struct rdv *r = overlay_rdv(n->o);
     if (rc == 0) rc = find(n, name, ret, &e);
     if (rc == MOYAI_ENOENT && until == UINT64_MAX && !r) /* no error will ever say it */
@@ -404,11 +408,11 @@ static int lookup(moyai_node *n, const char *name, moyai_ns until, moyai_ref **r
         if (rc == MOYAI_ETIMEDOUT)
             not_found(n, name, rc, &e);
         else if (rc < 0)
-            err_set(&e, rc, "%s", block_why(rc));
+            e = context_get(n)->last;
         if (rc == 0) rc = find(n, name, ret, &e);
     }
     if (w) wait_leave(w);
-    if (rc < 0 && rc != MOYAI_SIGNALLED) (void)api_error(n, &e);
+    if (rc < 0) (void)api_error(n, &e);
     api_leave(n);
     return rc;
 }

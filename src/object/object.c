@@ -106,9 +106,14 @@ struct object *object_find(moyai_node *n, const uint8_t id[16]) {
 
 int moyai_object_new(moyai_node *n, const struct moyai_class *cls, void *self, moyai_ref **ret,
                      struct moyai_error *reterr) {
-    if (!n || !cls || !ret) return err_set(reterr, MOYAI_EINVAL, "node, class and ret must not be NULL");
+    if (!n || !cls || !ret) {
+        err_set(reterr, MOYAI_EINVAL, "%s must not be NULL", n ? cls ? "ret" : "the class" : "the node");
+        if (n && !exec_forked(n->x))
+            (void)api_refuse(n, MOYAI_EINVAL, "%s must not be NULL", cls ? "ret" : "the class");
+        return MOYAI_EINVAL;
+    }
     if (exec_forked(n->x)) return err_set(reterr, MOYAI_EFORK, "the node belongs to the parent process");
-    struct moyai_error e;
+    struct moyai_error e = {0};
     exec_lock(n->x);
     int rc = n->ending ? err_set(&e, MOYAI_ESTATE, "the node is ending") : 0;
     struct klass *k = rc == 0 ? klass_get(n, cls, &e) : NULL;
@@ -131,6 +136,7 @@ int moyai_object_new(moyai_node *n, const struct moyai_class *cls, void *self, m
         free(ob);
         klass_leave(n, k);
     }
+    if (rc < 0) (void)api_error(n, &e);
     exec_unlock(n->x);
     if (rc < 0 && reterr) *reterr = e;
     return rc;
@@ -183,6 +189,7 @@ void object_leave(struct object *ob) {
 }
 
 int moyai_object_end(moyai_ref *ref) {
+    if (!ref) return MOYAI_EINVAL;
     moyai_node *n = ref->node;
     if (exec_forked(n->x)) return MOYAI_EFORK;
     api_enter(n);
@@ -231,7 +238,7 @@ moyai_ref *ref_new(moyai_node *n, const uint8_t object[16], const uint8_t home[1
 }
 
 moyai_ref *moyai_ref_ref(moyai_ref *r) {
-    atomic_fetch_add_explicit(&r->refs, 1, memory_order_relaxed);
+    if (r) atomic_fetch_add_explicit(&r->refs, 1, memory_order_relaxed);
     return r;
 }
 
@@ -244,10 +251,14 @@ bool moyai_ref_equal(const moyai_ref *a, const moyai_ref *b) {
 }
 
 uint64_t moyai_ref_hash(const moyai_ref *r) {
-    return id_hash(r->object);
+    return r ? id_hash(r->object) : 0;
 }
 
 void moyai_ref_format(const moyai_ref *r, char text[MOYAI_REF_TEXT]) {
+    if (!r) {
+        strcpy(text, "moyai:none");
+        return;
+    }
     memcpy(text, "moyai:", 6);
     id_format(r->object, text + 6);
     text[38] = '@';
@@ -256,11 +267,14 @@ void moyai_ref_format(const moyai_ref *r, char text[MOYAI_REF_TEXT]) {
 
 int moyai_ref_parse(moyai_node *n, const char *text, moyai_ref **ret) {
     uint8_t object[16], home[16];
+    if (!n) return MOYAI_EINVAL;
     if (exec_forked(n->x)) return MOYAI_EFORK;
     exec_lock(n->x);
     int rc = 0;
-    if (!text || strlen(text) != MOYAI_REF_TEXT - 1 || memcmp(text, "moyai:", 6) != 0 || text[38] != '@' ||
-        !id_parse(text + 6, 32, object) || !id_parse(text + 39, 32, home)) {
+    if (!ret) {
+        rc = api_fail(n, MOYAI_EINVAL, "ret must not be NULL");
+    } else if (!text || strlen(text) != MOYAI_REF_TEXT - 1 || memcmp(text, "moyai:", 6) != 0 || text[38] != '@' ||
+               !id_parse(text + 6, 32, object) || !id_parse(text + 39, 32, home)) {
         rc = api_fail(n, MOYAI_EINVAL, "not a reference (moyai:OBJECT@NODE, each 32 hex digits): \"%.80s\"",
                       text ? text : "");
     } else {
@@ -275,19 +289,19 @@ int moyai_ref_parse(moyai_node *n, const char *text, moyai_ref **ret) {
 }
 
 struct moyai_object_id moyai_ref_object(const moyai_ref *r) {
-    struct moyai_object_id id;
-    memcpy(id.b, r->object, 16);
+    struct moyai_object_id id = {{0}};
+    if (r) memcpy(id.b, r->object, 16);
     return id;
 }
 
 struct moyai_node_id moyai_ref_home(const moyai_ref *r) {
-    struct moyai_node_id id;
-    memcpy(id.b, r->home, 16);
+    struct moyai_node_id id = {{0}};
+    if (r) memcpy(id.b, r->home, 16);
     return id;
 }
 
 bool moyai_ref_is_local(const moyai_ref *r) {
-    return id_equal(r->home, r->node->id.b);
+    return r && id_equal(r->home, r->node->id.b);
 }
 
 static moyai_ref *refs_make(void *ctx, const uint8_t in[32]) {

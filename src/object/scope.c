@@ -94,8 +94,7 @@ void wait_remove(struct blocked *b) {
     b->wait_at = NULL;
 }
 
-int block(moyai_node *n, struct blocked *b, moyai_ns deadline, bool masked) {
-    struct context *c = context_get(n);
+static int do_block(moyai_node *n, struct context *c, struct blocked *b, moyai_ns deadline, bool masked) {
     moyai_request *rq = c->rq;
     if (rq && rq->cancelled && !rq->cancel_told) {
         rq->cancel_told = true;
@@ -129,19 +128,27 @@ int block(moyai_node *n, struct blocked *b, moyai_ns deadline, bool masked) {
     return rc;
 }
 
-const char *block_why(int code) {
+int block_failed(moyai_node *n, int code, const char *what) {
     switch (code) {
+    case MOYAI_SIGNALLED:
+        return api_fail(n, code, "forced open by a signal to the object (this function %s)", what);
     case MOYAI_ECANCELED:
-        return "the running call was cancelled";
+        return api_fail(n, code, "the call that runs here, '%s', was cancelled, or nobody waits for it any more",
+                        context_get(n)->rq->method->name);
     case MOYAI_ESTATE:
-        return "a fiber of another node of this thread cannot wait in this one, which waits for it: use "
-               "moyai_call_async "
-               "and a callback, or a thread for each node";
+        return api_fail(n, code,
+                        "a fiber of another node of this thread cannot wait in this one, which waits for it, further "
+                        "down the stack: use moyai_call_async and a callback, or a thread for each node");
     case MOYAI_ECLOSED:
-        return "the node was ended while this thread waited in it";
+        return api_fail(n, code, "the node was ended while this thread waited in it");
     default:
-        return moyai_strerror(code);
+        return code; /* a result, or a time-out: what it was for, the caller knows */
     }
+}
+
+int block(moyai_node *n, struct blocked *b, moyai_ns deadline, bool masked) {
+    int rc = do_block(n, context_get(n), b, deadline, masked);
+    return rc < 0 ? block_failed(n, rc, b->what) : rc;
 }
 
 int object_signal(struct object *ob) {
@@ -185,17 +192,33 @@ int api_error(moyai_node *n, const struct moyai_error *e) {
 
 int api_fail(moyai_node *n, int code, const char *fmt, ...) {
     struct moyai_error e = {0};
-    char text[2 * MOYAI_ERROR_TEXT]; /* cut when it is set */
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
+    err_vset(&e, code, fmt, ap);
     va_end(ap);
-    err_set(&e, code, "%s", text);
     e.executed = MOYAI_NEVER_EXECUTED;
     return api_error(n, &e);
 }
 
+int api_refuse(moyai_node *n, int code, const char *fmt, ...) {
+    struct moyai_error e = {0};
+    va_list ap;
+    va_start(ap, fmt);
+    err_vset(&e, code, fmt, ap);
+    va_end(ap);
+    e.executed = MOYAI_NEVER_EXECUTED;
+    exec_lock(n->x);
+    (void)api_error(n, &e);
+    exec_unlock(n->x);
+    return code;
+}
+
 void moyai_last_error(moyai_node *n, struct moyai_error *out) {
+    if (!out) return;
+    if (!n) {
+        err_set(out, MOYAI_EINVAL, "the node is NULL");
+        return;
+    }
     if (exec_forked(n->x)) {
         err_set(out, MOYAI_EFORK, "the node belongs to the parent process");
         return;
@@ -208,18 +231,15 @@ void moyai_last_error(moyai_node *n, struct moyai_error *out) {
 /* ---- sleep, yield, go ------------------------------------------------------------------------ */
 
 static int sleep_for(moyai_node *n, moyai_dur d, bool masked) {
+    if (!n) return MOYAI_EINVAL;
     if (exec_forked(n->x)) return MOYAI_EFORK;
     api_enter(n);
     struct blocked b;
     blocked_init(n, &b, "sleeps");
     moyai_ns until = d == MOYAI_FOREVER ? UINT64_MAX : moyai_now() + (moyai_ns)(d > 0 ? d : 0);
     int rc = block(n, &b, until, masked);
-    if (rc == MOYAI_ETIMEDOUT)
-        rc = 0;
-    else if (rc < 0)
-        rc = api_fail(n, rc, "%s", block_why(rc));
     api_leave(n);
-    return rc;
+    return rc == MOYAI_ETIMEDOUT ? 0 : rc;
 }
 
 int moyai_sleep(moyai_node *n, moyai_dur d) {
@@ -230,7 +250,7 @@ int moyai_sleep_masked(moyai_node *n, moyai_dur d) {
 }
 
 void moyai_yield(moyai_node *n) {
-    if (exec_forked(n->x) || !exec_on_node_thread(n->x)) return;
+    if (!n || exec_forked(n->x) || !exec_on_node_thread(n->x)) return;
     exec_user_leave(n->x);
     exec_yield(n->x);
     exec_user_enter(n->x);
@@ -278,10 +298,11 @@ static void run_posted(struct exec_task *t) {
 }
 
 static int post(moyai_node *n, void (*fn)(void *arg), void *arg) {
+    if (!n) return MOYAI_EINVAL;
     if (exec_forked(n->x)) return MOYAI_EFORK;
-    if (!fn) return MOYAI_EINVAL;
+    if (!fn) return api_refuse(n, MOYAI_EINVAL, "the function to run is NULL");
     struct posted *p = malloc(sizeof *p);
-    if (!p) return MOYAI_ENOMEM;
+    if (!p) return api_refuse(n, MOYAI_ENOMEM, "out of memory for a fiber");
     *p = (struct posted){.task = {.run = run_posted}, .node = n, .fn = fn, .arg = arg};
     exec_lock(n->x);
     int rc = 0;

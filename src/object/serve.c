@@ -273,6 +273,30 @@ static void finish(moyai_request *rq) {
     if (ob) object_leave(ob);
 }
 
+/* The method has returned an error that it has not raised. If the library told it that, the text is what it was told.
+ */
+static void reply_returned(moyai_request *rq, int rc, const struct moyai_error *told) {
+    const char *name = rq->method->name;
+    struct moyai_error e;
+    char own[MOYAI_ERROR_TEXT];
+    snprintf(own, sizeof own, " of '%s': ", name); /* as moyai_args and moyai_return begin: named once is enough */
+    failure_set(&e, raised_code(rc), MOYAI_AT_METHOD, MOYAI_WAS_EXECUTED, "%s", moyai_strerror(rc));
+    if (rc == MOYAI_SIGNALLED)
+        err_set(&e, e.code, "it was forced open by a signal and returned that, which is no error to its caller");
+    else if (rc != e.code)
+        err_set(
+            &e, e.code,
+            "it returned %d, which is no error code (0, one of the table, or -1000 and below for errors of its own)",
+            rc);
+    else if (told->code == rc && told->text[0])
+        memcpy(e.text, told->text, sizeof e.text);
+    const char *what = strchr(e.text, ' ');
+    if (!what || strncmp(what, own, strlen(own)) != 0) err_prefix(&e, "%s", name);
+    e.where = MOYAI_AT_METHOD;
+    e.executed = MOYAI_WAS_EXECUTED;
+    reply_levels(rq, &e, 1);
+}
+
 static void run_request(struct exec_task *t) {
     moyai_request *rq = (moyai_request *)((char *)t - offsetof(struct moyai_request, task));
     moyai_node *n = rq->node;
@@ -295,13 +319,10 @@ static void run_request(struct exec_task *t) {
         if (c.held) future_free_locked(c.held);
         if (rc == 0) {
             reply_values(rq);
-        } else if (rq->raised && rq->raised->level[0].code == rc) {
+        } else if (rq->raised && rq->raised->level[0].code == raised_code(rc)) {
             reply_levels(rq, rq->raised->level, rq->raised->n);
         } else {
-            char text[2 * MOYAI_ERROR_TEXT]; /* cut when it is set */
-            snprintf(text, sizeof text, "%s: %s", rq->method->name,
-                     c.last.code == rc && c.last.text[0] ? c.last.text : moyai_strerror(rc));
-            reply_error(rq, raised_code(rc), MOYAI_AT_METHOD, MOYAI_WAS_EXECUTED, text);
+            reply_returned(rq, rc, &c.last);
         }
     }
     finish(rq);
@@ -654,20 +675,24 @@ static void describe(const moyai_request *rq, char *out, size_t cap, unsigned le
             describe(on->local, below, sizeof below, levels - 1);
         else if (on->doing)
             snprintf(below, sizeof below, "%s", on->doing);
-        snprintf(out, cap, "waits for %s%s%.*s%s%s", names, on->local ? "" : " in node ", on->local ? 0 : 8, id,
-                 below[0] ? ", which " : "", below);
+        char text[2 * MOYAI_ERROR_TEXT];
+        int n = snprintf(text, sizeof text, "waits for %s%s%.*s%s%s", names, on->local ? "" : " in node ",
+                         on->local ? 0 : 8, id, below[0] ? ", which " : "", below);
+        err_fit(out, cap, text, (size_t)n); /* the last of the chain is the one that does not come to its end */
     }
 }
 
 void request_describe(const moyai_request *rq, char *out, size_t cap) {
     char what[MOYAI_ERROR_TEXT];
     describe(rq, what, sizeof what, CALL_CAUSES);
-    snprintf(out, cap, "'%s' %s", rq->method ? rq->method->name : "?", what);
+    char text[3 * MOYAI_ERROR_TEXT];
+    int n = snprintf(text, sizeof text, "'%s' %s", rq->method ? rq->method->name : "?", what);
+    err_fit(out, cap, text, (size_t)n);
 }
 
 /* Tell the caller's node what the method does: for the texts of those who wait for its caller. */
 static void tell(moyai_request *rq) {
-    char what[MOYAI_ERROR_TEXT];
+    char what[DOING_MOST + 1];
     uint8_t bytes[DOING_HEAD + DOING_MOST] = {MESSAGE_DOING};
     describe(rq, what, sizeof what, CALL_CAUSES);
     size_t n = strnlen(what, DOING_MOST);

@@ -206,7 +206,7 @@ moyai_value *moyai_value_map(const char *const *keys, moyai_value *const *items,
 /* ---- access --------------------------------------------------------------------------------- */
 
 enum moyai_kind moyai_value_kind(const moyai_value *v) {
-    return (enum moyai_kind)v->kind;
+    return v ? (enum moyai_kind)v->kind : MOYAI_K_NULL;
 }
 
 static struct number number_of(const moyai_value *v) {
@@ -239,6 +239,7 @@ static int give_data(const moyai_value *v, const struct moyai_into_arg *into, si
 }
 
 int moyai_value_get(const moyai_value *v, struct moyai_into_arg into) {
+    if (!v) return MOYAI_EINVAL;
     bool bytes = v->kind == MOYAI_K_BYTES || (v->kind == MOYAI_K_ARRAY && v->elem == MOYAI_ELEM_U8);
     union {
         const moyai_value *from;
@@ -287,7 +288,7 @@ int moyai_value_get(const moyai_value *v, struct moyai_into_arg into) {
 }
 
 size_t moyai_value_count(const moyai_value *v) {
-    return v->kind == MOYAI_K_LIST || v->kind == MOYAI_K_MAP ? v->n : 0;
+    return v && (v->kind == MOYAI_K_LIST || v->kind == MOYAI_K_MAP) ? v->n : 0;
 }
 
 const moyai_value *moyai_value_at(const moyai_value *v, size_t i) {
@@ -296,11 +297,11 @@ const moyai_value *moyai_value_at(const moyai_value *v, size_t i) {
 }
 
 const char *moyai_value_key(const moyai_value *v, size_t i) {
-    return v->kind == MOYAI_K_MAP && i < v->n ? value_pairs(v)[i].key : NULL;
+    return v && v->kind == MOYAI_K_MAP && i < v->n ? value_pairs(v)[i].key : NULL;
 }
 
 const moyai_value *moyai_value_find(const moyai_value *v, const char *key) {
-    if (v->kind != MOYAI_K_MAP) return NULL;
+    if (!v || !key || v->kind != MOYAI_K_MAP) return NULL;
     const uint32_t *order = value_order(v);
     for (size_t low = 0, high = v->n; low < high;) {
         size_t mid = low + (high - low) / 2;

@@ -130,11 +130,17 @@ static int close_world(void **state) {
 static bool fine(int rc) {
     return rc >= 0 || rc == MOYAI_ENOMEM || rc == MOYAI_EUNREACHABLE;
 }
-#define FINE(expr)                                                                                                     \
-    do {                                                                                                               \
-        int fine_rc = (expr);                                                                                          \
-        if (!fine(fine_rc)) FIBER_FAIL("%s: %s: %s, k %ld", __func__, #expr, moyai_err_name(fine_rc), k);              \
-    } while (0)
+/* And it is the last error, of which there is a text. */
+static void check_fine(const char *func, const char *expr, int rc, long k) {
+    if (!fine(rc)) FIBER_FAIL("%s: %s: %s, k %ld", func, expr, moyai_err_name(rc), k);
+    if (rc >= 0 || !node) return;
+    struct moyai_error e;
+    moyai_last_error(node, &e);
+    if (e.code != rc || !e.text[0])
+        FIBER_FAIL("%s: %s: %s, but the last error is %s: \"%s\", k %ld", func, expr, moyai_err_name(rc),
+                   moyai_err_name(e.code), e.text, k);
+}
+#define FINE(expr) check_fine(__func__, #expr, expr, k)
 
 /* op(k) with the k-th allocation failing: only it, and all from it on; of this thread, and of all. */
 static void starve(void (*op)(long k)) {
@@ -363,12 +369,14 @@ static void fibers(void **state) {
 /* From a node that has nothing yet: the first call makes the peer, its link and its session. */
 static void first_call(long k) {
     alloc_disarm();
-    moyai_node *n = kit_node(NULL);
+    moyai_node *keep = node, *n = kit_node(NULL);
     moyai_ref *ref = kit_lookup(n, "frugal");
+    node = n; /* the one whose last error FINE looks at */
     alloc_arm(k, ALLOC_ONE | ALLOC_MINE);
     int64_t x = 0;
     FINE(moyai_call(ref, "echo", MOYAI_ARGS(7), MOYAI_INTO(&x), NULL));
     FINE(moyai_call(ref, "echo", MOYAI_ARGS(8), MOYAI_INTO(&x), NULL));
+    node = keep;
     moyai_ref_unref(ref);
     moyai_node_free(n);
 }
