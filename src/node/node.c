@@ -130,6 +130,7 @@ int moyai_node_new(moyai_node **ret, const struct moyai_node_opts *user, struct 
     moyai_node *n = calloc(1, sizeof *n);
     if (!n) return err_set(reterr, MOYAI_ENOMEM, "out of memory for a node");
     n->signal_fd = -1;
+    n->started = moyai_now();
     struct moyai_node_opts opts;
     int rc = configure(n, user, &opts, reterr);
     if (rc < 0) {

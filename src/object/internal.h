@@ -52,6 +52,7 @@ struct name_wait;
 struct object {
     UT_hash_handle hh;
     uint8_t id[16];
+    uint64_t number; /* among the node's objects, in the order in which they were made */
     moyai_node *node;
     struct klass *klass;
     moyai_ref *ref; /* to itself: what moyai_self lends */
@@ -147,6 +148,9 @@ struct moyai_node {
     struct call_slot *slots;
     uint32_t n_slots, free_slot; /* free_slot: index + 1; 0: none */
     moyai_future *local_open;    /* calls to objects of this node */
+    uint64_t last_number;        /* of an object */
+    moyai_ns started;
+    bool observer; /* looks at others and is not to be counted among them */
     size_t n_objects, max_message, max_calls, queue_calls, queue_bytes;
     size_t active;    /* fibers, and requests that will have one: taken and not finished */
     size_t n_blocked; /* of these: in block(), and not woken as far as is known */

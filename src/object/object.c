@@ -125,6 +125,7 @@ int moyai_object_new(moyai_node *n, const struct moyai_class *cls, void *self, m
         if (ob->ref) HASH_ADD(hh, n->objects, id, 16, ob);
     }
     if (ob && ob->hh.tbl) {
+        ob->number = ++n->last_number;
         ob->node = n;
         ob->klass = k;
         ob->self = self;

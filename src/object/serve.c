@@ -20,6 +20,7 @@
  */
 #include "base/err.h"
 #include "object/message.h"
+#include "object/node_object.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -345,6 +346,28 @@ static void refuse(moyai_node *n, struct peer *p, const uint8_t *bytes, size_t h
     finish(rq);
 }
 
+/* A call of the node itself, which is answered at once. f: of a local one that wants its answer. */
+static int serve_node(moyai_node *n, struct peer *p, moyai_future *f, const uint8_t *bytes, size_t len) {
+    struct request_head h;
+    struct moyai_error no;
+    if (request_get_head(bytes, len, &h) < 0) return MOYAI_EPROTO;
+    moyai_request *rq = request_new(n, p);
+    if (!rq) {
+        failure_set(&no, MOYAI_ENOMEM, MOYAI_AT_PEER, MOYAI_NEVER_EXECUTED, "out of memory for a call");
+        if (p) overlay_break(p, "out of memory for an answer");
+        if (f) future_fail(f, &no);
+        return 0;
+    }
+    rq->oneway = h.flags & MESSAGE_ONEWAY;
+    id_set(rq, h.call);
+    rq->caller = f;
+    rq->has_out = node_object_call(n, p, &h, bytes, len, &rq->out, rq->reply, sizeof rq->reply, &no) == 0;
+    if (rq->has_out) reply_values(rq);
+    if (!rq->answered) reply_levels(rq, &no, 1);
+    finish(rq);
+    return 0;
+}
+
 /* Where and how far: what this node does not take. */
 #define REFUSED MOYAI_AT_PEER, MOYAI_NEVER_EXECUTED
 
@@ -354,6 +377,10 @@ static moyai_request *take(moyai_node *n, struct peer *p, const uint8_t *bytes, 
     struct request_head h;
     if (request_get_head(bytes, have, &h) < 0) {
         failure_set(no, MOYAI_EPROTO, REFUSED, "malformed request");
+        return NULL;
+    }
+    if (id_equal(h.object, n->id.b)) {
+        failure_set(no, MOYAI_ETOOBIG, REFUSED, "a node's own methods take few arguments");
         return NULL;
     }
     struct object *ob = object_find(n, h.object);
@@ -466,6 +493,7 @@ static void release(moyai_node *n, struct peer_calls *pc, const struct object *o
 
 static int take_small(moyai_node *n, struct peer *p, uint8_t *bytes, size_t len) {
     struct moyai_error no;
+    if (node_object_is(n, bytes, len)) return serve_node(n, p, NULL, bytes, len);
     moyai_request *rq = take(n, p, bytes, len, len, &no);
     if (!rq) {
         if (no.code == MOYAI_EPROTO) return no.code;
@@ -484,6 +512,10 @@ static int take_small(moyai_node *n, struct peer *p, uint8_t *bytes, size_t len)
 void serve_local(moyai_node *n, moyai_future *f, bool oneway) {
     struct msg *m = &f->msg;
     struct moyai_error e;
+    if (node_object_is(n, m->head, m->head_len) && m->n_pieces == 0) {
+        (void)serve_node(n, NULL, oneway ? NULL : f, m->head, m->head_len); /* our own bytes */
+        return;
+    }
     bool full = n->active >= n->max_calls;
     if (full && n->local_waiting >= n->queue_calls) {
         failure_set(&e, MOYAI_EAGAIN, MOYAI_AT_CALLER, MOYAI_NEVER_EXECUTED, "%zu calls within this node wait already",

@@ -311,6 +311,20 @@ static void use_futures(long k) {
     for (int i = 0; i < 4; i++) moyai_future_free(f[i]);
 }
 
+static void ask_nodes(long k) {
+    moyai_ref *ref = NULL;
+    FINE(moyai_node_ref(node, moyai_ref_home(refs[the_ref]), &ref));
+    static const char *const methods_of_nodes[] = {"info", "objects"};
+    for (int i = 0; i < 2 && ref; i++) {
+        moyai_value *v = NULL;
+        int rc = moyai_call(ref, methods_of_nodes[i], MOYAI_NONE, MOYAI_INTO(&v), NULL);
+        FINE(rc);
+        FIBER_ASSERT((rc == 0) == (v != NULL));
+        moyai_value_free(v);
+    }
+    moyai_ref_unref(ref);
+}
+
 static void use_signals(long k) {
     FINE(moyai_signal(refs[the_ref]));
     moyai_future *f = moyai_signal_async(refs[the_ref]);
@@ -356,6 +370,10 @@ static void values(void **state) {
 static void futures(void **state) {
     (void)state;
     everywhere(use_futures);
+}
+static void nodes_asked(void **state) {
+    (void)state;
+    everywhere(ask_nodes);
 }
 static void signals(void **state) {
     (void)state;
@@ -438,7 +456,7 @@ static int tests(void) {
 #define WORLD(test) cmocka_unit_test_setup_teardown(test, open_world, close_world)
     const struct CMUnitTest all[] = {
         WORLD(nodes),   WORLD(objects), WORLD(names),  WORLD(small_calls),  WORLD(large_calls), WORLD(values),
-        WORLD(futures), WORLD(signals), WORLD(fibers), WORLD(a_first_call), WORLD(serving),
+        WORLD(futures), WORLD(signals), WORLD(fibers), WORLD(a_first_call), WORLD(serving),     WORLD(nodes_asked),
     };
     return cmocka_run_group_tests(all, NULL, NULL);
 }

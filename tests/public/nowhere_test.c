@@ -38,6 +38,7 @@ static void without_a_node(void **state) {
     KIT_RC(moyai_object_new(NULL, &cls, NULL, &ref, &e), MOYAI_EINVAL);
     KIT_TEXT(e.text, "node");
     KIT_RC(moyai_ref_parse(NULL, "moyai:", &ref), MOYAI_EINVAL);
+    KIT_RC(moyai_node_ref(NULL, id, &ref), MOYAI_EINVAL);
     KIT_RC(moyai_lookup(NULL, "name", &ref), MOYAI_EINVAL);
     KIT_RC(moyai_lookup_wait(NULL, "name", MOYAI_FOREVER, &ref), MOYAI_EINVAL);
     KIT_RC(moyai_set_new(NULL, &set), MOYAI_EINVAL);

@@ -43,6 +43,7 @@ struct olink {
     struct peer *peer; /* known from the start (outgoing) or since the hello */
     struct olink *peer_next;
     bool outgoing, up, farewell;
+    moyai_ns up_since;
     pid_t pid;
     struct exec_timer hello_timer;
     struct ping_list pings; /* sent and not answered ... */

@@ -193,6 +193,7 @@ static int on_hello(struct olink *k, const uint8_t *p, size_t n, struct moyai_er
     }
     peer_called(peer, h.title, h.pid);
     k->up = true;
+    k->up_since = moyai_now();
     o->n_half_open--;
     exec_timer_clear(o->x, &k->hello_timer);
     witness_hello(k);

@@ -136,7 +136,24 @@ static inline bool msg_untouched(const struct msg *m) {
 uint8_t *overlay_buffer(struct overlay *o, size_t n);
 void overlay_buffer_free(struct overlay *o, uint8_t *p);
 
-size_t overlay_links(const struct overlay *o);
+size_t overlay_links(const struct overlay *o); /* that are up */
+
+/* For reports (info.c): what this node calls itself, and its links that are up until fn returns false. */
+struct overlay_self {
+    char title[64];
+    const char *site; /* where it says it is; "": not known */
+    uint8_t host[16]; /* all zero: in no grid */
+};
+void overlay_self(const struct overlay *o, struct overlay_self *out);
+struct overlay_link_info {
+    const uint8_t *peer; /* its node id */
+    const char *title;   /* what it calls itself */
+    const char *kind;    /* "unix", "tcp" */
+    bool outgoing;       /* made from here */
+    moyai_ns up;         /* since when */
+    size_t queued;       /* bytes not written yet */
+};
+void overlay_each_link(const struct overlay *o, bool (*fn)(const struct overlay_link_info *l, void *ctx), void *ctx);
 
 /* Round trip to a node through its runtime (not its user code). The record is the caller's, who has set fn: 0: it is
  * used until fn has been called (not from within) or overlay_ping_drop, whichever is first. */

@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The node as an object (doc/spec/02-calls.md, 6): what it is, what it holds, whom it is linked to.
+ *
+ * Its id is the node's own id, so that references to different nodes are different, and no number is reserved. Calls of
+ * it are answered by whoever drives the loop, at once and without a fiber: also while user code computes, and when all
+ * fibers are in use. Hence it may do nothing that takes long. What one call may cost has limits: its arguments
+ * ARGS_MOST, the links it lists LINKS_MOST, the objects PAGE_MOST with NAMES_MOST names each. A caller that leaves its
+ * answers untaken is refused, as nobody can be held back who is answered at once.
+ */
+#include "object/node_object.h"
+
+#include "base/err.h"
+#include "link/hello.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#define ARGS_MOST  1024u
+#define LINKS_MOST 4096u
+#define PAGE_MOST  256u
+#define NAMES_MOST 8u
+#define TEXT_MOST  256u /* with its NUL: longer ones are cut */
+
+/* ---- values ---------------------------------------------------------------------------------- */
+
+/* The fields of a map as they come. A field that is NULL makes the map NULL. */
+struct fields {
+    const char *key[32];
+    moyai_value *item[32];
+    size_t n;
+};
+
+static void put(struct fields *f, const char *key, moyai_value *item) {
+    f->key[f->n] = key;
+    f->item[f->n++] = item;
+}
+
+static void put_uint(struct fields *f, const char *key, uint64_t x) {
+    put(f, key, moyai_value_new((struct moyai_arg){.tag = MOYAI_T_UINT, .v.u = x}));
+}
+
+static void put_double(struct fields *f, const char *key, double x) {
+    put(f, key, moyai_value_new((struct moyai_arg){.tag = MOYAI_T_DOUBLE, .v.d = x}));
+}
+
+static void put_bool(struct fields *f, const char *key, bool x) {
+    put(f, key, moyai_value_new((struct moyai_arg){.tag = MOYAI_T_BOOL, .v.b = x}));
+}
+
+/* What programs and hosts call themselves may be anything. */
+static moyai_value *text_value(const char *text) {
+    char clean[TEXT_MOST];
+    hello_text(clean, sizeof clean, text);
+    return moyai_value_new(moyai_text(clean, strlen(clean)));
+}
+
+static void put_text(struct fields *f, const char *key, const char *text) {
+    put(f, key, text_value(text));
+}
+
+static void put_id(struct fields *f, const char *key, const uint8_t id[16]) {
+    char text[33];
+    id_format(id, text);
+    put_text(f, key, text);
+}
+
+static moyai_value *map_of(const struct fields *f) {
+    return moyai_value_map(f->key, f->item, f->n);
+}
+
+/* ---- info ------------------------------------------------------------------------------------ */
+
+/* Pages that are this process's alone: a number the kernel has at hand, unlike the sum of its maps. */
+static uint64_t private_memory(void) {
+    char text[128];
+    int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+    if (fd >= 0) close(fd);
+    if (n <= 0) return 0;
+    text[n] = 0;
+    unsigned long long resident, shared;
+    if (sscanf(text, "%*u %llu %llu", &resident, &shared) != 2 || shared > resident) return 0;
+    return (resident - shared) * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+static uint64_t processors(void) {
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) == 0) return (uint64_t)CPU_COUNT(&set);
+    long n = sysconf(_SC_NPROCESSORS_ONLN); /* more than a cpu_set_t can name */
+    return n > 0 ? (uint64_t)n : 1;
+}
+
+struct links {
+    moyai_value **item;
+    size_t n, cap;
+    moyai_ns now;
+};
+
+static double seconds(moyai_ns since, moyai_ns now) {
+    return now > since ? (double)(now - since) * 1e-9 : 0;
+}
+
+static bool add_link(const struct overlay_link_info *l, void *ctx) {
+    struct links *all = ctx;
+    struct fields f = {.n = 0};
+    put_id(&f, "peer", l->peer);
+    put_text(&f, "title", l->title);
+    put_text(&f, "kind", l->kind);
+    put_bool(&f, "outgoing", l->outgoing);
+    put_double(&f, "up", seconds(l->up, all->now));
+    put_uint(&f, "queued", l->queued);
+    all->item[all->n++] = map_of(&f);
+    return all->n < all->cap;
+}
+
+static moyai_value *links_of(moyai_node *n, moyai_ns now) {
+    size_t most = overlay_links(n->o);
+    struct links all = {.cap = most < LINKS_MOST ? most : LINKS_MOST, .now = now};
+    if (all.cap > 0) {
+        all.item = calloc(all.cap, sizeof(moyai_value *));
+        if (!all.item) return NULL;
+        overlay_each_link(n->o, add_link, &all);
+    }
+    moyai_value *list = moyai_value_list(all.item, all.n);
+    free(all.item);
+    return list;
+}
+
+static moyai_value *info(moyai_node *n) {
+    struct overlay_self self;
+    struct utsname host;
+    double load[3] = {0, 0, 0};
+    moyai_ns now = moyai_now();
+    overlay_self(n->o, &self);
+    if (uname(&host) < 0) memset(&host, 0, sizeof host);
+    if (getloadavg(load, 3) < 0) memset(load, 0, sizeof load);
+    struct fields f = {.n = 0};
+    put_id(&f, "node", n->id.b);
+    put_text(&f, "title", self.title);
+    put_uint(&f, "pid", (uint64_t)getpid());
+    put_text(&f, "host", host.nodename);
+    put_id(&f, "host_id", self.host);
+    put_text(&f, "site", self.site);
+    put_text(&f, "machine", host.machine);
+    put_text(&f, "version", moyai_version());
+    put_bool(&f, "observer", n->observer);
+    put_double(&f, "uptime", seconds(n->started, now));
+    put(&f, "load", moyai_value_new(moyai_doubles(load, 3)));
+    put_uint(&f, "processors", processors());
+    put_uint(&f, "memory", private_memory());
+    put_uint(&f, "objects", n->n_objects);
+    put_uint(&f, "names", HASH_COUNT(n->names));
+    put_uint(&f, "calls_made", n->calls_made);
+    put_uint(&f, "calls_served", n->calls_served);
+    put_uint(&f, "calls_open", n->calls_open);
+    put_uint(&f, "fibers", n->active);
+    put_uint(&f, "n_links", overlay_links(n->o));
+    put(&f, "links", links_of(n, now));
+    return map_of(&f);
+}
+
+/* ---- objects --------------------------------------------------------------------------------- */
+
+/*
+ * Where a page ended: its last object by id, and its number, by which the place is found if it has ended meanwhile.
+ * Objects are listed in the order in which they were made, so one that is there throughout is listed exactly once.
+ */
+#define PLACE_BYTES 24u
+
+static moyai_value *place_after(const struct object *ob) {
+    uint8_t bytes[PLACE_BYTES];
+    struct cursor_out c = cursor_out(bytes, sizeof bytes);
+    cursor_put_bytes(&c, ob->id, 16);
+    cursor_put_u64(&c, ob->number);
+    return moyai_value_new(moyai_bytes(bytes, sizeof bytes));
+}
+
+static struct object *next_of(const struct object *ob) {
+    return ob->hh.next;
+}
+
+static struct object *object_after(moyai_node *n, const uint8_t place[PLACE_BYTES]) {
+    struct cursor_in c = cursor_in(place + 16, 8);
+    uint64_t number = cursor_get_u64(&c);
+    struct object *ob = object_find(n, place);
+    if (ob && ob->number == number) return next_of(ob);
+    for (ob = n->objects; ob && ob->number <= number; ob = next_of(ob)) {
+    }
+    return ob;
+}
+
+static moyai_value *names_of(const struct object *ob) {
+    moyai_value *item[NAMES_MOST];
+    size_t n = 0;
+    for (const struct object_name *m = ob->names; m && n < NAMES_MOST; m = m->next) item[n++] = text_value(m->text);
+    return moyai_value_list(item, n);
+}
+
+static moyai_value *object_value(const struct object *ob) {
+    struct fields f = {.n = 0};
+    put(&f, "ref", moyai_value_new((struct moyai_arg){.tag = MOYAI_T_REF, .v.p = ob->ref}));
+    put_text(&f, "class", klass_name(ob->klass));
+    put(&f, "names", names_of(ob));
+    put_uint(&f, "calls", ob->users);
+    return map_of(&f);
+}
+
+static moyai_value *objects(moyai_node *n, struct object *from, size_t most) {
+    moyai_value *item[PAGE_MOST];
+    size_t k = 0;
+    const struct object *last = NULL;
+    struct object *ob = from;
+    for (; ob && k < most; ob = next_of(ob)) {
+        if (ob->ended) continue;
+        item[k++] = object_value(ob);
+        last = ob;
+    }
+    while (ob && ob->ended) ob = next_of(ob); /* so that no empty page follows */
+    struct fields f = {.n = 0};
+    put(&f, "objects", moyai_value_list(item, k));
+    put(&f, "next", ob && last ? place_after(last) : moyai_value_new(moyai_null()));
+    put_uint(&f, "count", n->n_objects);
+    return map_of(&f);
+}
+
+/* ---- calls ----------------------------------------------------------------------------------- */
+
+/* A copy, so that reading may write into it. */
+struct arguments {
+    uint8_t bytes[ARGS_MOST + 1];
+    size_t n;
+    struct codec_arena *arena;
+};
+
+static int get(moyai_node *n, struct arguments *a, const struct moyai_into *into, struct moyai_error *no) {
+    int rc = codec_get_into(a->bytes, a->n, into, &n->refs, moyai_ref_unref, &a->arena, no);
+    if (rc < 0 && no->code == 0) err_set(no, rc, "%s", moyai_strerror(rc));
+    return rc;
+}
+
+static size_t count_values(const struct arguments *a) {
+    size_t n = 0, len;
+    for (size_t at = 0; at < a->n && codec_skip(a->bytes + at, a->n - at, &len) == 0; at += len) n++;
+    return n;
+}
+
+static moyai_value *do_info(moyai_node *n, struct arguments *a, struct moyai_error *no) {
+    static const struct moyai_into none = {NULL, 0};
+    return get(n, a, &none, no) < 0 ? NULL : info(n);
+}
+
+/* objects([after [, most]]) */
+static moyai_value *do_objects(moyai_node *n, struct arguments *a, struct moyai_error *no) {
+    moyai_value *after = NULL, *page = NULL;
+    uint64_t most = PAGE_MOST;
+    size_t given = count_values(a);
+    const void *place = NULL;
+    size_t size = 0;
+    static const struct moyai_into none = {NULL, 0};
+    int rc = given == 0   ? get(n, a, &none, no)
+             : given == 1 ? get(n, a, MOYAI_INTO(&after), no)
+                          : get(n, a, MOYAI_INTO(&after, &most), no);
+    if (rc < 0) return NULL;
+    bool begin = !after || moyai_value_kind(after) == MOYAI_K_NULL;
+    if (!begin && (moyai_value_get(after, moyai_into_bytes(&place, &size)) < 0 || size != PLACE_BYTES))
+        err_set(no, MOYAI_ETYPE, "objects(after, most): after is null, or what an earlier answer gave as \"next\"");
+    else if (most < 1)
+        err_set(no, MOYAI_ERANGE, "objects(after, most): most is from 1 to %u", PAGE_MOST);
+    else
+        page = objects(n, begin ? n->objects : object_after(n, place), most < PAGE_MOST ? (size_t)most : PAGE_MOST);
+    moyai_value_free(after);
+    return page;
+}
+
+static const struct {
+    const char *name;
+    moyai_value *(*run)(moyai_node *n, struct arguments *a, struct moyai_error *no);
+} methods[] = {{"info", do_info}, {"objects", do_objects}};
+
+int node_object_call(moyai_node *n, const struct peer *p, const struct request_head *h, const uint8_t *bytes,
+                     size_t len, struct codec_out *out, uint8_t *buf, size_t cap, struct moyai_error *no) {
+    size_t m = 0;
+    const size_t n_methods = sizeof methods / sizeof methods[0];
+    while (m < n_methods &&
+           (strlen(methods[m].name) != h->method_len || memcmp(methods[m].name, h->method, h->method_len) != 0))
+        m++;
+    if (m == n_methods)
+        return failure_set(no, MOYAI_ENOMETHOD, MOYAI_AT_PEER, MOYAI_NEVER_EXECUTED,
+                           "a node has no method '%.*s', but 'info' and 'objects'", h->method_len, h->method);
+    if (p && overlay_owes_much(p))
+        return failure_set(no, MOYAI_EBUSY, MOYAI_AT_PEER, MOYAI_NEVER_EXECUTED,
+                           "its caller does not take earlier answers");
+    struct arguments a = {.n = len - h->size};
+    if (a.n > ARGS_MOST)
+        return failure_set(no, MOYAI_ETOOBIG, MOYAI_AT_PEER, MOYAI_NEVER_EXECUTED,
+                           "arguments of %zu bytes; a node's own methods take %u", a.n, ARGS_MOST);
+    memcpy(a.bytes, bytes + h->size, a.n);
+    struct moyai_error why = {0};
+    moyai_value *v = methods[m].run(n, &a, &why);
+    codec_arena_free(a.arena);
+    if (!v) {
+        if (why.code == 0) err_set(&why, MOYAI_ENOMEM, "out of memory for an answer");
+        return failure_set(no, why.code, MOYAI_AT_METHOD, MOYAI_NEVER_EXECUTED, "%s: %s", methods[m].name, why.text);
+    }
+    codec_out_init(out, buf, cap, SIZE_MAX, n->max_message);
+    int rc = codec_reserve(out, REPLY_HEAD);
+    if (rc == 0) {
+        out->n = REPLY_HEAD;
+        rc = codec_put_args(out, MOYAI_ARGS(v), &n->refs, &why);
+    }
+    moyai_value_free(v);
+    if (rc == 0) return 0;
+    codec_out_done(out);
+    return failure_set(no, rc, MOYAI_AT_PEER, MOYAI_NEVER_EXECUTED, "%s: %s", methods[m].name, moyai_strerror(rc));
+}
+
+/* ---- references to it ------------------------------------------------------------------------ */
+
+int moyai_node_ref(moyai_node *n, struct moyai_node_id id, moyai_ref **ret) {
+    if (!n) return MOYAI_EINVAL;
+    if (exec_forked(n->x)) return MOYAI_EFORK;
+    exec_lock(n->x);
+    int rc = 0;
+    moyai_ref *r = ret ? ref_new(n, id.b, id.b) : NULL;
+    if (r)
+        *ret = r;
+    else if (ret)
+        rc = api_fail(n, MOYAI_ENOMEM, "out of memory for a reference");
+    else
+        rc = api_fail(n, MOYAI_EINVAL, "ret must not be NULL");
+    exec_unlock(n->x);
+    return rc;
+}
