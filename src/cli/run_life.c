@@ -236,8 +236,9 @@ static void on_signal(struct run *r, int sig) {
         break;
     }
     if (r->state == RUN_ON) {
+        size_t n = r->live + r->spawning; /* one that is just being started may have spoken already */
         output_say(r->out, "%s: %s: ending %zu process%s in order; another %s kills them", r->a->title,
-                   sig == SIGINT ? "interrupted" : strsignal(sig), r->live, r->live == 1 ? "" : "es",
+                   sig == SIGINT ? "interrupted" : strsignal(sig), n, n == 1 ? "" : "es",
                    sig == SIGINT ? "Ctrl-C" : "signal");
         end_run(r, 128 + sig, true);
     } else if (r->state == RUN_ENDING) {

@@ -146,6 +146,7 @@ static void joining(void **state) {
               kit_program("NODE"), NULL);
     pid_t late = atoi(ask(&a, "call late0"));
     assert_true(late > 0);
+    assert_true(atoi(ask(&a, "call late1")) > 0); /* it has joined, too */
     cli_type(&a, "block late0\n");
     assert_int_equal(kill(late, SIGKILL), 0);
     (void)cli_line(&b, 2, "was killed by signal 9");
