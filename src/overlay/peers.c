@@ -323,7 +323,7 @@ static int up(struct peers *p, const struct peers_event *ev) {
     else if (l)
         why = PEERS_DUPLICATE;
     else if (p->links_n >= p->links_cap ||
-             (ev->what == PEERS_DIRECT && (p->mesh + p->direct >= p->most || p->direct >= p->most / 3)))
+             (ev->what == PEERS_DIRECT && (p->mesh + p->direct >= p->most || peers_directs(p) >= p->most / 3)))
         why = PEERS_FULL;
     uint64_t extra = 0;
     if (d) {

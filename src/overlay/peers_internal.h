@@ -152,7 +152,8 @@ void peers_met(struct peers *p, const uint8_t id[16], uint64_t site);           
 void peers_hasten(struct peers *p, moyai_ns now); /* without links, everybody is worth another call soon */
 
 /* peers_link.c */
-uint32_t peers_taken(const struct peers *p); /* places of cfg.most */
+uint32_t peers_taken(const struct peers *p);   /* places of cfg.most */
+uint32_t peers_directs(const struct peers *p); /* those that are offered included */
 struct peers_link *peers_link_of(const struct peers *p, uint64_t link);
 struct peers_link *peers_link_to(const struct peers *p, const uint8_t id[16]);
 struct peers_dial *peers_dial_to(const struct peers *p, const uint8_t id[16]);

@@ -66,6 +66,16 @@ uint32_t peers_taken(const struct peers *p) {
     return p->mesh + p->direct - p->rescued;
 }
 
+/* Those that are offered may all be accepted. */
+uint32_t peers_directs(const struct peers *p) {
+    uint32_t n = p->direct;
+    for (uint32_t i = 0; p->offered && i < p->links_n; i++) {
+        const struct peers_link *l = &peers_links(p)[i];
+        n += l->state == PEERS_OFFERED && l->kind == PEERS_DIRECT;
+    }
+    return n;
+}
+
 /* A place has become free: the guest that came first has it. */
 static void settle_guest(struct peers *p) {
     struct peers_link *found = NULL;
@@ -253,7 +263,7 @@ static bool room(struct peers *p, const struct peers_frame *f, struct peers_link
     *flags = 0;
     if (p->links_n >= p->links_cap) return false;
     if (f->what == PEERS_LINE) return true;
-    if (f->what == PEERS_DIRECT) return peers_taken(p) < p->most && p->direct < p->most / 3;
+    if (f->what == PEERS_DIRECT) return peers_taken(p) < p->most && peers_directs(p) < p->most / 3;
     if (peers_taken(p) < p->most) return true;
     if (p->guests < PEERS_SLACK) {
         *v = victim(p, NULL, f->count, now);

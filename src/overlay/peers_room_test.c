@@ -219,6 +219,11 @@ static void test_kinds(void **state) {
     (void)step(t, EV(LOST, .link = 1));
     (void)step(t, EV(UP, .link = 8, .id = node(9), .what = PEERS_DIRECT));
     expect(t, "OFFER@8 f1w1");
+    e = open_node(10); /* what is offered may be accepted: it has its place */
+    e.n_text = 0;
+    assert_int_equal(from(t, 10, &e, PEERS_OFFER, 0, PEERS_DIRECT, 0), 0);
+    (void)step(t, EV(UP, .link = 19, .id = node(19), .what = PEERS_DIRECT));
+    expect(t, "REFUSE@10 drop@10w0 drop@19w0");
     e = open_node(9);
     assert_int_equal(from(t, 8, &e, PEERS_ACCEPT, 0, 0, 0), 0);
     assert_int_equal(peers_count(t->p).direct, 2);
