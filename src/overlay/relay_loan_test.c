@@ -261,6 +261,13 @@ static void test_tight(void **state) {
     assert_int_equal(side(t, 1)->lent, 1000);
     assert_int_equal(side(t, 3)->asked, 0);
     tested_free(t);
+    t = paths(2, 1600); /* exactly as much as is wanted: that is enough */
+    for (int i = 0; i < 3; i++) round_of(t, 1);
+    round_of(t, 3);
+    assert_int_equal(t->r->lent, 800);
+    round_of(t, 1);
+    assert_int_equal(side(t, 1)->lent, 1500);
+    tested_free(t);
 }
 
 /* Credit that was to be said and is taken for others is not said. */

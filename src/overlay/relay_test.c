@@ -408,6 +408,14 @@ static void test_close(void **state) {
         if (frame) pull(t, 2, "CLOSE7");
         assert_int_equal(t->r->paths_n, 0);
     }
+
+    (void)passing(t, 9, 7); /* who is not listened to is given no credit, though it was due */
+    assert_int_equal(receive(t, 1, 9, 4, 70), 0);
+    assert_true(relay_pull(t->r, 2, &t->out));
+    drain(t);
+    assert_int_equal(get(t, 2, F(CLOSE, .label = t->out.label)), 0);
+    pull(t, 1, "CLOSE9");
+    assert_int_equal(t->r->paths_n, 0);
     tested_free(t);
 }
 
