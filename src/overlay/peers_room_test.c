@@ -92,7 +92,7 @@ static void test_who_accepts(void **state) {
     assert_non_null(strstr(t->did, "YIELD@2 c2 ")); /* though 1 has more */
     t->did[0] = 0;
     tested_free(t);
-    t = full(4, 4, 4, 4, true);
+    t = full(9, 9, 9, 9, true);
     assert_int_equal(offers(t, 6, 6, 3, PEERS_ACCEPTS), 0); /* it has what it needs */
     assert_non_null(strstr(t->did, "drop@6w0"));
     t->did[0] = 0;
@@ -103,6 +103,158 @@ static void test_who_accepts(void **state) {
     peers_link_of(t->p, 3)->count = 4; /* 4 >= 2 + 2 */
     assert_int_equal(offers(t, 8, 8, 2, 0), 0);
     assert_non_null(strstr(t->did, "YIELD@3 c2 "));
+    tested_free(t);
+    t = full(4, 4, 4, 4, true); /* the same if the one that does not accept comes last */
+    peers_link_of(t->p, 4)->flags &= (uint8_t)~LINK_ACCEPTS;
+    peers_link_of(t->p, 4)->count = 9;
+    assert_int_equal(offers(t, 5, 5, 2, 0), 0);
+    assert_non_null(strstr(t->did, "YIELD@1 c2 "));
+    tested_free(t);
+}
+
+/* A mesh link to node n was opened from here, and is not answered yet. */
+static void opens(struct tested *t, uint64_t link, uint32_t n) {
+    uint32_t before = t->dialled_n;
+    knows(t, open_node(n));
+    t->p->gap_at = t->p->dry_until = 0;
+    while (t->dialled_n == before) wait_next(t);
+    assert_int_equal(t->dialled[before], n);
+    assert_int_equal(step(t, EV(UP, .link = link, .id = node(n))), 0);
+    t->did[0] = 0;
+}
+
+static void joins_direct(struct tested *t, uint64_t link, uint32_t n, uint32_t count) {
+    struct peers_endpoint e = open_node(n);
+    assert_int_equal(from(t, link, &e, PEERS_OFFER, count, PEERS_DIRECT, PEERS_ACCEPTS), 0);
+    assert_true(peers_link_of(t->p, link)->kind == PEERS_DIRECT);
+    t->did[0] = 0;
+}
+
+/* For a newcomer's place nobody is asked whose link is not in use, or not of the mesh. */
+static void test_victims(void **state) {
+    (void)state;
+    const struct peers_cfg c = {.degree = 3, .most = 4, .rescue = 1};
+    struct tested *t = tested_new(c);
+    (void)step(t, EV(START));
+    opens(t, 40, 400); /* of which nothing is known, as of one that has what it needs */
+    for (uint32_t i = 1; i <= 4; i++) joins(t, i, i, 1);
+    assert_int_equal(offers(t, 6, 6, 1, 0), 0);
+    expect(t, "REFUSE@6 c4 drop@6w0");
+    tested_free(t);
+    t = tested_new(c);
+    (void)step(t, EV(START));
+    joins_direct(t, 30, 300, 9);
+    for (uint32_t i = 1; i <= 3; i++) joins(t, i, i, 1);
+    assert_int_equal(offers(t, 6, 6, 1, 0), 0);
+    expect(t, "REFUSE@6 c3 drop@6w0");
+    tested_free(t);
+}
+
+/* One more link than there must be, 50 to node 400, is accepted by a node with so many. */
+static void one_more(struct tested *t, uint64_t site, uint32_t count) {
+    t->p->extra = 1;
+    opens(t, 50, 400);
+    struct peers_endpoint e = at_site(400, site, true);
+    assert_int_equal(from(t, 50, &e, PEERS_ACCEPT, count, 0, PEERS_ACCEPTS), 0);
+}
+
+static struct tested *three(uint32_t most, uint64_t site, uint32_t a, uint32_t b, uint32_t c) {
+    struct tested *t = tested_new((struct peers_cfg){.degree = 3, .most = most});
+    (void)step(t, EV(START));
+    const uint32_t counts[] = {a, b, c};
+    for (uint32_t i = 0; i < 3; i++) {
+        struct peers_endpoint e = at_site(1 + i, site ? site : 1001 + i, true);
+        assert_int_equal(from(t, 1 + i, &e, PEERS_OFFER, counts[i] - 1, PEERS_MESH, PEERS_ACCEPTS), 0);
+    }
+    return t;
+}
+
+/* Who is asked to do without when there is one link more than needed. */
+static void test_retire(void **state) {
+    (void)state;
+    struct tested *t = three(4, 0, 1, 2, 1); /* a single link is nobody's to give */
+    one_more(t, 1400, 9);
+    expect(t, "use@50 ASK@50 c4 YIELD@2 f4");
+    struct peers_endpoint two = open_node(2), e = open_node(400);
+    assert_int_equal(from(t, 2, &two, PEERS_KEEP, 2, 0, 0), 0);
+    expect(t, ""); /* no newcomer waits: so it is */
+    tested_free(t);
+
+    t = three(4, 0, 1, 1, 1); /* nobody; not the one that was added either */
+    one_more(t, 1400, 9);
+    expect(t, "use@50 ASK@50 c4");
+    tested_free(t);
+
+    t = three(4, 0, 1, 1, 1); /* but for who said so a minute ago */
+    t->p->extra = 1;
+    opens(t, 50, 400);
+    peers_link_of(t->p, 2)->counted = t->now - PEERS_TOLD;
+    assert_int_equal(from(t, 50, &e, PEERS_ACCEPT, 9, 0, PEERS_ACCEPTS), 0);
+    expect(t, "use@50 ASK@50 c4 YIELD@2 f4");
+    tested_free(t);
+
+    t = three(4, 0, 5, 5, 5); /* one was lost meanwhile: it is needed */
+    t->p->extra = 1;
+    opens(t, 50, 400);
+    (void)step(t, EV(LOST, .link = 3));
+    t->did[0] = 0;
+    assert_int_equal(from(t, 50, &e, PEERS_ACCEPT, 9, 0, PEERS_ACCEPTS), 0);
+    expect(t, "use@50 ASK@50 c3");
+    tested_free(t);
+
+    t = three(3, 0, 1, 4, 1); /* no place for it: as for a newcomer without links */
+    one_more(t, 1400, 9);
+    expect(t, "use@50 ASK@50 c4 YIELD@2");
+    tested_free(t);
+}
+
+/* Nobody whose link is not in use, is not of the mesh, or is being asked for already. */
+static void test_retire_whom(void **state) {
+    (void)state;
+    struct tested *t = tested_new((struct peers_cfg){.degree = 3, .most = 9});
+    (void)step(t, EV(START));
+    opens(t, 40, 600);
+    joins_direct(t, 30, 300, 9);
+    joins(t, 1, 1, 9);
+    joins(t, 2, 2, 0);
+    joins(t, 3, 3, 0);
+    peers_link_of(t->p, 1)->flags |= LINK_YIELD;
+    peers_link_of(t->p, 1)->due = t->now + 100 * SEC;
+    one_more(t, 1400, 9);
+    expect(t, "use@50 ASK@50 c4");
+    tested_free(t);
+}
+
+/* The last links to other sites are not for giving up, whatever the number of all. */
+static void test_retire_far(void **state) {
+    (void)state;
+    struct tested *t = three(9, 1, 1, 5, 1);
+    assert_int_equal(t->p->far, 0);
+    one_more(t, 1400, 9);
+    expect(t, "use@50 ASK@50 c1 YIELD@2 f4");
+    tested_free(t);
+    t = three(9, 1, 1, 1, 1);
+    (void)step(t, EV(LOST, .link = 2));
+    joins(t, 9, 9, 5); /* the far one */
+    assert_int_equal(t->p->far, 1);
+    one_more(t, 1, 9);
+    expect(t, "use@50 ASK@50 c4");
+    tested_free(t);
+}
+
+/* All places are taken, by lines, which no other limit has. */
+static void test_places(void **state) {
+    (void)state;
+    struct tested *t = tested_new((struct peers_cfg){.degree = 1, .most = 1, .rescue = 1, .attempts = 1});
+    (void)step(t, EV(START));
+    uint32_t cap = t->p->links_cap;
+    for (uint32_t i = 1; i <= cap + 1; i++) {
+        t->did[0] = 0;
+        struct peers_endpoint e = open_node(i);
+        assert_int_equal(from(t, i, &e, PEERS_OFFER, 0, PEERS_LINE, 0), 0);
+        assert_true((strstr(t->did, "use@") != NULL) == (i <= cap));
+    }
+    assert_int_equal(t->p->links_n, cap);
     tested_free(t);
 }
 
@@ -306,7 +458,10 @@ static void test_cross(void **state) {
         assert_int_equal(step(t, EV(UP, .link = 6, .id = node(n))), MOYAI_EINVAL);
         assert_int_equal(offers(t, 7, n, 0, PEERS_ACCEPTS), 0); /* and one that comes late */
         expect(t, "REFUSE@7 c1w1 drop@7w1");
-        t->now += 10 * SEC + 1; /* much later it has lost the link, or somebody else uses its id */
+        t->now += 10 * SEC; /* an attempt's time: it may have been under way */
+        assert_int_equal(offers(t, 9, n, 0, PEERS_ACCEPTS), 0);
+        expect(t, "REFUSE@9 c1w1 drop@9w1");
+        t->now++; /* much later it has lost the link, or somebody else uses its id */
         assert_int_equal(offers(t, 8, n, 0, PEERS_ACCEPTS), 0);
         expect(t, "REFUSE@8 c1w1 drop@8w1 probe@5");
         tested_free(t);
@@ -462,11 +617,13 @@ static void test_last(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_full),        cmocka_unit_test(test_yield),      cmocka_unit_test(test_old_count),
-        cmocka_unit_test(test_who_accepts), cmocka_unit_test(test_asked),      cmocka_unit_test(test_far),
-        cmocka_unit_test(test_kinds),       cmocka_unit_test(test_rescue),     cmocka_unit_test(test_guests),
-        cmocka_unit_test(test_cross),       cmocka_unit_test(test_said_wrong), cmocka_unit_test(test_under_way),
-        cmocka_unit_test(test_streak),      cmocka_unit_test(test_last),
+        cmocka_unit_test(test_full),        cmocka_unit_test(test_yield),       cmocka_unit_test(test_old_count),
+        cmocka_unit_test(test_who_accepts), cmocka_unit_test(test_asked),       cmocka_unit_test(test_far),
+        cmocka_unit_test(test_kinds),       cmocka_unit_test(test_rescue),      cmocka_unit_test(test_guests),
+        cmocka_unit_test(test_cross),       cmocka_unit_test(test_said_wrong),  cmocka_unit_test(test_under_way),
+        cmocka_unit_test(test_streak),      cmocka_unit_test(test_last),        cmocka_unit_test(test_victims),
+        cmocka_unit_test(test_retire),      cmocka_unit_test(test_retire_whom), cmocka_unit_test(test_retire_far),
+        cmocka_unit_test(test_places),
     };
     return cmocka_run_group_tests_name("peers room", tests, NULL, NULL);
 }

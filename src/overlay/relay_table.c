@@ -21,6 +21,11 @@ static size_t up16(size_t n) {
     return (n + 15) & ~(size_t)15;
 }
 
+#define COUNT_MOST (1u << 20) /* of links, of pointers and of spare places */
+_Static_assert(sizeof(struct relay) + COUNT_MOST * (sizeof(struct relay_link) + 2 * sizeof(struct relay_path)) <
+                   UINT32_MAX,
+               "the offsets of links, paths and heads fit into 32 bits");
+
 /* Everything but what lives. False: values that cannot work. */
 bool relay_layout(struct relay *r, const struct relay_cfg *cfg, size_t *size) {
     *r = (struct relay){
@@ -36,7 +41,7 @@ bool relay_layout(struct relay *r, const struct relay_cfg *cfg, size_t *size) {
     };
     uint32_t spare = cfg->spare ? cfg->spare : 256;
     memcpy(r->self, cfg->self.b, 16);
-    if (r->links_cap > 1u << 20 || r->pointers > 1u << 20 || spare > 1u << 20 || r->hops > 254 || r->tries > 200)
+    if (r->links_cap > COUNT_MOST || r->pointers > COUNT_MOST || spare > COUNT_MOST || r->hops > 254 || r->tries > 200)
         return false;
     if (r->own <= RELAY_TOLL || r->own > 1u << 18 || r->most < r->own || r->most > 1u << 24 || id_zero(r->self))
         return false;
@@ -56,7 +61,6 @@ bool relay_layout(struct relay *r, const struct relay_cfg *cfg, size_t *size) {
     at = up16(at + r->links_cap * sizeof(struct relay_link));
     r->off_paths = (uint32_t)at;
     at = up16(at + r->paths_cap * sizeof(struct relay_path));
-    if (at > UINT32_MAX / 2) return false;
     r->off_heads = (uint32_t)at;
     at = up16(at + 3 * (size_t)heads * sizeof(uint32_t));
     r->off_items = at;

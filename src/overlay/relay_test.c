@@ -26,12 +26,40 @@ static void test_cfg(void **state) {
     BAD(pointers, (1u << 20) + 1);
     GOOD(pointers, 1u << 20);
     BAD(spare, (1u << 20) + 1);
+    GOOD(spare, 1u << 20);
     BAD(hops, 255);
     GOOD(hops, 254);
     BAD(tries, 201);
     GOOD(tries, 200);
     BAD(memory, UINT64_C(1) << 40);
     GOOD(memory, UINT64_C(1) << 36);
+    c = ok, c.memory = 64u << 20; /* places for frames are counted from it */
+    assert_int_equal(relay_size(&c), relay_size(&ok));
+}
+
+/* How many places are made. */
+static void test_sizes(void **state) {
+    (void)state;
+    struct relay_cfg c = {.links = 4, .pointers = 4, .spare = 2, .own = 128, .most = 800, .memory = 640};
+    struct tested *t = tested_new(&c);
+    assert_int_equal(t->r->items_cap, 2 * 4 * 2 + 10 + 6 + 1); /* frames: a toll each, and those that nobody granted */
+    tested_free(t);
+    c.self = node(50);
+    c.memory = (UINT32_MAX / 2 - 23) * (uint64_t)RELAY_TOLL; /* the most frames */
+    assert_true(relay_size(&c) > 0);
+    c.memory += RELAY_TOLL;
+    assert_int_equal(relay_size(&c), 0);
+    c.memory = 640;
+    const struct {
+        uint32_t links, pointers, mask;
+    } heads[] = {{4, 2, 7}, {4, 3, 15}, {4, 6, 15}, {4, 28, 63}, {64, 6, 63}, {65, 6, 127}};
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) { /* of chains: twice as many as paths, and for links */
+        c.links = heads[i].links;
+        c.pointers = heads[i].pointers;
+        t = tested_new(&c);
+        assert_int_equal(t->r->mask, heads[i].mask);
+        tested_free(t);
+    }
 }
 
 static void test_links(void **state) {
@@ -255,6 +283,8 @@ static void test_path_refused(void **state) {
     pull(t, 3, "ERROR13 no-memory by50");
     pull(t, 3, "");
     assert_int_equal(t->r->live, t->r->paths_n);
+    assert_int_equal(get(t, 3, path_frame(15, 30, 50, 14)), 0); /* places are there again */
+    pull(t, 3, "ERROR15 no-memory by50");
     tested_free(t);
 }
 
@@ -489,7 +519,7 @@ static void test_withdraw(void **state) {
     (void)state;
     T;
     (void)passing(t, 1, 7);
-    (void)passing(t, 3, 8);
+    (void)passing(t, 3, 1); /* an id that could be taken for another side of the first: an end here */
     (void)opened(t);
     assert_int_equal(get(t, 1, path_frame(5, 10, 92, 9)), 0);
     assert_int_equal(receive(t, 1, 5, 4, 70), 0);
@@ -646,11 +676,27 @@ static void test_wake(void **state) {
 #define TEST(f) cmocka_unit_test(f)
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(test_cfg),       TEST(test_links),      TEST(test_passing),  TEST(test_arrived),
-        TEST(test_opened),    TEST(test_routes),     TEST(test_path_bad), TEST(test_path_refused),
-        TEST(test_link_down), TEST(test_links_down), TEST(test_error),    TEST(test_error_crossing),
-        TEST(test_close),     TEST(test_close_here), TEST(test_gone),     TEST(test_withdraw),
-        TEST(test_leaving),   TEST(test_labels),     TEST(test_handles),  TEST(test_draining),
+        TEST(test_cfg),
+        TEST(test_sizes),
+        TEST(test_links),
+        TEST(test_passing),
+        TEST(test_arrived),
+        TEST(test_opened),
+        TEST(test_routes),
+        TEST(test_path_bad),
+        TEST(test_path_refused),
+        TEST(test_link_down),
+        TEST(test_links_down),
+        TEST(test_error),
+        TEST(test_error_crossing),
+        TEST(test_close),
+        TEST(test_close_here),
+        TEST(test_gone),
+        TEST(test_withdraw),
+        TEST(test_leaving),
+        TEST(test_labels),
+        TEST(test_handles),
+        TEST(test_draining),
         TEST(test_wake),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
