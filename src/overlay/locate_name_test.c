@@ -250,6 +250,9 @@ static void test_own_claim(void **state) {
     ask(k, 2, .kind = LOCATE_CLAIM, .key = 0x51, .ttl = 4, .nonce = 5, .owner = 0xc2, .object = 0x66);
     pull(k, 2, "REPLY c51 claimed 10=65 0:0");
     pull(k, 1, "");
+    ask(k, 2, .kind = LOCATE_CLAIM, .key = 0x51, .ttl = 4, .nonce = 9, .owner = 0xc2, .object = 0x65); /* it moves */
+    pull(k, 2, "REQUEST c51/3 10=65");
+    pull(k, 1, "REQUEST c51/3 10=65");
     ask(k, 2, .kind = LOCATE_CLAIM, .key = 0x51, .ttl = 4, .nonce = 6, .owner = 0xc3, .object = 0x64);
     expect(k, "lost:51 to c3=64");
     pull(k, 2, "");

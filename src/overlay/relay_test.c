@@ -103,6 +103,7 @@ static void test_passing(void **state) {
     pull(t, 1, "");
     assert_int_equal(receive(t, 2, 1, 5, 70), 0); /* the other way */
     expect(t, "wake1");
+    assert_int_equal(relay_count(t->r).held, 70);
     pull(t, 1, "1:5");
     expect(t, "wake2");
     pull(t, 2, "CREDIT1 70");
@@ -131,6 +132,7 @@ static void test_arrived(void **state) {
     expect(t, "p1:room36");
     assert_int_equal(send_one(t, t->path, 9, OWN), 0);
     expect(t, "");
+    assert_int_equal(relay_count(t->r).held, 0);                  /* of paths that pass */
     assert_int_equal(send_one(t, t->path, 9, OWN), MOYAI_EINVAL); /* one at a time */
     assert_int_equal(step(t, EV(WANT, .path = t->path)), 0);
     expect(t, "");
