@@ -13,7 +13,7 @@
 #include "base/err.h"
 #include "base/events.h"
 #include "base/log.h"
-#include "object/internal.h"
+#include "object/message.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -338,4 +338,33 @@ void node_witness(moyai_node *n) {
 
 bool node_child_ended(moyai_node *n, pid_t pid, const char *cause) {
     return overlay_process_ended(n->o, pid, cause);
+}
+
+void node_observe(moyai_node *n) {
+    exec_lock(n->x);
+    n->observer = true;
+    exec_unlock(n->x);
+}
+
+int node_known(moyai_node *n, bool (*fn)(const struct rdv_node *node, const struct moyai_error *bad, void *ctx),
+               void *ctx, struct moyai_error *reterr) {
+    exec_lock(n->x);
+    struct rdv *r = overlay_rdv(n->o);
+    int rc = r ? rdv_nodes(r, fn, ctx, reterr) : 0;
+    exec_unlock(n->x);
+    return rc;
+}
+
+size_t node_results(const moyai_future *f) {
+    size_t n = 0, len;
+    if (f->state != FUTURE_DONE || !f->result) return 0;
+    for (size_t at = REPLY_HEAD; at < f->result_n; at += len) {
+        if (codec_skip(f->result + at, f->result_n - at, &len) < 0) return n + 1; /* reading it will say what it is */
+        n++;
+    }
+    return n;
+}
+
+moyai_future *node_call_oneway(moyai_ref *ref, const char *method, const struct moyai_args *args) {
+    return call_oneway_told(ref, method, args);
 }

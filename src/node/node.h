@@ -4,6 +4,7 @@
 #define NODE_NODE_H
 
 #include "exec/exec.h"
+#include "overlay/io/rendezvous.h"
 #include <moyai.h>
 
 struct exec *node_exec(moyai_node *n);
@@ -16,5 +17,18 @@ void node_witness(moyai_node *n);
 /* A child has ended (its status is known): if it was a node that did not say farewell, declare it dead with this cause.
  * Returns true if it was a linked node. Lock held. */
 bool node_child_ended(moyai_node *n, pid_t pid, const char *cause);
+
+/* This node looks at others only: reports leave it out. */
+void node_observe(moyai_node *n);
+
+/* The nodes of the rendezvous, as rdv_nodes; none without one. fn is called with the lock held. */
+int node_known(moyai_node *n, bool (*fn)(const struct rdv_node *node, const struct moyai_error *bad, void *ctx),
+               void *ctx, struct moyai_error *reterr);
+
+/* How many values the result of a future that has succeeded is made of. */
+size_t node_results(const moyai_future *f);
+
+/* A one-way call whose future completes when the object's node has taken it, or with the reason why it will not. */
+moyai_future *node_call_oneway(moyai_ref *ref, const char *method, const struct moyai_args *args);
 
 #endif

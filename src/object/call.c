@@ -222,6 +222,19 @@ int moyai_call_oneway(moyai_ref *ref, const char *method, const struct moyai_arg
     return rc;
 }
 
+moyai_future *call_oneway_told(moyai_ref *ref, const char *method, const struct moyai_args *args) {
+    moyai_node *n = ref->node;
+    exec_lock(n->x);
+    moyai_future *f = call(n, ref, method, args, true, false);
+    if (!f->constant) {
+        f->oneway_told = true;
+        if (f->state == FUTURE_PENDING && f->msg.state == MSG_IDLE)
+            future_complete(f, 0, NULL); /* local: it is there */
+    }
+    exec_unlock(n->x);
+    return f;
+}
+
 int moyai_room(moyai_ref *ref, moyai_dur timeout) {
     if (!ref) return MOYAI_EINVAL;
     moyai_node *n = ref->node;

@@ -184,6 +184,7 @@ static void message_done(struct msg *m, int code, enum moyai_executed executed) 
     }
     if (code == 0) {
         if (f->state == FUTURE_PENDING || f->storage != RESULT_INLINE) request_bytes_free(f);
+        if (f->oneway_told && f->state == FUTURE_PENDING) future_complete(f, 0, NULL);
         return;
     }
     f->never = executed == MOYAI_NEVER_EXECUTED;

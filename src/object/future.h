@@ -24,6 +24,7 @@ struct moyai_future {
     uint8_t object[16], home[16];
     uint8_t state;
     bool constant;    /* a failed future of the node itself: nothing of it may change */
+    bool oneway_told; /* a one-way call that completes when its node has taken it */
     bool detached;    /* the user has freed it; it goes when its message is done and `then` has left the run queue */
     unsigned getting; /* contexts in moyai_future_get that have not looked at it again */
     bool lends;       /* local, and nobody can end it before the method returns: arrays are not copied */
@@ -91,6 +92,8 @@ int future_reply_complete(moyai_node *n, struct inbound *in);
 int future_doing(moyai_node *n, struct peer *p, const uint8_t *bytes, size_t len); /* EPROTO */
 void future_peer_failed(moyai_node *n, struct peer *p, const struct moyai_error *why);
 void futures_fail_all(moyai_node *n);
+/* A one-way call whose future completes when the object's node has taken it: for who wants to end then. */
+moyai_future *call_oneway_told(moyai_ref *ref, const char *method, const struct moyai_args *args);
 void future_abandon(void *f); /* at the end: of a fiber that is abandoned, or the user's */
 int control_send(moyai_node *n, struct peer *p, const uint8_t *bytes, size_t len);
 
