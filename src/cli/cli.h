@@ -22,6 +22,10 @@ int cli_run(int argc, char **argv);
 int cli_key(int argc, char **argv);
 int cli_endpoint(int argc, char **argv);
 int cli_config(int argc, char **argv);
+int cli_ping(int argc, char **argv);
+int cli_call(int argc, char **argv);
+int cli_ps(int argc, char **argv);
+int cli_graph(int argc, char **argv);
 
 /* -h, --help and --usage, the same for every parser. In a parser: the two rows at the end of its options, ARGP_NO_HELP
  * among its flags, and cli_help first in its function: true if it was one of them (it exits). */

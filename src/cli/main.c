@@ -20,6 +20,10 @@ struct verb {
 };
 static const struct verb verbs[] = {
     {"run", "moyai run", cli_run},
+    {"ps", "moyai ps", cli_ps},
+    {"graph", "moyai graph", cli_graph},
+    {"call", "moyai call", cli_call},
+    {"ping", "moyai ping", cli_ping},
     {"key", "moyai key", cli_key},
     {"endpoint", "moyai endpoint", cli_endpoint},
     {"config", "moyai config", cli_config},
@@ -107,6 +111,10 @@ int main(int argc, char **argv) {
         .doc = "Starts and looks after programs of an elastic grid.\v"
                "Verbs:\n"
                "  run       start processes on a grid, and look after them\n"
+               "  ps        list the nodes of a grid\n"
+               "  graph     show the links between them\n"
+               "  call      call a method of an object, or of a node itself\n"
+               "  ping      measure round trips to a node\n"
                "  key       make, show and replace the keys of a grid\n"
                "  endpoint  serve as a meeting point of grids\n"
                "  config    show all options, their values and where they come from\n"

@@ -52,8 +52,54 @@ static int block(moyai_request *rq, void *self) {
     return moyai_sleep(moyai_request_node(rq), MOYAI_FOREVER);
 }
 
-static const struct moyai_method methods[] = {
-    {"pid", get_pid}, {"learn", learn}, {"try", try_other}, {"block", block}, {NULL, NULL}};
+static int echo(moyai_request *rq, void *self) {
+    (void)self;
+    moyai_value *v = NULL;
+    int rc = moyai_args(rq, MOYAI_INTO(&v));
+    if (rc == 0) rc = moyai_return(rq, MOYAI_ARGS(v));
+    moyai_value_free(v);
+    return rc;
+}
+
+/* What C programs send and take: an array, bytes, text, a reference; three results. */
+static int mixed(moyai_request *rq, void *self) {
+    (void)self;
+    const double *x;
+    const void *bytes;
+    const char *text;
+    moyai_ref *ref = NULL;
+    size_t n, k;
+    int rc = moyai_args(rq, MOYAI_INTO(moyai_into_doubles(&x, &n), moyai_into_bytes(&bytes, &k), &text, &ref));
+    double sum = 0;
+    for (size_t i = 0; rc == 0 && i < n; i++) sum += x[i];
+    if (rc == 0) rc = moyai_return(rq, MOYAI_ARGS(sum, moyai_bytes(bytes, k), moyai_ref_equal(ref, moyai_self(rq))));
+    moyai_ref_unref(ref);
+    return rc;
+}
+
+static int fail_below(moyai_request *rq, void *self) {
+    (void)self;
+    moyai_future *f = moyai_call_async(moyai_self(rq), "nonsense", MOYAI_NONE);
+    (void)moyai_future_get(f, MOYAI_NONE);
+    int rc = moyai_raise_from(rq, f, -1234, "cannot do it");
+    moyai_future_free(f);
+    return rc;
+}
+
+/* Says that it was here: of a one-way call nobody hears. */
+static int note(moyai_request *rq, void *self) {
+    (void)self;
+    const void *bytes;
+    size_t n;
+    int rc = moyai_args(rq, MOYAI_INTO(moyai_into_bytes(&bytes, &n)));
+    printf("noted %zu\n", n);
+    fflush(stdout);
+    return rc;
+}
+
+static const struct moyai_method methods[] = {{"echo", echo},     {"mixed", mixed}, {"fail_below", fail_below},
+                                              {"note", note},     {"pid", get_pid}, {"learn", learn},
+                                              {"try", try_other}, {"block", block}, {NULL, NULL}};
 static const struct moyai_class server_class = MOYAI_CLASS("Server", methods, NULL);
 
 static _Noreturn void die(const char *what, const char *why) {

@@ -35,8 +35,8 @@ static void help(void **state) {
     assert_int_equal(cli_do(&a, "-h", NULL), 0);
     cli_free(&a);
 
-    static const char *const verbs[] = {"run", "config", "key", "endpoint"};
-    for (size_t i = 0; i < 4; i++) {
+    static const char *const verbs[] = {"run", "config", "key", "endpoint", "ps", "graph", "call", "ping"};
+    for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++) {
         assert_int_equal(cli_do(&a, verbs[i], "--help", NULL), 0);
         assert_int_equal(cli_do(&b, "help", verbs[i], NULL), 0);
         assert_string_equal(a.text[0].p, b.text[0].p);
@@ -59,7 +59,7 @@ static bool option_of_help(const char *line, char name[40]) {
 
 /* The one in an item of a manual page, ".It Fl n Ar count , Fl Fl count Ar count". */
 static bool option_of_page(const char *line, char name[40]) {
-    const char *p = strncmp(line, ".It ", 4) == 0 ? strstr(line, "Fl Fl ") : NULL;
+    const char *p = strncmp(line, ".It ", 4) == 0 ? memmem(line, strcspn(line, "\n"), "Fl Fl ", 6) : NULL;
     return p && sscanf(p, "Fl Fl %39[a-z-]", name) == 1;
 }
 
@@ -88,7 +88,7 @@ static bool has_word(const char *text, const char *word) {
 /* What a verb accepts, what --help and --usage list and what its page explains are the same. */
 static void help_and_pages_agree(void **state) {
     (void)state;
-    static const char *const verbs[] = {"", "run", "config", "key", "endpoint"};
+    static const char *const verbs[] = {"", "run", "config", "key", "endpoint", "ps", "graph", "call", "ping"};
     for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++) {
         const char *const help_words[] = {verbs[i][0] ? verbs[i] : "--help", verbs[i][0] ? "--help" : NULL, NULL};
         const char *const usage_words[] = {verbs[i][0] ? verbs[i] : "--usage", verbs[i][0] ? "--usage" : NULL, NULL};
@@ -150,6 +150,22 @@ static void usage_errors(void **state) {
         {{"endpoint", "--listen", "host:1"}, "host:1"},
         {{"endpoint", "--entries", "0"}, "'0'"},
         {{"endpoint", "x"}, "'x'"},
+        {{"ps", "--frob"}, "--frob"},
+        {{"ps", "x"}, "'x'"},
+        {{"ps", "--timeout", "soon"}, "'soon'"},
+        {{"graph", "--frob"}, "--frob"},
+        {{"graph", "--dot", "--svg"}, "only one"},
+        {{"ping", "--frob"}, "--frob"},
+        {{"ping"}, "which node"},
+        {{"ping", "a", "b"}, "'b'"},
+        {{"ping", "-c", "0", "a"}, "'0'"},
+        {{"ping", "-i", "often", "a"}, "'often'"},
+        {{"call", "--frob"}, "--frob"},
+        {{"call"}, "which object"},
+        {{"call", "a"}, "which method"},
+        {{"call", "a", ""}, "1 to 255"},
+        {{"call", "a", "b", "c"}, "argument 1: 'c' is not JSON"},
+        {{"call", "a", "b", "1", "{"}, "argument 2: "},
         {{"run"}, "no program"},
         {{"run", ":", "true"}, "no program"},
         {{"run", "true", ":"}, "after ':'"},

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* moyai call: one call from the shell. Values are JSON, both ways (value_json.h). */
+#include "base/err.h"
+#include "cli/cli.h"
+#include "cli/observe.h"
+#include "cli/value_json.h"
+#include "node/node.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { KEY_GRID = 0x100, KEY_TIMEOUT, KEY_JSON, KEY_ONEWAY };
+enum { ARGS_MOST = 1000 };
+
+struct request {
+    const char *target, *method, *grid;
+    moyai_dur timeout;
+    bool json, oneway;
+    size_t n;
+    json_t *given[ARGS_MOST];
+    moyai_value *value[ARGS_MOST];
+};
+
+static error_t on_option(int key, char *arg, struct argp_state *state) {
+    struct request *r = state->input;
+    struct moyai_error why;
+    cli_help(key, state);
+    switch (key) {
+    case KEY_TIMEOUT:
+        r->timeout = cli_duration(state, "timeout", arg);
+        return 0;
+    case KEY_GRID:
+        r->grid = arg;
+        return 0;
+    case KEY_JSON:
+        r->json = true;
+        return 0;
+    case KEY_ONEWAY:
+        r->oneway = true;
+        return 0;
+    case ARGP_KEY_ARG:
+        if (!r->target) {
+            r->target = arg;
+        } else if (!r->method) {
+            if (!*arg || strlen(arg) > 255) argp_error(state, "a method's name has 1 to 255 bytes");
+            r->method = arg;
+        } else {
+            if (r->n == ARGS_MOST) argp_error(state, "more than %d arguments", ARGS_MOST);
+            if (value_json_read(arg, &r->given[r->n], &why) < 0)
+                argp_error(state, "argument %zu: %s", r->n + 1, why.text);
+            r->n++;
+        }
+        return 0;
+    case ARGP_KEY_END:
+        if (!r->target) argp_error(state, "which object? A reference or a name");
+        if (!r->method) argp_error(state, "which method?");
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+/* ---- errors ---------------------------------------------------------------------------------- */
+
+static const char *where_text(enum moyai_where w) {
+    switch (w) {
+    case MOYAI_AT_CALLER:
+        return "caller";
+    case MOYAI_AT_METHOD:
+        return "method";
+    case MOYAI_AT_PATH:
+        return "path";
+    case MOYAI_AT_PEER:
+        return "peer";
+    }
+    return "?";
+}
+
+static const char *executed_text(enum moyai_executed e) {
+    switch (e) {
+    case MOYAI_MAY_HAVE_EXECUTED:
+        return "may have been executed";
+    case MOYAI_NEVER_EXECUTED:
+        return "never executed";
+    case MOYAI_WAS_EXECUTED:
+        return "executed";
+    }
+    return "?";
+}
+
+/* One level: on standard error for people; as an item of the list "error" on standard output. */
+static void print_level(const char *title, unsigned level, const struct moyai_error *e, bool json) {
+    char origin[33];
+    moyai_node_id_format(e->origin, origin);
+    bool known = strspn(origin, "0") != 32;
+    fprintf(stderr, "%s: %s", title, level > 0 ? "because: " : "");
+    if (e->code <= -1000)
+        fprintf(stderr, "code %d", e->code);
+    else
+        fputs(moyai_err_name(e->code), stderr);
+    fputs(": ", stderr);
+    print_clean(stderr, e->text[0] ? e->text : moyai_strerror(e->code));
+    fprintf(stderr, " (at the %s%s%.8s; %s)\n", where_text(e->where), known ? ", said node " : "", known ? origin : "",
+            executed_text(e->executed));
+    if (!json) return;
+    printf("%s{\"code\": %d, \"name\": ", level > 0 ? ", " : "{\"error\": [", e->code);
+    json_print_text(stdout, moyai_err_name(e->code), strlen(moyai_err_name(e->code)));
+    printf(", \"text\": ");
+    json_print_text(stdout, e->text, strlen(e->text));
+    printf(", \"where\": \"%s\", \"executed\": \"%s\", \"origin\": %s%s%s}", where_text(e->where),
+           executed_text(e->executed), known ? "\"" : "", known ? origin : "null", known ? "\"" : "");
+}
+
+static void print_errors(const char *title, const moyai_future *f, const struct request *q) {
+    struct moyai_error e;
+    for (unsigned level = 0; moyai_future_error(f, level, &e) != 0; level++) print_level(title, level, &e, q->json);
+    if (q->json) printf("]}\n");
+}
+
+static int print_error(const char *title, const struct moyai_error *e, const struct request *q) {
+    print_level(title, 0, e, q->json);
+    if (q->json) printf("]}\n");
+    return CLI_FAILED;
+}
+
+/* ---- the call -------------------------------------------------------------------------------- */
+
+static int print_results(const struct observer *o, moyai_future *f, const char *title, const struct request *q) {
+    size_t n = node_results(f);
+    moyai_value **v = calloc(n + 1, sizeof(moyai_value *));
+    struct moyai_into_arg *into = calloc(n + 1, sizeof *into);
+    struct moyai_error e = {0};
+    int rc = v && into ? 0 : err_set(&e, MOYAI_ENOMEM, "out of memory for %zu results", n);
+    for (size_t i = 0; i < n && rc == 0; i++) into[i] = (struct moyai_into_arg){.tag = MOYAI_T_VALUE, .p = &v[i]};
+    if (rc == 0 && (rc = moyai_future_get(f, &(struct moyai_into){into, n})) < 0) moyai_last_error(o->node, &e);
+    if (rc < 0) {
+        (void)print_error(title, &e, q);
+    } else if (q->json) {
+        printf("{\"results\": [");
+        for (size_t i = 0; i < n; i++) {
+            if (i) fputs(", ", stdout);
+            value_print(stdout, v[i]);
+        }
+        printf("]}\n");
+    } else {
+        for (size_t i = 0; i < n; i++) {
+            value_print(stdout, v[i]);
+            fputc('\n', stdout);
+        }
+    }
+    for (size_t i = 0; v && i < n; i++) moyai_value_free(v[i]);
+    free(v);
+    free(into);
+    return rc < 0 ? CLI_FAILED : CLI_OK;
+}
+
+static void completed(moyai_future *f, void *arg) {
+    (void)f;
+    moyai_node_stop(arg);
+}
+
+/* Until it has completed, the time is over, or a signal asks to end. */
+static int await(struct observer *o, moyai_future *f, const char *title, const struct request *q) {
+    struct moyai_error e = {0};
+    if (!moyai_future_ready(f)) {
+        if (moyai_future_then(f, completed, o->node) < 0) {
+            moyai_last_error(o->node, &e);
+            return print_error(title, &e, q);
+        }
+        /* A call has its deadline, which its node knows, too, and says what it does meanwhile. */
+        (void)moyai_node_serve(o->node, q->oneway ? q->timeout : MOYAI_FOREVER);
+    }
+    if (!moyai_future_ready(f)) {
+        bool late = !moyai_node_stopping(o->node);
+        err_set(&e, late ? MOYAI_ETIMEDOUT : MOYAI_ECANCELED, "%s",
+                late ? "the object's node has not taken the call in time" : "interrupted");
+        (void)print_error(title, &e, q);
+        return late ? CLI_TIMED_OUT : 130;
+    }
+    int code = moyai_future_error(f, 0, &e);
+    if (code == 0) return q->oneway ? CLI_OK : print_results(o, f, title, q);
+    print_errors(title, f, q);
+    return code == MOYAI_ETIMEDOUT && q->timeout != MOYAI_FOREVER ? CLI_TIMED_OUT : CLI_FAILED;
+}
+
+static int call(struct observer *o, moyai_ref *ref, const char *title, const struct request *q) {
+    struct moyai_arg *a = calloc(q->n + 1, sizeof *a);
+    struct moyai_error e = {0};
+    if (!a) {
+        err_set(&e, MOYAI_ENOMEM, "out of memory for arguments");
+        return print_error(title, &e, q);
+    }
+    for (size_t i = 0; i < q->n; i++) a[i] = (struct moyai_arg){.tag = MOYAI_T_VALUE, .v.p = q->value[i]};
+    const struct moyai_args args = {a, q->n};
+    moyai_future *f = q->oneway ? node_call_oneway(ref, q->method, &args) : moyai_call_async(ref, q->method, &args);
+    free(a);
+    if (!q->oneway && q->timeout != MOYAI_FOREVER) moyai_future_deadline(f, q->timeout);
+    int status = await(o, f, title, q);
+    if (status == 130) moyai_future_cancel(f);
+    moyai_future_free(f);
+    return status;
+}
+
+int cli_call(int argc, char **argv) {
+    static const struct argp_option options[] = {
+        {"timeout", KEY_TIMEOUT, "TIME", 0, "Give up after TIME, and cancel the call (default: never)", 0},
+        {"oneway", KEY_ONEWAY, 0, 0, "Do not wait for a result, only until the object's node has the call", 0},
+        {"grid", KEY_GRID, "ADDRESS", 0, OBSERVE_GRID_HELP, 0},
+        {"json", KEY_JSON, 0, 0, "Print one JSON object: \"results\", or \"error\"", 0},
+        CLI_HELP_OPTIONS,
+        {0},
+    };
+    static const struct argp parser = {
+        .options = options,
+        .parser = on_option,
+        .args_doc = "REF|NAME|NODE METHOD [JSON...]",
+        .doc = "Calls a method and prints its results, one a line. Arguments and results are JSON.\v"
+               "  1                  an integer; 1.0 is a double\n"
+               "  [1, 2]             an array of int64; [1.0, 2], of double\n"
+               "  [\"a\", 1]           a list\n"
+               "  {\"$u8\": [1, 2]}    an array of u8 (u16 ... i64, f32, f64)\n"
+               "  {\"$bytes\": \"...\"}  bytes, in base64\n"
+               "  {\"$ref\": \"...\"}    a reference\n\n"
+               "Other forms are in the manual page. An argument that begins with '-' comes after '--'. "
+               "NODE is a node's id or its beginning; it has the methods info and objects.\n\n" CLI_TIME_FORM,
+    };
+    static struct request q = {.timeout = MOYAI_FOREVER};
+    argp_parse(&parser, argc, argv, ARGP_NO_HELP, NULL, &q);
+    struct observer o;
+    struct moyai_error why = {0};
+    moyai_ref *ref = NULL;
+    int status = observer_join(&o, argv[0], q.grid);
+    bool joined = status == CLI_OK;
+    for (size_t i = 0; i < q.n && status == CLI_OK; i++)
+        if (value_of_json(o.node, q.given[i], &q.value[i], &why) < 0) {
+            fprintf(stderr, "%s: argument %zu: %s\n", argv[0], i + 1, why.text);
+            status = why.code == MOYAI_ENOMEM ? CLI_FAILED : CLI_USAGE;
+        }
+    if (status == CLI_OK && observer_find(&o, q.target, &ref, &why) < 0) {
+        why.executed = MOYAI_NEVER_EXECUTED;
+        status = print_error(argv[0], &why, &q);
+    }
+    if (status == CLI_OK) status = call(&o, ref, argv[0], &q);
+    moyai_ref_unref(ref);
+    for (size_t i = 0; i < q.n; i++) {
+        moyai_value_free(q.value[i]);
+        json_decref(q.given[i]);
+    }
+    if (joined) observer_leave(&o);
+    return status;
+}

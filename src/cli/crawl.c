@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/crawl.h"
+
+#include "base/err.h"
+#include "base/id.h"
+#include "node/node.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define WINDOW   256u    /* asked at once: each takes a link */
+#define MOST     1000000 /* nodes: what others name is taken no further */
+#define LOAD_ONE 0       /* of three load averages, that of a minute */
+
+/* ---- info ------------------------------------------------------------------------------------ */
+
+const char *info_text(const moyai_value *info, const char *key) {
+    const char *text = NULL;
+    const moyai_value *v = moyai_value_find(info, key);
+    return v && moyai_value_get(v, MOYAI_INTO(&text)->v[0]) == 0 ? text : "";
+}
+
+int64_t info_int(const moyai_value *info, const char *key) {
+    int64_t x = 0;
+    const moyai_value *v = moyai_value_find(info, key);
+    return v && moyai_value_get(v, MOYAI_INTO(&x)->v[0]) == 0 ? x : 0;
+}
+
+double info_double(const moyai_value *info, const char *key) {
+    double x = 0;
+    const double *p = NULL;
+    size_t n = 0;
+    const moyai_value *v = moyai_value_find(info, key);
+    if (!v || moyai_value_get(v, MOYAI_INTO(&x)->v[0]) == 0) return x;
+    return moyai_value_get(v, moyai_into_doubles(&p, &n)) == 0 && n > LOAD_ONE ? p[LOAD_ONE] : 0;
+}
+
+const char *crawl_state_name(enum crawl_state s) {
+    switch (s) {
+    case CRAWL_UP:
+        return "up";
+    case CRAWL_SILENT:
+        return "silent";
+    case CRAWL_DEAD:
+        return "dead";
+    case CRAWL_FAILED:
+        return "failed";
+    }
+    return "?";
+}
+
+/* ---- the nodes known ------------------------------------------------------------------------- */
+
+struct work {
+    struct crawl *c;
+    struct observer *o;
+    moyai_set *set;
+    moyai_dur timeout;
+    struct crawl_node *next; /* to be asked: of the table, in the order in which they were added */
+    bool no_memory;
+};
+
+static void add(struct work *w, const char *text, const char *title, int64_t pid) {
+    struct crawl_node *k;
+    uint8_t bits[16];
+    char id[33];
+    if (!id_parse(text, strlen(text), bits)) return;
+    id_format(bits, id); /* there is one way to write it */
+    if (strcmp(id, w->c->self) == 0 || HASH_COUNT(w->c->all) >= MOST) return;
+    HASH_FIND_STR(w->c->all, id, k);
+    if (k) return;
+    k = calloc(1, sizeof *k);
+    if (!k) {
+        w->no_memory = true;
+        return;
+    }
+    memcpy(k->id, id, sizeof k->id);
+    snprintf(k->title, sizeof k->title, "%s", title);
+    k->pid = pid;
+    HASH_ADD_STR(w->c->all, id, k);
+    if (!w->next) w->next = k;
+}
+
+static void add_links(struct work *w, const moyai_value *info) {
+    const moyai_value *links = moyai_value_find(info, "links");
+    for (size_t i = 0; i < moyai_value_count(links); i++) {
+        const moyai_value *l = moyai_value_at(links, i);
+        add(w, info_text(l, "peer"), info_text(l, "title"), 0);
+    }
+}
+
+static bool add_known(const struct rdv_node *node, const struct moyai_error *bad, void *ctx) {
+    char id[33];
+    if (bad) return true; /* an entry that cannot be read: of what node is not known */
+    id_format(node->id.b, id);
+    add(ctx, id, node->title, node->pid);
+    return true;
+}
+
+/* ---- asking ---------------------------------------------------------------------------------- */
+
+static void ask(struct work *w, struct crawl_node *k) {
+    struct moyai_node_id id;
+    moyai_ref *ref = NULL;
+    (void)id_parse(k->id, 32, id.b);
+    if (moyai_node_ref(w->o->node, id, &ref) < 0) {
+        w->no_memory = true;
+        return;
+    }
+    moyai_future *f = moyai_call_async(ref, "info", MOYAI_NONE);
+    moyai_ref_unref(ref);
+    moyai_future_set_user(f, k);
+    if (moyai_set_add(w->set, f) < 0) {
+        moyai_future_free(f);
+        w->no_memory = true;
+        return;
+    }
+    moyai_future_deadline(f, w->timeout);
+}
+
+/* It has left, or is there to look as we are. */
+static void leave_out(struct crawl_node *k) {
+    moyai_value_free(k->info);
+    k->info = NULL;
+    k->over = false;
+}
+
+static void take(struct work *w, struct crawl_node *k, moyai_future *f) {
+    int rc = moyai_future_get(f, MOYAI_INTO(&k->info));
+    bool observer = false;
+    k->over = true;
+    if (rc < 0) {
+        k->state = rc == MOYAI_ETIMEDOUT ? CRAWL_SILENT : rc == MOYAI_EDEAD ? CRAWL_DEAD : CRAWL_FAILED;
+        moyai_last_error(w->o->node, &k->why);
+        if (rc == MOYAI_ECLOSED) leave_out(k);
+        return;
+    }
+    const moyai_value *v = moyai_value_find(k->info, "observer");
+    if (v && moyai_value_get(v, MOYAI_INTO(&observer)->v[0]) == 0 && observer) {
+        leave_out(k);
+        return;
+    }
+    k->state = CRAWL_UP;
+    snprintf(k->title, sizeof k->title, "%s", info_text(k->info, "title"));
+    k->pid = info_int(k->info, "pid");
+    add_links(w, k->info);
+}
+
+/* This node's own links: the beginning where there is no directory. */
+static void add_own_links(struct work *w) {
+    moyai_ref *ref = NULL;
+    moyai_value *info = NULL;
+    if (moyai_node_ref(w->o->node, moyai_node_self(w->o->node), &ref) == 0 &&
+        moyai_call(ref, "info", MOYAI_NONE, MOYAI_INTO(&info), NULL) == 0)
+        add_links(w, info);
+    moyai_value_free(info);
+    moyai_ref_unref(ref);
+}
+
+static void ask_all(struct work *w) {
+    bool stopped = false;
+    while (!w->no_memory && (moyai_set_count(w->set) > 0 || w->next) && !stopped) {
+        while (w->next && moyai_set_count(w->set) < WINDOW && !w->no_memory) {
+            struct crawl_node *k = w->next;
+            w->next = k->hh.next;
+            ask(w, k);
+        }
+        if (moyai_wait(w->set, MOYAI_FOREVER) < 0) break;
+        for (moyai_future *f; (f = moyai_set_next(w->set)); moyai_future_free(f)) take(w, moyai_future_user(f), f);
+        stopped = moyai_node_stopping(w->o->node);
+    }
+    /* Given up: the rest is cancelled with the node, and nobody is told of. */
+    for (moyai_future *f; (f = moyai_set_next(w->set));) moyai_future_free(f);
+}
+
+/* ---- the result ------------------------------------------------------------------------------ */
+
+static int compare(const void *a, const void *b) {
+    const struct crawl_node *x = *(struct crawl_node *const *)a, *y = *(struct crawl_node *const *)b;
+    int c = strcmp(info_text(x->info, "site"), info_text(y->info, "site"));
+    if (c == 0) c = strcmp(info_text(x->info, "host"), info_text(y->info, "host"));
+    if (c == 0) c = strcmp(x->title, y->title);
+    if (c == 0) c = x->pid < y->pid ? -1 : x->pid > y->pid;
+    return c ? c : strcmp(x->id, y->id);
+}
+
+int crawl(struct crawl *c, struct observer *o, moyai_dur timeout, struct moyai_error *why) {
+    *c = (struct crawl){.n = 0};
+    struct work w = {.c = c, .o = o, .timeout = timeout};
+    moyai_node_id_format(moyai_node_self(o->node), c->self);
+    int rc = moyai_set_new(o->node, &w.set);
+    if (rc < 0) return err_set(why, rc, "%s", moyai_strerror(rc));
+    rc = node_known(o->node, add_known, &w, why);
+    if (rc == 0) {
+        add_own_links(&w);
+        ask_all(&w);
+    }
+    moyai_set_free(w.set);
+    if (rc < 0) return rc;
+    if (!w.no_memory) c->node = calloc(HASH_COUNT(c->all) + 1, sizeof *c->node);
+    if (!c->node) return err_set(why, MOYAI_ENOMEM, "out of memory for %u nodes", HASH_COUNT(c->all));
+    struct crawl_node *k, *tmp;
+    HASH_ITER (hh, c->all, k, tmp)
+        if (k->over) c->node[c->n++] = k;
+    qsort(c->node, c->n, sizeof *c->node, compare);
+    return 0;
+}
+
+void crawl_done(struct crawl *c) {
+    struct crawl_node *k, *tmp;
+    HASH_ITER (hh, c->all, k, tmp) {
+        HASH_DEL(c->all, k);
+        moyai_value_free(k->info);
+        free(k);
+    }
+    free(c->node);
+}
+
+const struct crawl_node *crawl_find(const struct crawl *c, const char *id) {
+    struct crawl_node *k;
+    HASH_FIND_STR(c->all, id, k);
+    return k && k->over ? k : NULL;
+}

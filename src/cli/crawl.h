@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who is in a grid: ask the nodes that the rendezvous knows, those that this one is linked to, and whoever the answers
+ * name as linked to them, until nobody new is named. So it finds all nodes of a connected grid, also where a rendezvous
+ * gives a sample only, or there is none.
+ *
+ * All are asked through their runtime (moyai_node_ref), many at a time. Observers are left out.
+ */
+#ifndef CLI_CRAWL_H
+#define CLI_CRAWL_H
+
+#include "cli/observe.h"
+#include <uthash.h>
+
+enum crawl_state {
+    CRAWL_UP,     /* info is there */
+    CRAWL_SILENT, /* it did not answer in time */
+    CRAWL_DEAD,   /* it has died, and the rendezvous had not heard of it */
+    CRAWL_FAILED, /* why says what became of asking it */
+};
+
+struct crawl_node {
+    UT_hash_handle hh;
+    char id[33];
+    enum crawl_state state;
+    bool over;
+    moyai_value *info; /* NULL unless it is up: doc/spec/02-calls.md, 6.3 */
+    struct moyai_error why;
+    int64_t pid; /* 0: not known. With the title: what others say of it, or it itself */
+    char title[128];
+};
+
+struct crawl {
+    char self[33];            /* the observer's node */
+    struct crawl_node *all;   /* by id */
+    struct crawl_node **node; /* those that are there, sorted by site, host, title and pid */
+    size_t n;
+};
+
+/* A node that does not answer within the timeout is silent. Ends early when the observer's node is asked to stop. 0,
+ * ENOMEM, or what the rendezvous says. */
+int crawl(struct crawl *c, struct observer *o, moyai_dur timeout, struct moyai_error *why);
+void crawl_done(struct crawl *c);
+
+const struct crawl_node *crawl_find(const struct crawl *c, const char *id);
+const char *crawl_state_name(enum crawl_state s); /* "up", "silent", "dead", "failed" */
+
+/* Fields of info; what is not there, or of another type, is "", 0 or NULL. */
+const char *info_text(const moyai_value *info, const char *key);
+int64_t info_int(const moyai_value *info, const char *key);
+double info_double(const moyai_value *info, const char *key);
+
+#endif

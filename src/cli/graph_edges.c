@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The picture: all nodes on a circle, hosts beside each other in colours of their own, names outside along the radius.
+ * A circle needs no search for places, and looks the same each time.
+ */
+#include "cli/graph_edges.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- edges ----------------------------------------------------------------------------------- */
+
+static int compare(const void *a, const void *b) {
+    const struct edge *x = a, *y = b;
+    if (x->a != y->a) return x->a < y->a ? -1 : 1;
+    if (x->b != y->b) return x->b < y->b ? -1 : 1;
+    return strcmp(x->kind, y->kind);
+}
+
+struct place {
+    const struct crawl_node *node;
+    size_t index;
+};
+
+static int compare_places(const void *a, const void *b) {
+    const struct place *x = a, *y = b;
+    return strcmp(x->node->id, y->node->id);
+}
+
+static void add_links_of(struct graph *g, size_t i, const struct place *by_id) {
+    const moyai_value *links = moyai_value_find(g->c->node[i]->info, "links");
+    for (size_t k = 0; k < moyai_value_count(links); k++) {
+        const moyai_value *l = moyai_value_at(links, k);
+        struct place key = {crawl_find(g->c, info_text(l, "peer")), 0};
+        if (!key.node || key.node == g->c->node[i]) continue;
+        const struct place *other = bsearch(&key, by_id, g->c->n, sizeof key, compare_places);
+        if (!other) continue;
+        size_t j = other->index;
+        g->edge[g->n++] = (struct edge){i < j ? i : j, i < j ? j : i, info_text(l, "kind"), info_int(l, "queued")};
+    }
+}
+
+int graph_make(struct graph *g, const struct crawl *c) {
+    size_t most = 0, n = 0;
+    *g = (struct graph){.c = c};
+    for (size_t i = 0; i < c->n; i++) most += moyai_value_count(moyai_value_find(c->node[i]->info, "links"));
+    g->edge = calloc(most + 1, sizeof *g->edge);
+    struct place *by_id = calloc(c->n + 1, sizeof *by_id);
+    if (!g->edge || !by_id) {
+        free(by_id);
+        graph_done(g);
+        return MOYAI_ENOMEM;
+    }
+    for (size_t i = 0; i < c->n; i++) by_id[i] = (struct place){c->node[i], i};
+    qsort(by_id, c->n, sizeof *by_id, compare_places);
+    for (size_t i = 0; i < c->n; i++) add_links_of(g, i, by_id);
+    free(by_id);
+    qsort(g->edge, g->n, sizeof *g->edge, compare);
+    for (size_t k = 0; k < g->n; k++) {
+        if (n > 0 && compare(&g->edge[n - 1], &g->edge[k]) == 0)
+            g->edge[n - 1].queued += g->edge[k].queued;
+        else
+            g->edge[n++] = g->edge[k];
+    }
+    g->n = n;
+    return 0;
+}
+
+void graph_done(struct graph *g) {
+    free(g->edge);
+    g->edge = NULL;
+    g->n = 0;
+}
+
+/* ---- the picture ----------------------------------------------------------------------------- */
+
+#define LABEL_CHARS 40
+#define MARGIN      (LABEL_CHARS * 7.0) /* room for names */
+#define STEP        18.0                /* between two nodes on the circle */
+#define LEAST       60.0                /* its radius */
+#define PI          3.14159265358979323846
+
+static void put_escaped(FILE *f, const char *text, int most) {
+    for (int n = 0; *text; text++) {
+        unsigned char c = (unsigned char)*text;
+        if ((c & 0xc0) != 0x80 && n++ == most) {
+            fputs("\xe2\x80\xa6", f);
+            return;
+        }
+        switch (c) {
+        case '<':
+            fputs("&lt;", f);
+            break;
+        case '>':
+            fputs("&gt;", f);
+            break;
+        case '&':
+            fputs("&amp;", f);
+            break;
+        case '"':
+            fputs("&quot;", f);
+            break;
+        default:
+            fputc(c < ' ' || c == 0x7f ? '?' : c, f); /* what XML cannot hold */
+        }
+    }
+}
+
+static const char *colour_of(size_t host) {
+    static const char *const colours[] = {"#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#997700"};
+    return colours[host % (sizeof colours / sizeof colours[0])];
+}
+
+static void put_node(const struct graph *g, size_t i, double middle, double radius, const char *colour, FILE *f) {
+    const struct crawl_node *k = g->c->node[i];
+    double turn = 360.0 * (double)i / (double)g->c->n;
+    bool left = turn > 90 && turn < 270; /* names are never upside down */
+    fprintf(f, "<g class=\"%s\" transform=\"rotate(%.3f %.1f %.1f)\"><title>", crawl_state_name(k->state), turn, middle,
+            middle);
+    put_escaped(f, k->id, 32);
+    fputs("\n", f);
+    put_escaped(f, k->title, 128);
+    if (k->pid > 0) fprintf(f, ", pid %lld", (long long)k->pid);
+    if (k->info) {
+        fputs("\n", f);
+        put_escaped(f, info_text(k->info, "host"), 128);
+        fprintf(f, ", load %.2f, objects %lld", info_double(k->info, "load"), (long long)info_int(k->info, "objects"));
+    } else {
+        fprintf(f, "\n%s", k->state == CRAWL_SILENT ? "no answer" : crawl_state_name(k->state));
+    }
+    fprintf(f, "</title><circle cx=\"%.1f\" cy=\"%.1f\" r=\"5\" fill=\"%s\"/>", middle + radius, middle,
+            k->info ? colour : "none");
+    fprintf(f, "<text x=\"%.1f\" y=\"%.1f\"", middle + radius + 10, middle + 4);
+    if (left) fprintf(f, " text-anchor=\"end\" transform=\"rotate(180 %.1f %.1f)\"", middle + radius + 10, middle);
+    fprintf(f, ">%.8s ", k->id);
+    put_escaped(f, k->title, LABEL_CHARS - 9);
+    fputs("</text></g>\n", f);
+}
+
+static void put_edge(const struct graph *g, const struct edge *e, double middle, double radius, FILE *f) {
+    double a = 2 * PI * (double)e->a / (double)g->c->n, b = 2 * PI * (double)e->b / (double)g->c->n;
+    fprintf(f, "<path class=\"%s\" d=\"M%.1f %.1fQ%.1f %.1f %.1f %.1f\"><title>",
+            strcmp(e->kind, "unix") == 0 ? "near" : "far", middle + radius * cos(a), middle + radius * sin(a), middle,
+            middle, middle + radius * cos(b), middle + radius * sin(b));
+    put_escaped(f, e->kind, 20);
+    fputs("</title></path>\n", f);
+}
+
+void graph_svg(const struct graph *g, FILE *f) {
+    double radius = (double)g->c->n * STEP / (2 * PI), size;
+    size_t host = 0;
+    if (radius < LEAST) radius = LEAST;
+    size = 2 * (radius + MARGIN);
+    fprintf(f,
+            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" viewBox=\"0 0 %.0f %.0f\">\n"
+            "<style>text{font:12px sans-serif;fill:#333}path{fill:none;stroke:#999}.far{stroke:#d95f02}"
+            "circle{stroke:#333}.silent text,.dead text,.failed text{fill:#b00}</style>\n"
+            "<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n"
+            "<text x=\"16\" y=\"24\">%zu node%s, %zu link%s</text>\n",
+            size, size, size, size, g->c->n, g->c->n == 1 ? "" : "s", g->n, g->n == 1 ? "" : "s");
+    for (size_t j = 0; j < g->n; j++) put_edge(g, &g->edge[j], size / 2, radius, f);
+    for (size_t i = 0; i < g->c->n; i++) {
+        if (i > 0 && strcmp(info_text(g->c->node[i]->info, "host"), info_text(g->c->node[i - 1]->info, "host")) != 0)
+            host++;
+        put_node(g, i, size / 2, radius, colour_of(host), f);
+    }
+    fputs("</svg>\n", f);
+}

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/observe.h"
+
+#include "base/err.h"
+#include "base/id.h"
+#include "cli/cli.h"
+#include "node/node.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PREFIX_LEAST 4 /* hex digits that are taken for the beginning of an id */
+
+/* A directory, as moyai run has it. Other addresses are the library's business. */
+static bool is_directory(const char *grid) {
+    return strncmp(grid, "file:", 5) == 0 || !strchr(grid, ':');
+}
+
+int observer_join(struct observer *o, const char *title, const char *grid) {
+    struct moyai_error why = {0};
+    struct moyai_node_opts opts = MOYAI_NODE_OPTS_INIT;
+    *o = (struct observer){.grid.lock = -1};
+    if (!grid || !*grid) grid = getenv("MOYAI_GRID");
+    if (!grid || !*grid) {
+        fprintf(stderr, "%s: which grid? Give --grid, or set MOYAI_GRID\n", title);
+        return CLI_USAGE;
+    }
+    opts.grid = grid;
+    opts.title = title;
+    opts.signals = true;
+    int rc = 0;
+    if (is_directory(grid)) {
+        rc = run_grid_join(&o->grid, grid, &why);
+        opts.grid = o->grid.address;
+        if (o->grid.run_dir[0]) opts.run_dir = o->grid.run_dir;
+    }
+    if (rc == 0) rc = moyai_node_new(&o->node, &opts, &why);
+    if (rc == 0) {
+        node_observe(o->node);
+        return CLI_OK;
+    }
+    fprintf(stderr, "%s: %s\n", title, why.text);
+    (void)run_grid_end(&o->grid, NULL);
+    return CLI_FAILED;
+}
+
+void observer_leave(struct observer *o) {
+    moyai_node_free(o->node);
+    (void)run_grid_end(&o->grid, NULL);
+}
+
+struct prefix {
+    char text[33];
+    struct moyai_node_id id;
+    size_t found;
+};
+
+static bool match(const struct rdv_node *node, const struct moyai_error *bad, void *ctx) {
+    struct prefix *p = ctx;
+    char id[33];
+    if (bad) return true;
+    id_format(node->id.b, id);
+    if (strncmp(id, p->text, strlen(p->text)) == 0) {
+        p->id = node->id;
+        p->found++;
+    }
+    return p->found < 2;
+}
+
+/* ENOENT: no such node; EINVAL: several. */
+static int find_prefix(struct observer *o, const char *target, moyai_ref **ret, struct moyai_error *why) {
+    struct prefix p = {.found = 0};
+    size_t n = strlen(target);
+    if (n < PREFIX_LEAST || n >= 32 || strspn(target, "0123456789abcdefABCDEF") != n) return MOYAI_ENOENT;
+    for (size_t i = 0; i < n; i++) p.text[i] = (char)tolower((unsigned char)target[i]);
+    int rc = node_known(o->node, match, &p, why);
+    if (rc < 0) return rc;
+    if (p.found == 0)
+        return err_set(why, MOYAI_ENOENT, "'%s' is neither the name of an object nor the beginning of a node's id",
+                       target);
+    if (p.found > 1) return err_set(why, MOYAI_EINVAL, "several nodes have ids that begin with '%s'", target);
+    return moyai_node_ref(o->node, p.id, ret);
+}
+
+int observer_find(struct observer *o, const char *target, moyai_ref **ret, struct moyai_error *why) {
+    struct moyai_node_id id;
+    int rc;
+    if (strncmp(target, "moyai:", 6) == 0)
+        rc = moyai_ref_parse(o->node, target, ret);
+    else if (id_parse(target, strlen(target), id.b))
+        rc = moyai_node_ref(o->node, id, ret);
+    else
+        rc = moyai_lookup(o->node, target, ret);
+    if (rc == 0) return 0;
+    moyai_last_error(o->node, why);
+    if (rc == MOYAI_ENOENT) { /* the text stays that of the name, if it can be nothing else */
+        int other = find_prefix(o, target, ret, why);
+        if (other != MOYAI_ENOENT) rc = other;
+    }
+    return rc;
+}
+
+void print_clean(FILE *f, const char *text) {
+    for (; *text; text++) {
+        unsigned char a = (unsigned char)text[0], b = (unsigned char)text[1];
+        bool wide = a == 0xc2 && b >= 0x80 && b < 0xa0; /* U+0080 to U+009F */
+        fputc(a < ' ' || a == 0x7f || wide ? '?' : a, f);
+        text += wide;
+    }
+}

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* moyai ping: round trips to a node through its runtime, as ping(8) measures those to a host. */
+#include "base/config.h"
+#include "base/id.h"
+#include "base/json.h"
+#include "cli/cli.h"
+#include "cli/observe.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { KEY_GRID = 0x100, KEY_TIMEOUT, KEY_JSON };
+
+struct request {
+    const char *target, *grid;
+    int64_t count; /* 0: until asked to end */
+    moyai_dur interval, timeout;
+    bool json;
+};
+
+static error_t on_option(int key, char *arg, struct argp_state *state) {
+    struct request *r = state->input;
+    cli_help(key, state);
+    switch (key) {
+    case 'c':
+        if (config_parse_integer(arg, &r->count) < 0 || r->count < 1)
+            argp_error(state, "--count: '%s' is not a number from 1", arg);
+        return 0;
+    case 'i':
+        r->interval = cli_duration(state, "interval", arg);
+        return 0;
+    case KEY_TIMEOUT:
+        r->timeout = cli_duration(state, "timeout", arg);
+        return 0;
+    case KEY_GRID:
+        r->grid = arg;
+        return 0;
+    case KEY_JSON:
+        r->json = true;
+        return 0;
+    case ARGP_KEY_ARG:
+        if (r->target) argp_error(state, "unknown argument '%s'", arg);
+        r->target = arg;
+        return 0;
+    case ARGP_KEY_NO_ARGS:
+        argp_error(state, "which node? Its id, a name or a reference");
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+struct statistics {
+    int64_t sent, answered;
+    double least, most, sum, squares; /* ms */
+};
+
+static void add(struct statistics *s, double ms) {
+    if (s->answered == 0 || ms < s->least) s->least = ms;
+    if (s->answered == 0 || ms > s->most) s->most = ms;
+    s->answered++;
+    s->sum += ms;
+    s->squares += ms * ms;
+}
+
+static void report(const struct statistics *s, const char *id, double seconds, bool json) {
+    double n = s->answered > 0 ? (double)s->answered : 1, mean = s->sum / n, spread = s->squares / n - mean * mean;
+    double deviation = spread > 0 ? sqrt(spread) : 0;
+    double lost = s->sent > 0 ? 100.0 * (double)(s->sent - s->answered) / (double)s->sent : 0;
+    if (json) {
+        printf("{\"node\": \"%s\", \"sent\": %lld, \"answered\": %lld, \"seconds\": %.3f", id, (long long)s->sent,
+               (long long)s->answered, seconds);
+        if (s->answered > 0)
+            printf(", \"min_ms\": %.6f, \"avg_ms\": %.6f, \"max_ms\": %.6f, \"mdev_ms\": %.6f", s->least, mean, s->most,
+                   deviation);
+        printf("}\n");
+        return;
+    }
+    printf("\n--- node %.8s: statistics ---\n%lld sent, %lld answered, %.3g%% lost, in %.3f s\n", id,
+           (long long)s->sent, (long long)s->answered, lost, seconds);
+    if (s->answered > 0)
+        printf("round trip min/avg/max/mdev = %.3f/%.3f/%.3f/%.3f ms\n", s->least, mean, s->most, deviation);
+}
+
+static void say_lost(const struct observer *o, int64_t seq, int rc, const struct request *q) {
+    struct moyai_error e;
+    char text[JSON_WORST * MOYAI_ERROR_TEXT];
+    moyai_last_error(o->node, &e);
+    if (q->json) {
+        size_t n = json_escape(text, e.text, strlen(e.text));
+        printf("{\"seq\": %lld, \"error\": \"%s\", \"text\": \"%.*s\"}\n", (long long)seq, moyai_err_name(rc), (int)n,
+               text);
+    } else if (rc == MOYAI_ETIMEDOUT) {
+        printf("no answer: seq=%lld, within %g s\n", (long long)seq, (double)q->timeout * 1e-9);
+    } else {
+        printf("no answer: seq=%lld, ", (long long)seq);
+        print_clean(stdout, e.text);
+        printf("\n");
+    }
+}
+
+static int ping(struct observer *o, struct moyai_node_id to, const struct request *q) {
+    struct statistics s = {0};
+    char id[33];
+    bool over = false;
+    moyai_node_id_format(to, id);
+    moyai_ns begin = moyai_now(), next = begin;
+    for (int64_t seq = 1; !over; seq++) {
+        moyai_ns sent = moyai_now();
+        int rc = moyai_ping(o->node, to, q->timeout);
+        double ms = (double)(moyai_now() - sent) * 1e-6;
+        s.sent++;
+        if (rc < 0)
+            say_lost(o, seq, rc, q);
+        else if (q->json)
+            printf("{\"seq\": %lld, \"ms\": %.6f}\n", (long long)seq, ms);
+        else
+            printf("answer of node %.8s: seq=%lld time=%.3f ms\n", id, (long long)seq, ms);
+        if (rc == 0) add(&s, ms);
+        fflush(stdout);
+        /* What has died, or left, will not answer any more. */
+        over = seq == q->count || rc == MOYAI_EDEAD || rc == MOYAI_ECLOSED || moyai_node_stopping(o->node);
+        moyai_ns now = moyai_now();
+        next += (moyai_ns)q->interval;
+        if (next < now) next = now;
+        if (!over) over = moyai_node_serve(o->node, (moyai_dur)(next - now)) == 0; /* a signal */
+    }
+    report(&s, id, (double)(moyai_now() - begin) * 1e-9, q->json);
+    return s.answered > 0 ? CLI_OK : CLI_FAILED;
+}
+
+int cli_ping(int argc, char **argv) {
+    static const struct argp_option options[] = {
+        {"count", 'c', "COUNT", 0, "How many (default: until interrupted)", 0},
+        {"interval", 'i', "TIME", 0, "From the beginning of one to that of the next (default 1s)", 0},
+        {"timeout", KEY_TIMEOUT, "TIME", 0, "How long to wait for an answer (default 2s)", 0},
+        {"grid", KEY_GRID, "ADDRESS", 0, OBSERVE_GRID_HELP, 0},
+        {"json", KEY_JSON, 0, 0, "Print one JSON object a line; the last is the statistics", 0},
+        CLI_HELP_OPTIONS,
+        {0},
+    };
+    static const struct argp parser = {
+        .options = options,
+        .parser = on_option,
+        .args_doc = "NODE|NAME|REF",
+        .doc = "Measures round trips to a node of the grid. Its runtime answers, not its methods: also while it "
+               "computes.\v"
+               "NODE is a node's id or its beginning; a NAME or a reference REF stands for the node of that "
+               "object.\n\n" CLI_TIME_FORM,
+    };
+    struct request q = {.interval = MOYAI_SEC, .timeout = 2 * MOYAI_SEC};
+    argp_parse(&parser, argc, argv, ARGP_NO_HELP, NULL, &q);
+    struct observer o;
+    int status = observer_join(&o, argv[0], q.grid);
+    if (status) return status;
+    struct moyai_error why = {0};
+    moyai_ref *ref = NULL;
+    if (observer_find(&o, q.target, &ref, &why) == 0) {
+        status = ping(&o, moyai_ref_home(ref), &q);
+    } else {
+        fprintf(stderr, "%s: %s\n", argv[0], why.text);
+        status = CLI_FAILED;
+    }
+    moyai_ref_unref(ref);
+    observer_leave(&o);
+    return status;
+}

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* moyai ps: the nodes of a grid. */
+#include "cli/cli.h"
+#include "cli/crawl.h"
+#include "cli/value_json.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { KEY_GRID = 0x100, KEY_TIMEOUT, KEY_JSON };
+
+struct request {
+    const char *grid;
+    moyai_dur timeout;
+    bool json;
+};
+
+static error_t on_option(int key, char *arg, struct argp_state *state) {
+    struct request *r = state->input;
+    cli_help(key, state);
+    switch (key) {
+    case KEY_TIMEOUT:
+        r->timeout = cli_duration(state, "timeout", arg);
+        return 0;
+    case KEY_GRID:
+        r->grid = arg;
+        return 0;
+    case KEY_JSON:
+        r->json = true;
+        return 0;
+    case ARGP_KEY_ARG:
+        argp_error(state, "unknown argument '%s'", arg);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+/* ---- the table ------------------------------------------------------------------------------- */
+
+enum { NODE, TITLE, PID, HOST, SITE, ARCH, LOAD, OBJECTS, LINKS, UPTIME, COLUMNS };
+static const char *const heads[COLUMNS] = {"NODE", "TITLE", "PID",     "HOST",  "SITE",
+                                           "ARCH", "LOAD",  "OBJECTS", "LINKS", "UPTIME"};
+#define CELL 72
+
+static bool is_count(int column) {
+    return column == PID || column == LOAD || column == OBJECTS || column == LINKS;
+}
+
+static void put_time(double seconds, char out[CELL]) {
+    long long s = seconds > 0 && seconds < 1e15 ? (long long)seconds : 0;
+    if (s < 60)
+        snprintf(out, CELL, "%llds", s);
+    else if (s < 3600)
+        snprintf(out, CELL, "%lldm%02llds", s / 60, s % 60);
+    else if (s < 86400)
+        snprintf(out, CELL, "%lldh%02lldm", s / 3600, s / 60 % 60);
+    else
+        snprintf(out, CELL, "%lldd%02lldh", s / 86400, s / 3600 % 24);
+}
+
+/* Cut between characters; nothing leaves what is there. */
+static void put_text(const char *text, char out[CELL]) {
+    size_t n = strlen(text);
+    if (n >= CELL)
+        for (n = CELL - 1; n > 0 && ((unsigned char)text[n] & 0xc0) == 0x80;) n--;
+    if (n > 0) snprintf(out, CELL, "%.*s", (int)n, text);
+}
+
+/* But for the link over which it was asked. */
+static int64_t links_of(const struct crawl *c, const moyai_value *info) {
+    const moyai_value *links = moyai_value_find(info, "links");
+    int64_t n = info_int(info, "n_links");
+    for (size_t i = 0; i < moyai_value_count(links); i++)
+        n -= strcmp(info_text(moyai_value_at(links, i), "peer"), c->self) == 0;
+    return n;
+}
+
+static void put_row(const struct crawl *c, const struct crawl_node *k, const struct request *q,
+                    char cell[COLUMNS][CELL]) {
+    const moyai_value *v = k->info;
+    for (int i = 0; i < COLUMNS; i++) strcpy(cell[i], "-");
+    snprintf(cell[NODE], CELL, "%.8s", k->id);
+    put_text(k->title, cell[TITLE]);
+    if (k->pid > 0) snprintf(cell[PID], CELL, "%lld", (long long)k->pid);
+    if (k->state == CRAWL_SILENT) snprintf(cell[UPTIME], CELL, "no answer in %g s", (double)q->timeout * 1e-9);
+    if (k->state == CRAWL_DEAD) strcpy(cell[UPTIME], "dead");
+    if (k->state == CRAWL_FAILED) snprintf(cell[UPTIME], CELL, "failed: %s", moyai_strerror(k->why.code));
+    if (!v) return;
+    put_text(info_text(v, "host"), cell[HOST]);
+    put_text(info_text(v, "site"), cell[SITE]);
+    put_text(info_text(v, "machine"), cell[ARCH]);
+    snprintf(cell[LOAD], CELL, "%.2f", info_double(v, "load"));
+    snprintf(cell[OBJECTS], CELL, "%lld", (long long)info_int(v, "objects"));
+    snprintf(cell[LINKS], CELL, "%lld", (long long)links_of(c, v));
+    put_time(info_double(v, "uptime"), cell[UPTIME]);
+}
+
+static int width_of(const char *text) {
+    int n = 0;
+    for (; *text; text++) n += ((unsigned char)*text & 0xc0) != 0x80;
+    return n;
+}
+
+static void print_row(char cell[COLUMNS][CELL], const int width[COLUMNS]) {
+    for (int i = 0; i < COLUMNS; i++) {
+        int gap = width[i] - width_of(cell[i]);
+        if (i) fputs("  ", stdout);
+        if (is_count(i)) printf("%*s", gap, "");
+        print_clean(stdout, cell[i]);
+        if (!is_count(i) && i < COLUMNS - 1) printf("%*s", gap, "");
+    }
+    fputc('\n', stdout);
+}
+
+static void print_table(const struct crawl *c, const struct request *q) {
+    char cell[COLUMNS][CELL];
+    int width[COLUMNS];
+    for (int i = 0; i < COLUMNS; i++) width[i] = width_of(heads[i]);
+    for (size_t k = 0; k < c->n; k++) {
+        put_row(c, c->node[k], q, cell);
+        for (int i = 0; i < COLUMNS; i++)
+            if (width_of(cell[i]) > width[i]) width[i] = width_of(cell[i]);
+    }
+    for (int i = 0; i < COLUMNS; i++) strcpy(cell[i], heads[i]);
+    print_row(cell, width);
+    for (size_t k = 0; k < c->n; k++) {
+        put_row(c, c->node[k], q, cell);
+        print_row(cell, width);
+    }
+}
+
+/* ---- JSON ------------------------------------------------------------------------------------ */
+
+static void print_field(const char *key, const char *text) {
+    printf("\"%s\": ", key);
+    json_print_text(stdout, text, strlen(text));
+}
+
+static void print_links(const struct crawl *c, const moyai_value *info) {
+    const moyai_value *links = moyai_value_find(info, "links");
+    const char *comma = "";
+    printf(", \"n_links\": %lld, \"links\": [", (long long)links_of(c, info));
+    for (size_t i = 0; i < moyai_value_count(links); i++) {
+        const moyai_value *l = moyai_value_at(links, i);
+        if (strcmp(info_text(l, "peer"), c->self) == 0) continue;
+        fputs(comma, stdout);
+        value_print(stdout, l);
+        comma = ", ";
+    }
+    fputc(']', stdout);
+}
+
+/* What the node says of itself, without what stands there already. */
+static void print_object(const struct crawl *c, const struct crawl_node *k) {
+    static const char *const ours[] = {"node", "state", "title", "pid", "error", "n_links", "links"};
+    fputc('{', stdout);
+    print_field("node", k->id);
+    fputs(", ", stdout);
+    print_field("state", crawl_state_name(k->state));
+    fputs(", ", stdout);
+    print_field("title", k->title);
+    if (k->pid > 0) printf(", \"pid\": %lld", (long long)k->pid);
+    if (!k->info) {
+        fputs(", ", stdout);
+        print_field("error", k->why.text);
+    }
+    for (size_t i = 0; i < moyai_value_count(k->info); i++) {
+        const char *key = moyai_value_key(k->info, i);
+        bool known = false;
+        for (size_t j = 0; key && j < sizeof ours / sizeof ours[0]; j++) known |= strcmp(key, ours[j]) == 0;
+        if (!key || known) continue;
+        fputs(", ", stdout);
+        json_print_text(stdout, key, strlen(key));
+        fputs(": ", stdout);
+        value_print(stdout, moyai_value_at(k->info, i));
+    }
+    if (k->info) print_links(c, k->info);
+    fputc('}', stdout);
+}
+
+static void print_json(const struct crawl *c) {
+    printf("{\"nodes\": [");
+    for (size_t k = 0; k < c->n; k++) {
+        fputs(k ? ",\n " : "\n ", stdout);
+        print_object(c, c->node[k]);
+    }
+    printf("]}\n");
+}
+
+int cli_ps(int argc, char **argv) {
+    static const struct argp_option options[] = {
+        {"timeout", KEY_TIMEOUT, "TIME", 0, "How long to wait for a node's answer (default 2s)", 0},
+        {"grid", KEY_GRID, "ADDRESS", 0, OBSERVE_GRID_HELP, 0},
+        {"json", KEY_JSON, 0, 0, "Print one JSON object", 0},
+        CLI_HELP_OPTIONS,
+        {0},
+    };
+    static const struct argp parser = {
+        .options = options,
+        .parser = on_option,
+        .doc = "Lists the nodes of a grid: id, title, process id, host, site, architecture, load of the host, objects, "
+               "links, and time since the start. Those that do not answer in time are listed as such.\v" CLI_TIME_FORM,
+    };
+    struct request q = {.timeout = 2 * MOYAI_SEC};
+    argp_parse(&parser, argc, argv, ARGP_NO_HELP, NULL, &q);
+    struct observer o;
+    int status = observer_join(&o, argv[0], q.grid);
+    if (status) return status;
+    struct crawl c;
+    struct moyai_error why = {0};
+    if (crawl(&c, &o, q.timeout, &why) < 0) {
+        fprintf(stderr, "%s: %s\n", argv[0], why.text);
+        status = CLI_FAILED;
+    } else if (q.json) {
+        print_json(&c);
+    } else {
+        print_table(&c, &q);
+    }
+    crawl_done(&c);
+    observer_leave(&o);
+    return status;
+}

@@ -1,0 +1,470 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The verbs that look at a grid, with nodes in processes of their own: ping, call, ps, graph. */
+#include "tests/cli/kit.h"
+
+#include <dirent.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* A run of three nodes, a, b and the run itself. */
+static struct cli run;
+static char grid[200];
+static pid_t pid_a, pid_b;
+
+/* What the command prints; the last run's texts. */
+static struct cli c;
+
+/* Do it in the grid and give the status. */
+#define IN_GRID(...) in_grid((const char *const[]){__VA_ARGS__, NULL})
+static int in_grid(const char *const *words) {
+    char env[220];
+    snprintf(env, sizeof env, "MOYAI_GRID=%s", grid);
+    const char *const added[] = {env, NULL};
+    cli_startv(&c, &(struct cli_opts){.env = added}, words);
+    cli_close_in(&c);
+    return cli_wait(&c);
+}
+
+#define HAS(text, part)                                                                                                \
+    do {                                                                                                               \
+        if (!strstr(text, part)) fail_msg("no '%s' in:\n%s", part, text);                                              \
+    } while (0)
+#define HAS_NOT(text, part)                                                                                            \
+    do {                                                                                                               \
+        if (strstr(text, part)) fail_msg("'%s' in:\n%s", part, text);                                                  \
+    } while (0)
+
+static pid_t pid_of(const char *name) {
+    assert_int_equal(IN_GRID("call", name, "pid"), 0);
+    pid_t pid = atoi(c.text[0].p);
+    assert_true(pid > 0);
+    cli_free(&c);
+    return pid;
+}
+
+static int open_run(void **state) {
+    (void)state;
+    cli_start(&run, NULL, "run", "--print-grid", "--grace", "5s", "@n", "serve", "a", ":", "@n", "serve", "b", NULL);
+    snprintf(grid, sizeof grid, "%s", strstr(cli_line(&run, 2, "moyai run: grid file:/"), "file:"));
+    cli_await(&run, 1, "serving", 2);
+    pid_a = pid_of("a");
+    pid_b = pid_of("b");
+    return 0;
+}
+
+static int close_run(void **state) {
+    (void)state;
+    kill(run.pid, SIGTERM);
+    assert_int_equal(cli_wait(&run), 143);
+    cli_free(&run);
+    return kit_left();
+}
+
+/* The node's id of the process, as ps has it. */
+static void id_of(pid_t pid, char id[33]) {
+    char want[64];
+    snprintf(want, sizeof want, "\"pid\": %d,", (int)pid);
+    assert_int_equal(IN_GRID("ps", "--json"), 0);
+    char *line = strtok(c.text[0].p, "\n");
+    while (line && !strstr(line, want)) line = strtok(NULL, "\n");
+    assert_non_null(line);
+    assert_int_equal(sscanf(line, " {\"node\": \"%32[0-9a-f]\"", id), 1);
+    cli_free(&c);
+}
+
+/* Entries of nodes in the rendezvous: who looked is out of it again. */
+static int entries(void) {
+    char path[256];
+    snprintf(path, sizeof path, "%s/n", grid + 5);
+    DIR *d = opendir(path);
+    assert_non_null(d);
+    int n = 0;
+    for (struct dirent *e; (e = readdir(d));) n += e->d_name[0] != '.';
+    closedir(d);
+    return n;
+}
+
+/* ---- call ------------------------------------------------------------------------------------ */
+
+/* What is given comes back, to the letter. */
+static void values_come_back(void **state) {
+    (void)state;
+    static const char *const values[] = {
+        "null",
+        "true",
+        "17",
+        "-9223372036854775808",
+        "1.0",
+        "-0.25",
+        "1e+300",
+        "\"text \\\" \\u0001 \xc3\xa9\"",
+        "[1, 2, 3]",
+        "[1.0, 2.5]",
+        "[]",
+        "[\"a\", 1]",
+        "{}",
+        "{\"b\": 1, \"a\": [true, null]}",
+        "{\"$bytes\": \"AAEC/w==\"}",
+        "{\"$u8\": [1, 255]}",
+        "{\"$f32\": [0.1, \"nan\", \"-inf\"]}",
+        "{\"$u64\": [1, \"18446744073709551615\"]}",
+        "{\"$i64\": []}",
+        "{\"$list\": [1, 2.5]}",
+        "{\"$map\": {\"$x\": 1}}",
+        "{\"$float\": \"inf\"}",
+        "{\"$uint\": \"9223372036854775808\"}",
+        "{\"$ref\": \"moyai:00112233445566778899aabbccddeeff@ffeeddccbbaa99887766554433221100\"}",
+    };
+    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
+        char want[200];
+        snprintf(want, sizeof want, "%s\n", values[i]);
+        assert_int_equal(IN_GRID("call", "a", "echo", "--", values[i]), 0);
+        assert_string_equal(c.text[0].p, want);
+        assert_string_equal(c.text[1].p, "");
+        cli_free(&c);
+    }
+}
+
+static void calls(void **state) {
+    (void)state;
+    char id[33], ref[200], want[300];
+    id_of(pid_a, id);
+    assert_int_equal(IN_GRID("call", id, "objects"), 0);
+    const char *found = strstr(c.text[0].p, "{\"$ref\": \"moyai:");
+    assert_non_null(found);
+    snprintf(ref, sizeof ref, "%.*s", (int)(strchr(found, '}') + 1 - found), found);
+    HAS(c.text[0].p, "\"class\": \"Server\", \"names\": [\"a\"]");
+    cli_free(&c);
+
+    assert_int_equal(IN_GRID("call", "a", "mixed", "[1, 2, 0.5]", "{\"$bytes\": \"AAEC\"}", "\"text\"", ref), 0);
+    assert_string_equal(c.text[0].p, "3.5\n{\"$bytes\": \"AAEC\"}\ntrue\n");
+    cli_free(&c);
+    assert_int_equal(IN_GRID("call", "--json", "a", "mixed", "[1.0]", "{\"$bytes\": \"\"}", "\"\"", ref), 0);
+    assert_string_equal(c.text[0].p, "{\"results\": [1.0, {\"$bytes\": \"\"}, true]}\n");
+    cli_free(&c);
+
+    /* By reference, and the node by a part of its id. */
+    snprintf(want, sizeof want, "%.*s", 71, strstr(ref, "moyai:"));
+    assert_int_equal(IN_GRID("call", want, "pid"), 0);
+    assert_int_equal(atoi(c.text[0].p), pid_a);
+    cli_free(&c);
+    id[12] = 0;
+    assert_int_equal(IN_GRID("call", id, "info"), 0);
+    snprintf(want, sizeof want, "{\"node\": \"%s", id);
+    HAS(c.text[0].p, want);
+    snprintf(want, sizeof want, "\"pid\": %d, ", (int)pid_a);
+    HAS(c.text[0].p, want);
+    cli_free(&c);
+    assert_int_equal(IN_GRID("call", "a", "learn", "\"b\""), 0);
+    assert_string_equal(c.text[0].p, "");
+    cli_free(&c);
+    assert_int_equal(entries(), 3);
+}
+
+static void calls_that_fail(void **state) {
+    (void)state;
+    assert_int_equal(IN_GRID("call", "a", "nonsense"), 1);
+    assert_string_equal(c.text[0].p, "");
+    HAS(c.text[1].p, "moyai call: MOYAI_ENOMETHOD: class Server has no method 'nonsense' (at the peer, said node ");
+    HAS(c.text[1].p, "; never executed)\n");
+    cli_free(&c);
+
+    /* The whole chain. */
+    assert_int_equal(IN_GRID("call", "--json", "a", "fail_below"), 1);
+    assert_int_equal(kit_count(&c.text[1], "moyai call: "), 2);
+    HAS(c.text[1].p, "moyai call: code -1234: cannot do it (at the method, ");
+    HAS(c.text[1].p, "moyai call: because: MOYAI_ENOMETHOD: ");
+    HAS(c.text[0].p, "{\"error\": [{\"code\": -1234, ");
+    HAS(c.text[0].p, ", {\"code\": -4, \"name\": \"MOYAI_ENOMETHOD\", ");
+    cli_free(&c);
+
+    assert_int_equal(IN_GRID("call", "nobody", "pid"), 1);
+    HAS(c.text[1].p, "\"nobody\"");
+    cli_free(&c);
+    assert_int_equal(IN_GRID("call", "0123abcd", "info"), 1);
+    HAS(c.text[1].p, "'0123abcd' is neither");
+    cli_free(&c);
+    assert_int_equal(IN_GRID("call", "moyai:nonsense", "pid"), 1);
+    HAS(c.text[1].p, "not a reference");
+    cli_free(&c);
+    assert_int_equal(IN_GRID("call", "a", "block", "--timeout", "50ms"), 124);
+    HAS(c.text[1].p, "MOYAI_ETIMEDOUT");
+    cli_free(&c);
+    assert_int_equal(entries(), 3);
+}
+
+/* It is there when the command ends, however large. */
+static void one_way(void **state) {
+    (void)state;
+    static char large[100 * 1024 + 40];
+    assert_int_equal(IN_GRID("call", "--oneway", "b", "note", "{\"$bytes\": \"AAEC\"}"), 0);
+    assert_string_equal(c.text[0].p, "");
+    cli_free(&c);
+    cli_await(&run, 1, "noted 3", 1);
+    size_t n = (size_t)snprintf(large, sizeof large, "{\"$bytes\": \"");
+    memset(large + n, 'A', 96 * 1024);
+    memcpy(large + n + 96 * 1024, "\"}", 3);
+    assert_int_equal(IN_GRID("call", "--oneway", "b", "note", large), 0);
+    cli_free(&c);
+    cli_await(&run, 1, "noted 73728", 1);
+    /* Its errors are lost, but for those that are known here. */
+    assert_int_equal(IN_GRID("call", "--oneway", "b", "nonsense"), 0);
+    cli_free(&c);
+    kill(pid_b, SIGSTOP);
+    assert_int_equal(IN_GRID("call", "--oneway", "--timeout", "50ms", "b", "note", "null"), 124);
+    HAS(c.text[1].p, "has not taken");
+    cli_free(&c);
+    kill(pid_b, SIGCONT);
+}
+
+/* The first signal ends a call in order. */
+static void interrupted(void **state) {
+    (void)state;
+    cli_start(&c, NULL, "call", "--grid", grid, "a", "block", NULL);
+    /* It blocks when a has one call in its scope. */
+    for (;;) {
+        struct cli other = c;
+        char id[33];
+        id_of(pid_a, id);
+        assert_int_equal(IN_GRID("call", id, "objects"), 0);
+        bool blocks = strstr(c.text[0].p, "\"calls\": 1}") != NULL;
+        cli_free(&c);
+        c = other;
+        if (blocks) break;
+    }
+    kill(c.pid, SIGINT);
+    assert_int_equal(cli_wait(&c), 130);
+    HAS(c.text[1].p, "interrupted");
+    cli_free(&c);
+    assert_int_equal(entries(), 3);
+}
+
+/* ---- ping ------------------------------------------------------------------------------------ */
+
+static void pings(void **state) {
+    (void)state;
+    char id[33], want[64];
+    id_of(pid_b, id);
+    assert_int_equal(IN_GRID("ping", "-c", "3", "-i", "0", "b"), 0);
+    snprintf(want, sizeof want, "answer of node %.8s: seq=", id);
+    assert_int_equal(kit_count(&c.text[0], want), 3);
+    HAS(c.text[0].p, "seq=3 time=");
+    HAS(c.text[0].p, "\n3 sent, 3 answered, 0% lost, in ");
+    HAS(c.text[0].p, "\nround trip min/avg/max/mdev = ");
+    cli_free(&c);
+    assert_int_equal(IN_GRID("ping", "--json", "--count=2", "--interval", "1ms", id), 0);
+    assert_int_equal(kit_count(&c.text[0], "{\"seq\": "), 2);
+    HAS(c.text[0].p, "\"sent\": 2, \"answered\": 2, ");
+    cli_free(&c);
+
+    /* Until interrupted: statistics all the same. */
+    cli_start(&c, NULL, "ping", "--grid", grid, "-i", "1ms", "b", NULL);
+    cli_await(&c, 1, "answer of node", 5);
+    kill(c.pid, SIGINT);
+    assert_int_equal(cli_wait(&c), 0);
+    HAS(c.text[0].p, "answered, 0% lost");
+    cli_free(&c);
+
+    kill(pid_b, SIGSTOP);
+    assert_int_equal(IN_GRID("ping", "-c", "2", "-i", "0", "--timeout", "20ms", id), 1);
+    assert_int_equal(kit_count(&c.text[0], "no answer: seq="), 2);
+    HAS(c.text[0].p, "2 sent, 0 answered, 100% lost");
+    cli_free(&c);
+    kill(pid_b, SIGCONT);
+    assert_int_equal(IN_GRID("ping", "-c", "1", id), 0);
+    cli_free(&c);
+
+    assert_int_equal(IN_GRID("ping", "nobody"), 1);
+    cli_free(&c);
+    assert_int_equal(entries(), 3);
+}
+
+/* ---- ps and graph ---------------------------------------------------------------------------- */
+
+static void lists_nodes(void **state) {
+    (void)state;
+    char a[33], b[33], want[200];
+    id_of(pid_a, a);
+    id_of(pid_b, b);
+    assert_int_equal(IN_GRID("ps"), 0);
+    assert_int_equal(kit_count(&c.text[0], ""), 4); /* its head, a, b and the run; not itself */
+    HAS_NOT(c.text[0].p, "moyai ps");
+    HAS(c.text[0].p, "moyai run");
+    snprintf(want, sizeof want, "%.8s  cli_node ", a);
+    HAS(c.text[0].p, want);
+    cli_free(&c);
+    assert_int_equal(IN_GRID("ps", "--json"), 0);
+    assert_int_equal(kit_count(&c.text[0], "\"state\": \"up\""), 3);
+    HAS_NOT(c.text[0].p, "moyai ps"); /* nor is its link */
+    cli_free(&c);
+
+    kill(pid_b, SIGSTOP);
+    assert_int_equal(IN_GRID("ps", "--timeout", "100ms"), 0);
+    assert_int_equal(kit_count(&c.text[0], ""), 4);
+    assert_int_equal(kit_count(&c.text[0], "no answer in 0.1 s"), 1);
+    cli_free(&c);
+    assert_int_equal(IN_GRID("ps", "--json", "--timeout", "100ms"), 0);
+    snprintf(want, sizeof want, "{\"node\": \"%s\", \"state\": \"silent\", \"title\": \"cli_node\", \"pid\": %d, ", b,
+             (int)pid_b);
+    HAS(c.text[0].p, want);
+    cli_free(&c);
+    kill(pid_b, SIGCONT);
+    assert_int_equal(entries(), 3);
+}
+
+/* A node that the rendezvous does not name is found through those that are linked to it. */
+static void crawls(void **state) {
+    (void)state;
+    char a[33], path[300];
+    id_of(pid_a, a);
+    snprintf(path, sizeof path, "%s/n/%s", grid + 5, a);
+    char *entry = kit_read(path);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(IN_GRID("ps"), 0);
+    assert_int_equal(kit_count(&c.text[0], ""), 4);
+    a[8] = 0;
+    HAS(c.text[0].p, a);
+    cli_free(&c);
+    free(entry);
+}
+
+static void draws(void **state) {
+    (void)state;
+    char a[33], want[100];
+    id_of(pid_a, a);
+    assert_int_equal(IN_GRID("graph"), 0);
+    assert_int_equal(kit_count(&c.text[0], ""), 3);
+    snprintf(want, sizeof want, "%.8s cli_node, pid %d, at ", a, (int)pid_a);
+    HAS(c.text[0].p, want);
+    HAS(c.text[0].p, " moyai run (unix)\n");
+    HAS_NOT(c.text[0].p, "moyai graph");
+    cli_free(&c);
+    assert_int_equal(IN_GRID("graph", "--json"), 0);
+    assert_int_equal(kit_count(&c.text[0], "{\"nodes\": [\""), 2); /* each to the run */
+    assert_int_equal(kit_count(&c.text[0], "\"state\": \"up\""), 3);
+    cli_free(&c);
+    assert_int_equal(IN_GRID("graph", "--dot"), 0);
+    assert_int_equal(kit_count(&c.text[0], "\" -- \""), 2);
+    assert_int_equal(kit_count(&c.text[0], "[label=\""), 5);
+    cli_free(&c);
+    assert_int_equal(IN_GRID("graph", "--svg"), 0);
+    assert_int_equal(kit_count(&c.text[0], "<path class=\"near\""), 2);
+    assert_int_equal(kit_count(&c.text[0], "<circle "), 3);
+    HAS(c.text[0].p, "</svg>\n");
+    cli_free(&c);
+}
+
+/* Titles are anything: they are escaped, and no control character reaches the terminal. */
+static void strange_titles(void **state) {
+    (void)state;
+    const char *const env[] = {"MOYAI_TITLE=<x>&\"\\ \xc3\xa9\033[31m\xc2\x9b", NULL};
+    struct cli other;
+    cli_start(&other, &(struct cli_opts){.env = env}, "run", "--grid", grid, "@n", "serve", "z", NULL);
+    cli_await(&other, 1, "serving z", 1);
+    assert_int_equal(IN_GRID("ps"), 0);
+    HAS(c.text[0].p, "<x>&\"\\ \xc3\xa9?[31m? ");
+    cli_free(&c);
+    assert_int_equal(IN_GRID("ps", "--json"), 0);
+    HAS(c.text[0].p, "\"title\": \"<x>&\\\"\\\\ \xc3\xa9?[31m\xc2\x9b\"");
+    cli_free(&c);
+    assert_int_equal(IN_GRID("graph", "--svg"), 0);
+    HAS(c.text[0].p, "&lt;x&gt;&amp;&quot;\\ \xc3\xa9?[31m");
+    HAS_NOT(c.text[0].p, "<x>");
+    cli_free(&c);
+    assert_int_equal(IN_GRID("graph", "--dot"), 0);
+    HAS(c.text[0].p, "<x>&\\\"\\\\ \xc3\xa9?[31m");
+    cli_free(&c);
+    kill(other.pid, SIGTERM);
+    assert_int_equal(cli_wait(&other), 143);
+    cli_free(&other);
+}
+
+/* A node that nobody looks after, serving the name. */
+static pid_t start_node(const char *name) {
+    int out[2];
+    char byte;
+    assert_int_equal(pipe(out), 0);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        setenv("MOYAI_GRID", grid, 1);
+        dup2(out[1], 1);
+        execl(kit_program("NODE"), "cli_node", "serve", name, NULL);
+        _exit(120);
+    }
+    close(out[1]);
+    assert_int_equal(read(out[0], &byte, 1), 1); /* it says that it serves */
+    close(out[0]);
+    return pid;
+}
+
+/* Nobody saw their end: who finds them dead says so, once. */
+static void dead_nodes(void **state) {
+    (void)state;
+    char dir[64] = "/tmp/moyai-cli-look-XXXXXX", a[33], command[100];
+    assert_non_null(mkdtemp(dir));
+    snprintf(grid, sizeof grid, "file:%s", dir);
+    pid_t pid[3];
+    for (int i = 0; i < 3; i++) pid[i] = start_node((const char *[]){"a", "b", "c"}[i]);
+    id_of(pid[0], a);
+    for (int i = 0; i < 3; i++) kill(pid[i], SIGKILL);
+    for (int i = 0; i < 3; i++) assert_int_equal(waitpid(pid[i], NULL, 0), pid[i]);
+    assert_int_equal(entries(), 3);
+    assert_int_equal(IN_GRID("ping", "-c", "3", a), 1);
+    HAS(c.text[0].p, "no answer: seq=1, ");
+    HAS(c.text[0].p, "\n1 sent, 0 answered"); /* there is no use in more */
+    cli_free(&c);
+    assert_int_equal(IN_GRID("ps"), 0);
+    assert_int_equal(kit_count(&c.text[0], "  dead"), 3);
+    cli_free(&c);
+    assert_int_equal(entries(), 0);
+    assert_int_equal(IN_GRID("ps"), 0);
+    assert_int_equal(kit_count(&c.text[0], ""), 1);
+    cli_free(&c);
+    snprintf(command, sizeof command, "rm -r %s %s/moyai", dir, kit_dir());
+    assert_int_equal(system(command), 0);
+}
+
+/* ---- without a grid -------------------------------------------------------------------------- */
+
+static void no_grid(void **state) {
+    (void)state;
+    static const char *const words[][4] = {{"ps"}, {"graph"}, {"ping", "a"}, {"call", "a", "b"}};
+    for (size_t i = 0; i < 4; i++) {
+        cli_startv(&c, NULL, words[i]);
+        cli_close_in(&c);
+        assert_int_equal(cli_wait(&c), 2);
+        HAS(c.text[1].p, "MOYAI_GRID");
+        cli_free(&c);
+    }
+    assert_int_equal(cli_do(&c, "ps", "--grid", "/tmp/there-is-no-such-grid", NULL), 1);
+    HAS(c.text[1].p, "there is no grid at '/tmp/there-is-no-such-grid'");
+    cli_free(&c);
+    assert_int_equal(access("/tmp/there-is-no-such-grid", F_OK), -1);
+    assert_int_equal(kit_left(), 0);
+}
+
+int main(void) {
+#define RUN(test) cmocka_unit_test_setup_teardown(test, open_run, close_run)
+    const struct CMUnitTest tests[] = {
+        RUN(values_come_back),
+        RUN(calls),
+        RUN(calls_that_fail),
+        RUN(one_way),
+        RUN(interrupted),
+        RUN(pings),
+        RUN(lists_nodes),
+        RUN(crawls),
+        RUN(draws),
+        RUN(strange_titles),
+        cmocka_unit_test(dead_nodes),
+        cmocka_unit_test(no_grid),
+    };
+    return cmocka_run_group_tests(tests, kit_setup, kit_teardown);
+}
