@@ -62,9 +62,8 @@ static void print_lines(const struct graph *g) {
         } else {
             printf(", %s", k->state == CRAWL_SILENT ? "no answer" : crawl_state_name(k->state));
         }
-        for (size_t j = 0; j < g->n; j++) {
-            const struct edge *e = &g->edge[j];
-            if (e->a != i && e->b != i) continue;
+        for (size_t j = g->first[i]; j < g->first[i + 1]; j++) {
+            const struct edge *e = &g->edge[g->of[j]];
             fputs(found++ ? ", " : ": ", stdout);
             print_name(g->c->node[e->a == i ? e->b : e->a]);
             fputs(" (", stdout);

@@ -41,6 +41,24 @@ static void add_links_of(struct graph *g, size_t i, const struct place *by_id) {
     }
 }
 
+/* The edges of each node. */
+static int index_edges(struct graph *g) {
+    size_t n = g->c->n;
+    g->first = calloc(n + 2, sizeof *g->first);
+    g->of = calloc(2 * g->n + 1, sizeof *g->of);
+    if (!g->first || !g->of) return MOYAI_ENOMEM;
+    for (size_t k = 0; k < g->n; k++) {
+        g->first[g->edge[k].a + 2]++;
+        g->first[g->edge[k].b + 2]++;
+    }
+    for (size_t i = 2; i < n + 2; i++) g->first[i] += g->first[i - 1];
+    for (size_t k = 0; k < g->n; k++) { /* first[i + 1]: where the next of node i goes, in the end where i + 1 begins */
+        g->of[g->first[g->edge[k].a + 1]++] = k;
+        g->of[g->first[g->edge[k].b + 1]++] = k;
+    }
+    return 0;
+}
+
 int graph_make(struct graph *g, const struct crawl *c) {
     size_t most = 0, n = 0;
     *g = (struct graph){.c = c};
@@ -64,11 +82,16 @@ int graph_make(struct graph *g, const struct crawl *c) {
             g->edge[n++] = g->edge[k];
     }
     g->n = n;
-    return 0;
+    int rc = index_edges(g);
+    if (rc < 0) graph_done(g);
+    return rc;
 }
 
 void graph_done(struct graph *g) {
     free(g->edge);
+    free(g->of);
+    free(g->first);
+    g->of = g->first = NULL;
     g->edge = NULL;
     g->n = 0;
 }
@@ -76,9 +99,10 @@ void graph_done(struct graph *g) {
 /* ---- the picture ----------------------------------------------------------------------------- */
 
 #define LABEL_CHARS 40
-#define MARGIN      (LABEL_CHARS * 7.0) /* room for names */
-#define STEP        18.0                /* between two nodes on the circle */
-#define LEAST       60.0                /* its radius */
+#define CHAR_WIDE   7.5  /* most of a label's width, for each of its characters */
+#define EDGE        40.0 /* around it all */
+#define STEP        18.0 /* between two nodes on the circle */
+#define LEAST       60.0 /* its radius */
 #define PI          3.14159265358979323846
 
 static void put_escaped(FILE *f, const char *text, int most) {
@@ -147,11 +171,21 @@ static void put_edge(const struct graph *g, const struct edge *e, double middle,
     fputs("</title></path>\n", f);
 }
 
+/* Room for the longest label. */
+static double margin(const struct graph *g) {
+    size_t most = 0;
+    for (size_t i = 0; i < g->c->n; i++) {
+        size_t n = strlen(g->c->node[i]->title);
+        if (n > most) most = n;
+    }
+    return EDGE + CHAR_WIDE * (double)(9 + (most < LABEL_CHARS - 9 ? most : LABEL_CHARS - 9));
+}
+
 void graph_svg(const struct graph *g, FILE *f) {
     double radius = (double)g->c->n * STEP / (2 * PI), size;
     size_t host = 0;
     if (radius < LEAST) radius = LEAST;
-    size = 2 * (radius + MARGIN);
+    size = 2 * (radius + margin(g));
     fprintf(f,
             "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" viewBox=\"0 0 %.0f %.0f\">\n"

@@ -16,6 +16,8 @@ struct graph {
     const struct crawl *c;
     struct edge *edge; /* sorted; one for all links of a kind between two nodes */
     size_t n;
+    size_t *of;    /* the edges of node i, by index: of[first[i]] to of[first[i + 1] - 1] */
+    size_t *first; /* c->n + 1 */
 };
 
 /* What at least one end tells, between nodes that are in c. ENOMEM. */

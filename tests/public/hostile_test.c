@@ -417,6 +417,58 @@ static void a_peer_that_reads_no_refusals_loses_its_link(void **state) {
     close(fd);
 }
 
+/* ---- the node itself ------------------------------------------------------------------------- */
+
+/* A request for the node's own object, with those arguments, whatever they are. */
+static void call_node(int fd, const char *method, uint8_t flags, const uint8_t *args, size_t n) {
+    static uint8_t bytes[SMALL];
+    struct moyai_node_id id = moyai_node_self(node);
+    struct request_head h = {
+        .method_len = (uint8_t)strlen(method), .call = ++peer.call, .remaining = MOYAI_FOREVER, .method = method};
+    memcpy(h.object, id.b, 16);
+    request_put_head(bytes, &h);
+    bytes[1] |= flags;
+    size_t at = request_head_size(&h);
+    FIBER_ASSERT(n <= sizeof bytes - at);
+    memcpy(bytes + at, args, n);
+    put_data(fd, 0, SESSION_BEGIN | SESSION_END, 0, bytes, (uint32_t)(at + n), (uint32_t)(at + n));
+    peer.seq += at + n;
+}
+
+/* It takes any arguments, and answers. What is no request ends the link, as for other objects. */
+static void a_node_takes_any_arguments(void **state) {
+    (void)state;
+    static const uint8_t good[] = {0x58, 24, 1,  2, 3, 4, 5, 6, 7, 8, 9, 10,   11, 12, 13,
+                                   14,   15, 16, 1, 0, 0, 0, 0, 0, 0, 0, 0x19, 1,  0}; /* a place, and 256 */
+    uint8_t args[1100];
+    uint64_t random = kit_seed();
+    int fd = connect_peer();
+    take_path(fd);
+    for (int i = 0; i < 2000; i++) {
+        size_t n = 0;
+        for (size_t k = 0; k < sizeof args; k++) {
+            random = random * 6364136223846793005u + 1442695040888963407u;
+            args[k] = (uint8_t)(random >> 56);
+        }
+        if (i % 3 == 0) { /* nearly right */
+            n = sizeof good - (i % 2 ? args[1] % sizeof good : 0);
+            memcpy(args + 4, good, n);
+            args[4 + args[2] % n] = args[3];
+        } else {
+            n = i % 3 == 1 ? args[0] % 40u : (size_t)args[0] * 4;
+        }
+        call_node(fd, i % 5 ? "objects" : "info", 0, args + (i % 3 == 0 ? 4 : 1), n);
+        if (i % 50 == 0) settle(fd);
+    }
+    settle(fd);
+    FIBER_ASSERT_INT(links(), 1);
+    call(fd, "touch");
+    KIT_UNTIL(node, here.echoes == 1);
+    call_node(fd, "info", 0x80, args, 0);
+    KIT_UNTIL(node, links() == 0);
+    close(fd);
+}
+
 /* ---- crowds ---------------------------------------------------------------------------------- */
 
 /* Of one peer there may be as many calls as a node takes. To cancel one is not to look at all. */
@@ -544,6 +596,7 @@ static int tests(void) {
         WORLD(a_second_reply_is_refused),
         WORLD(a_peer_that_reads_no_pongs_loses_its_link),
         WORLD(a_peer_that_reads_no_refusals_loses_its_link),
+        WORLD(a_node_takes_any_arguments),
         cmocka_unit_test(a_cancel_looks_at_few_calls),
         cmocka_unit_test(a_flood_of_signals_keeps_calls_alive),
     };
