@@ -563,6 +563,7 @@ static void test_under_way(void **state) {
         uint32_t before = t->dialled_n;
         for (int i = 0; i < 9 && t->dialled_n == before; i++) wait_next(t);
         assert_int_equal(t->dialled_n, before + 1);
+        assert_non_null(peers_link_of(t->p, 20)); /* and while it is */
         tested_free(t);
     }
 }

@@ -41,6 +41,27 @@ static void test_cfg(void **state) {
     c.attempts = 64;
     c.text = PEERS_TEXT;
     assert_true(peers_size(&c) > 0);
+    uint8_t text[PEERS_TEXT]; /* the most addresses in the most bytes */
+    memset(text, 'a', sizeof text);
+    for (uint32_t i = 0; i < PEERS_ADDRESSES; i++) text[i * PEERS_TEXT / PEERS_ADDRESSES] = 63;
+    c.self.text = text;
+    c.self.n_text = PEERS_TEXT;
+    assert_true(peers_size(&c) > 0);
+    c.attempt = 86400 * MOYAI_SEC;
+    assert_true(peers_size(&c) > 0);
+    c.attempt = 16;
+    assert_true(peers_size(&c) > 0);
+}
+
+/* What follows from what is given, and how many places are made. */
+static void test_sizes(void **state) {
+    (void)state;
+    struct tested *t = tested_new((struct peers_cfg){.degree = 5, .rescue = 3, .attempts = 3});
+    assert_int_equal(t->p->most, 15);
+    assert_int_equal(t->p->gap, 100 * MS);
+    assert_int_equal(t->p->links_cap, 15 + 4 + 3 + 16 + 3);
+    assert_int_equal(t->p->fx_cap, 16 + 2 * 3 + t->p->links_cap);
+    tested_free(t);
 }
 
 static void test_first(void **state) {
@@ -387,10 +408,10 @@ static void test_random(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cfg),      cmocka_unit_test(test_first), cmocka_unit_test(test_failures),
-        cmocka_unit_test(test_refused),  cmocka_unit_test(test_look),  cmocka_unit_test(test_extra),
-        cmocka_unit_test(test_exchange), cmocka_unit_test(test_leave), cmocka_unit_test(test_gone),
-        cmocka_unit_test(test_random),
+        cmocka_unit_test(test_cfg),      cmocka_unit_test(test_sizes),    cmocka_unit_test(test_first),
+        cmocka_unit_test(test_failures), cmocka_unit_test(test_refused),  cmocka_unit_test(test_look),
+        cmocka_unit_test(test_extra),    cmocka_unit_test(test_exchange), cmocka_unit_test(test_leave),
+        cmocka_unit_test(test_gone),     cmocka_unit_test(test_random),
     };
     return cmocka_run_group_tests_name("peers", tests, NULL, NULL);
 }

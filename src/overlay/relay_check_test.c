@@ -45,9 +45,13 @@ static struct relay_path *path(struct tested *t, uint32_t ref) {
 
 static void test_queues(void **state) {
     (void)state;
-    LOST("a queue is miscounted", a->n++);
+    LOST("relay, path 1: a queue is miscounted", a->n++);
     LOST("a queue is miscounted", a->bytes++);
     LOST("a queue is miscounted", a->last++);
+    LOST("a queue is miscounted", relay_item_at(r, a->last)->next = b->first); /* longer than it is said to be */
+    LOST("more than a frame waits from here", (void)send_one(t, relay_handle(r, own), 9, 70);
+         struct relay_side *h = &own->side[0]; relay_item_at(r, h->last)->next = a->first; h->last = a->last;
+         h->n += a->n; h->bytes += a->bytes; a->out += a->bytes; a->first = a->last = a->n = a->bytes = 0);
     LOST("an ending path holds", ends->side[0].due = 1);
     LOST("an ending path holds", ends->side[0].lent = 1);
     LOST("credit of a side without link", own->side[0].out = 1);
@@ -63,6 +67,8 @@ static void test_queues(void **state) {
     LOST("above the most", own->side[1].out++, own->side[1].lent++);
     LOST("credit is due and is not said", a->due += a->out, a->out = 0);
     LOST("credit is due and is not said", a->due = 50, a->out -= 50);
+    LOST("credit is due and is not said", a->due = 1, a->out -= 1); /* little, but less than a frame is left */
+    LOST("credit is due and is not said", own->side[1].due = 200, own->side[1].out -= 200); /* a quarter */
     LOST("no credit is due and is said", relay_say(r, p, 0, RELAY_SAY_CREDIT));
     LOST("to be asked for, and not said", a->take = 1);
     LOST("to be asked for, and not said", relay_say(r, p, 0, RELAY_SAY_TAKE));
@@ -109,6 +115,7 @@ static void test_paths(void **state) {
     LOST("an ending path that does not say so", ends->side[0].say = RELAY_SAY_WARN);
     LOST("an ending path that does not tell so", ends->side[1].where = HERE);
     LOST("not found by its id", relay_id_drop(r, p));
+    LOST("not found by its id", p->id ^= 1);
     LOST("not found by its id", relay_id_put(r, ends, 99));
     LOST("wants to send without an end here", p->wants = 1);
     LOST("wants to send without an end here", ends->wants = 1);
@@ -138,6 +145,10 @@ static void test_counts(void **state) {
     LOST("effects are due", relay_token_free(r, 5), r->draining = 0);
     LOST("effects are due", relay_tell(r, own, RELAY_TELL_ROOM), r->draining = 0);
     LOST("a time to withdraw by", r->withdraw_at = 5);
+    struct tested *t = busy();
+    t->r->items_cap = t->r->items_n; /* the last frame may be held */
+    check(t);
+    tested_free(t);
 }
 
 /* A path that drains, bulk that can go, all is well; and each that is not. */
@@ -169,10 +180,12 @@ static void test_settle(void **state) {
         t[i] = linked(&usual);
         (void)passing(t[i], 1, 7);
         (void)passing(t[i], 3, 8);
+        (void)passing(t[i], 5, 9);
         relay_settle(t[i]->r); /* of nothing */
         if (i == 0) assert_int_equal(receive(t[i], 1, 3, 4, 64), 0);
         assert_int_equal(receive(t[i], 1, 1, 1, 64), 0);
         assert_int_equal(receive(t[i], 2, 1, 2, 64), 0);
+        assert_int_equal(receive(t[i], 2, 5, 7, 64), 0);
         if (i == 1) assert_int_equal(receive(t[i], 1, 3, 4, 64), 0);
         for (int k = 0; k < 2; k++) { /* the order of what can be sent is a history, too */
             relay_side_list(t[i]->r, path(t[i], 2), 1, ON_SMALL, k);
@@ -185,16 +198,44 @@ static void test_settle(void **state) {
     pull(t[0], 2, "CREDIT1 64");
     pull(t[0], 2, "1:1");
     relay_settle(t[0]->r);
-    assert_int_equal(t[0]->r->items_top, 1);
+    assert_int_equal(t[0]->r->items_top, 2);
+    for (uint32_t i = 3; i <= 5; i++) assert_int_equal(relay_item_at(t[0]->r, i)->token, 0);
     check(t[0]);
     pull(t[0], 2, "3:4");
     tested_free(t[0]);
     tested_free(t[1]);
 }
 
+/* As many frames as it has room for; of more it leaves all as they are. */
+static void test_settle_most(void **state) {
+    (void)state;
+    const uint32_t most = 256;
+    struct relay_cfg c = usual;
+    c.own = c.most = (most + 2) * RELAY_TOLL;
+    struct tested *t = linked(&c);
+    struct relay_frame f = path_frame(1, 10, 91, 7);
+    f.amount = c.own;
+    assert_int_equal(get(t, 1, f), 0);
+    assert_int_equal(step(t, EV(ROUTED, .path = t->path, .link = 2)), 0);
+    pull(t, 2, "PATH1 10>91 hops4 credit16512");
+    const struct relay_side *y = &path(t, 1)->side[0];
+    for (uint64_t i = 1; i <= most + 1; i++) assert_int_equal(receive(t, 1, 1, i, RELAY_TOLL), 0);
+    pull(t, 2, "1:1");
+    assert_int_equal(receive(t, 1, 1, 999, RELAY_TOLL), 0);
+    relay_settle(t->r);
+    assert_int_equal(y->n, most + 1);
+    assert_int_equal(y->first, 2);
+    pull(t, 2, "1:2");
+    relay_settle(t->r);
+    check(t);
+    assert_int_equal(y->n, most);
+    assert_int_equal(y->first, 1);
+    tested_free(t);
+}
+
 #define TEST(f) cmocka_unit_test(f)
 int main(void) {
-    const struct CMUnitTest tests[] = {TEST(test_queues), TEST(test_turns),  TEST(test_paths),
-                                       TEST(test_counts), TEST(test_drains), TEST(test_settle)};
+    const struct CMUnitTest tests[] = {TEST(test_queues), TEST(test_turns),  TEST(test_paths),      TEST(test_counts),
+                                       TEST(test_drains), TEST(test_settle), TEST(test_settle_most)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -323,6 +323,22 @@ static void test_give(void **state) {
     tested_free(t);
 }
 
+/* 8.7: the most that is ever held. */
+static void test_held(void **state) {
+    (void)state;
+    struct tested *t = paths(2, 200);
+    for (uint32_t label = 1; label <= 3; label += 2) {
+        round_of(t, label);
+        assert_int_equal(side(t, label)->lent, 100);
+    }
+    for (uint32_t label = 1; label <= 3; label += 2) {
+        for (uint64_t i = 0; i < 2; i++) assert_int_equal(receive(t, 1, label, i, OWN), 0);
+        assert_int_equal(receive(t, 2, label, 2, OWN), 0);
+    }
+    assert_int_equal(relay_count(t->r).held, 2 * 2 * OWN + 200);
+    tested_free(t);
+}
+
 /* Loans end with their path, however it ends. */
 static void test_end(void **state) {
     (void)state;
@@ -349,7 +365,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(test_grow),     TEST(test_grow_not),  TEST(test_blocked_due), TEST(test_share),  TEST(test_idle),
         TEST(test_take_due), TEST(test_give_late), TEST(test_looks),       TEST(test_shrink), TEST(test_none),
-        TEST(test_give),     TEST(test_end),       TEST(test_tight),       TEST(test_unsaid),
+        TEST(test_give),     TEST(test_end),       TEST(test_tight),       TEST(test_unsaid), TEST(test_held),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

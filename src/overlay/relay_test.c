@@ -76,6 +76,7 @@ static void test_links(void **state) {
     assert_int_equal(step(t, EV(LINK_DOWN, .link = 2)), MOYAI_EINVAL);
     assert_int_equal(step(t, EV(LINK_UP, .link = 5, .id = node(1))), 0);
     assert_int_equal(relay_count(t->r).links, 4);
+    assert_int_equal(get(t, 4, path_frame(1, 1, 50, 7)), 0); /* the last place is as good as another */
     struct relay_out out;
     assert_false(relay_pull(t->r, 2, &out));
     tested_free(t);
