@@ -36,9 +36,16 @@ struct moyai_node_opts {
     size_t queue_bytes;  /* and their bytes; of answers as many. Default 256 MiB ($MOYAI_QUEUE_BYTES) */
     size_t max_message;  /* bytes of one call's arguments or results. Default 1 GiB ($MOYAI_MAX_MESSAGE) */
     moyai_dur reattach;  /* how long a broken session tries to resume. Default 10 s ($MOYAI_REATTACH) */
+    /* Of grids of several hosts. */
+    const char *key_file;   /* the grid's keys. Default $MOYAI_KEY_FILE, then ~/.config/moyai/key */
+    const char *listen;     /* addresses of this host, or "any". Default $MOYAI_LISTEN, then any */
+    const char *advertise;  /* host[:port] by which others reach it. Default $MOYAI_ADVERTISE, then those */
+    const char *port_range; /* "9000-9100". Default $MOYAI_PORT_RANGE, then any port */
+    const char *site;       /* whose nodes reach each other. Default $MOYAI_SITE, then the host's domain */
+    bool outbound_only;     /* do not listen; also $MOYAI_OUTBOUND_ONLY */
 };
 #define MOYAI_NODE_OPTS_INIT                                                                                           \
-    { sizeof(struct moyai_node_opts), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+    { sizeof(struct moyai_node_opts), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 /*
  * opts.signals: the first SIGTERM or SIGINT makes moyai_node_serve() return and moyai_node_stopping() true, also while

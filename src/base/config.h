@@ -25,11 +25,25 @@ enum config_type {
  * is the field with '-' for '_'. least and most are ignored for strings and bools. */
 #define CONFIG_TABLE(X)                                                                                                \
     X(grid, char *, STRING, "MOYAI_GRID", NULL, 0, 0, "address",                                                       \
-      "rendezvous of the grid to join, file:/dir; none: a node alone")                                                 \
+      "rendezvous of the grid to join: file:/dir, http://host:port/GRID, host:port of a member; none: a node alone")   \
     X(run_dir, char *, STRING, "MOYAI_RUN_DIR", NULL, 0, 0, "path",                                                    \
       "directory for sockets, mode 0700; none: $XDG_RUNTIME_DIR/moyai, then /tmp/moyai-UID")                           \
     X(key_file, char *, STRING, "MOYAI_KEY_FILE", NULL, 0, 0, "path",                                                  \
       "the grid's keys, mode 0600; none: $XDG_CONFIG_HOME/moyai/key, then ~/.config/moyai/key")                        \
+    X(listen, char *, STRING, "MOYAI_LISTEN", NULL, 0, 0, "addresses",                                                 \
+      "of this host, with or without a port, or any, at which others may connect; none: any")                          \
+    X(advertise, char *, STRING, "MOYAI_ADVERTISE", NULL, 0, 0, "addresses",                                           \
+      "host[:port] by which others reach it, where they are not those at which it listens")                            \
+    X(port_range, char *, STRING, "MOYAI_PORT_RANGE", NULL, 0, 0, "ports",                                             \
+      "first-last, to listen at one of them; none: any")                                                               \
+    X(outbound_only, bool, BOOL, "MOYAI_OUTBOUND_ONLY", "no", 0, 0, "",                                                \
+      "nobody can connect to this host: do not listen")                                                                \
+    X(site, char *, STRING, "MOYAI_SITE", NULL, 0, 0, "name",                                                          \
+      "nodes of one site can connect to each other; none: the host's domain")                                          \
+    X(degree, int64_t, INTEGER, "MOYAI_DEGREE", "15", 1, 20, "links",                                                  \
+      "that a node opens in a grid of several hosts; it takes three times as many")                                    \
+    X(relay_memory, uint64_t, SIZE, "MOYAI_RELAY_MEMORY", "64MiB", 1, INT64_MAX, "bytes",                              \
+      "lent to what passes through this node on its way between others")                                               \
     X(parent, char *, STRING, "MOYAI_PARENT", NULL, 0, 0, "node id",                                                   \
       "the process that started this one and witnesses its end; set by moyai run")                                     \
     X(title, char *, STRING, "MOYAI_TITLE", NULL, 0, 0, "text",                                                        \

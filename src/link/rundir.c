@@ -373,6 +373,13 @@ static bool is_stale(const struct rundir *d, int probe, const char *name, bool f
     return !fresh || time(NULL) - st.st_mtim.tv_sec > NEW_TIMEOUT;
 }
 
+bool rundir_has(const struct rundir *d, const struct moyai_node_id *id) {
+    char name[NAME_SIZE];
+    socket_name(id, "", name);
+    struct stat st;
+    return fstatat(d->fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISSOCK(st.st_mode);
+}
+
 bool rundir_is_dead(const struct rundir *d, const struct moyai_node_id *id) {
     int probe = open_socket(SOCK_DGRAM, NULL);
     if (probe < 0) return false;

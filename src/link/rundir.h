@@ -52,6 +52,9 @@ int rundir_listen(const struct rundir *d, const struct moyai_node_id *id, int *r
 int rundir_connect(const struct rundir *d, const struct moyai_node_id *id, int *ret, pid_t *pid,
                    struct moyai_error *reterr) MOYAI_MUST_USE;
 
+/* Is there a socket of that node? */
+bool rundir_has(const struct rundir *d, const struct moyai_node_id *id);
+
 /* Surely dead: nobody has that node's socket open? The listener does not notice the question. False in doubt, also when
  * the directory itself is gone. */
 bool rundir_is_dead(const struct rundir *d, const struct moyai_node_id *id);

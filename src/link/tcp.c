@@ -86,7 +86,7 @@ uint16_t tcp_port(const struct tcp_addr *a) {
     return a->ss.ss_family == AF_INET ? ntohs(((const struct sockaddr_in *)&a->ss)->sin_port) : 0;
 }
 
-static void set_port(struct tcp_addr *a, uint16_t port) {
+void tcp_set_port(struct tcp_addr *a, uint16_t port) {
     if (a->ss.ss_family == AF_INET6)
         ((struct sockaddr_in6 *)&a->ss)->sin6_port = htons(port);
     else
@@ -158,7 +158,7 @@ int tcp_listen(int *ret, const struct tcp_addr *where, uint16_t first, uint16_t 
     bool fixed = tcp_port(&a) != 0;
     int e = 0;
     for (unsigned port = fixed ? tcp_port(&a) : first;; port++) {
-        set_port(&a, (uint16_t)port);
+        tcp_set_port(&a, (uint16_t)port);
         e = listen_at(ret, &a, at);
         if (e == EAFNOSUPPORT && !where && a.ss.ss_family == AF_INET6) { /* a host without IPv6 */
             a = (struct tcp_addr){.ss.ss_family = AF_INET, .n = sizeof(struct sockaddr_in)};

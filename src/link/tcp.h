@@ -27,6 +27,7 @@ int tcp_split(const char *text, bool port_needed, char host[TCP_HOST], uint16_t 
 int tcp_parse(const char *text, struct tcp_addr *ret, struct moyai_error *reterr) MOYAI_MUST_USE;
 void tcp_format(const struct tcp_addr *a, char out[TCP_TEXT]);
 uint16_t tcp_port(const struct tcp_addr *a);
+void tcp_set_port(struct tcp_addr *a, uint16_t port);
 bool tcp_equal(const struct tcp_addr *a, const struct tcp_addr *b); /* host and port */
 
 /* "9000-9100" or "9000". EINVAL. */

@@ -48,6 +48,12 @@ static int configure(moyai_node *n, const struct moyai_node_opts *in, struct moy
     if (!opts->queue_bytes) opts->queue_bytes = c->queue_bytes;
     if (!opts->max_message) opts->max_message = c->max_message;
     if (!opts->reattach) opts->reattach = c->reattach;
+    if (!opts->key_file) opts->key_file = c->key_file;
+    if (!opts->listen) opts->listen = c->listen;
+    if (!opts->advertise) opts->advertise = c->advertise;
+    if (!opts->port_range) opts->port_range = c->port_range;
+    if (!opts->site) opts->site = c->site;
+    opts->outbound_only |= c->outbound_only;
     if (opts->stack < 16384)
         return err_set(reterr, MOYAI_EINVAL, "option stack: %zu bytes are less than 16384", opts->stack);
     if (opts->max_message > UINT32_MAX / 2)
@@ -166,6 +172,14 @@ int moyai_node_new(moyai_node **ret, const struct moyai_node_opts *user, struct 
                              .max_message = opts.max_message,
                              .reattach = opts.reattach,
                              .idle = n->config.session_idle,
+                             .key_file = opts.key_file,
+                             .listen = opts.listen,
+                             .advertise = opts.advertise,
+                             .port_range = opts.port_range,
+                             .site = opts.site,
+                             .outbound_only = opts.outbound_only,
+                             .degree = (uint32_t)n->config.degree,
+                             .relay_memory = n->config.relay_memory,
                              .link_delay = n->config.link_delay,
                              .link_rate = n->config.link_rate,
                              .log = n->log,

@@ -80,6 +80,12 @@ void object_leave(struct object *ob); /* a user less; an ended object without an
 void objects_end_all(moyai_node *n);
 void names_remove(struct object *ob); /* at its end; gives the lock away between */
 void names_init(moyai_node *n);
+void names_lost(void *node, const uint8_t key[16]);
+/* located.c: names of grids without a directory. They block: anything may have ended meanwhile. */
+int located_claim(moyai_node *n, const char *name, const uint8_t object[16], struct moyai_error *e);
+/* until: 0: who has it now. 0; ENOENT, ETIMEDOUT (e is not set); SIGNALLED, ECANCELED ... */
+int located_find(moyai_node *n, const char *name, moyai_ns until, uint8_t object[16], uint8_t node[16],
+                 struct moyai_error *e);
 void names_unwait(moyai_node *n); /* the node ends: nobody waits any more */
 void names_done(moyai_node *n);   /* it has ended */
 extern const struct codec_refs object_refs_template;

@@ -51,6 +51,7 @@ const struct overlay_ops object_overlay_ops = {.message = on_message,
                                                .failed = on_failed,
                                                .room = on_room,
                                                .owes_less = on_owes_less,
+                                               .name_lost = names_lost,
                                                .busy = on_busy};
 
 static int constant_init(moyai_node *n, moyai_future *f, int code) {

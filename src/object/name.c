@@ -2,7 +2,8 @@
 /*
  * Names (S0/3.3): any object under any string, for the whole grid.
  *
- * At present a name is a file of the rendezvous directory; a node without a grid keeps its names in its objects only.
+ * A name is a file of the rendezvous directory; in a grid without one it is located among the nodes (located.c), and a
+ * node without a grid keeps its names in its objects only.
  * Choices where the paper is silent: a name that a live object has is refused (EEXIST), that of a dead node's object
  * is replaced; a name that is not there yet can be waited for; names end with their object.
  *
@@ -183,6 +184,10 @@ static int wait_watch(struct name_wait *w, struct rdv *r, bool *looked, struct m
 
 /* Remove it from the rendezvous. 0: it is not there any more. */
 static int name_remove(moyai_node *n, const struct object_name *m, struct moyai_error *why) {
+    if (overlay_locates(n->o)) {
+        overlay_name_release(n->o, m->text);
+        return 0;
+    }
     struct rdv *r = overlay_rdv(n->o);
     struct moyai_object_id oid;
     memcpy(oid.b, m->object, 16);
@@ -288,6 +293,15 @@ int moyai_register(moyai_ref *ref, const char *name) {
             struct moyai_object_id oid = moyai_ref_object(ref);
             rc = rdv_put_name(r, name, &oid, &n->id, is_dead, n, &e);
         }
+        if (rc == 0 && overlay_locates(n->o)) {
+            uint8_t id[16];
+            memcpy(id, ob->id, 16);
+            rc = located_claim(n, name, id, &e);
+            ob = object_find(n, id); /* it may have ended meanwhile, and its names with it */
+            m = ob ? name_find(n, name) : NULL;
+            if (m && m->owner != ob) m = NULL;
+            if (rc == 0 && !m) rc = err_set(&e, MOYAI_ENOOBJECT, "the object has ended");
+        }
         struct name_wait *w = rc == 0 ? wait_find(n, name) : NULL;
         if (w) wait_wake(w); /* in this process, which may be without a grid */
         if (rc < 0 && m) name_free(n, m);
@@ -321,6 +335,21 @@ int moyai_unregister(moyai_ref *ref, const char *name) {
     return rc;
 }
 
+void names_lost(void *ctx, const uint8_t key[16]) {
+    moyai_node *n = ctx;
+    struct object_name *m, *tmp;
+    HASH_ITER (hh, n->names, m, tmp) {
+        uint8_t k[16];
+        overlay_name_key(m->text, k);
+        if (!id_equal(k, key)) continue;
+        log_warning(n->log, "object", "MOYAI-NAME-LOST",
+                    "the name \"%s\" was registered in two parts of the grid that have met: it is the other's now",
+                    m->text);
+        name_free(n, m);
+        return;
+    }
+}
+
 struct others {
     const moyai_node *n;
     size_t found;
@@ -337,6 +366,10 @@ static bool count_other(const struct rdv_node *node, const struct moyai_error *b
 static int not_found(moyai_node *n, const char *name, int rc, struct moyai_error *e) {
     struct rdv *r = overlay_rdv(n->o);
     const char *late = rc == MOYAI_ETIMEDOUT ? " in time" : "";
+    if (overlay_locates(n->o))
+        return err_set(e, rc,
+                       "nobody has registered the name \"%s\"%s in this grid, which has %zu nodes linked to this one",
+                       name, late, overlay_links(n->o));
     if (!r)
         return err_set(e, rc, "nobody has registered the name \"%s\"%s: this node is alone, as MOYAI_GRID is not set",
                        name, late);
@@ -353,13 +386,17 @@ static int not_found(moyai_node *n, const char *name, int rc, struct moyai_error
                    rdv_path(r), where);
 }
 
-/* ENOENT: nobody has it now. */
-static int find(moyai_node *n, const char *name, moyai_ref **ret, struct moyai_error *e) {
+/* ENOENT: nobody has it now. until: where names are located, to wait so long for it. */
+static int find(moyai_node *n, const char *name, moyai_ns until, moyai_ref **ret, struct moyai_error *e) {
     struct object *ob = named_here(n, name);
     struct moyai_object_id oid;
     struct moyai_node_id nid = n->id;
     if (ob) {
         memcpy(oid.b, ob->id, 16);
+    } else if (overlay_locates(n->o)) {
+        int rc = located_find(n, name, until, oid.b, nid.b, e);
+        if (rc == MOYAI_ENOENT || rc == MOYAI_ETIMEDOUT) return not_found(n, name, rc, e);
+        if (rc != 0) return rc;
     } else {
         struct rdv *r = overlay_rdv(n->o);
         int rc = r ? rdv_get_name(r, name, is_dead, n, &oid, &nid, e) : MOYAI_ENOENT;
@@ -384,8 +421,9 @@ static int lookup(moyai_node *n, const char *name, moyai_ns until, moyai_ref **r
     int rc = name ? entry_check_name(name, &e) : err_set(&e, MOYAI_EINVAL, "no name given");
     if (rc == 0 && !ret) rc = err_set(&e, MOYAI_EINVAL, "ret must not be NULL");
     struct rdv *r = overlay_rdv(n->o);
-    if (rc == 0) rc = find(n, name, ret, &e);
-    if (rc == MOYAI_ENOENT && until == UINT64_MAX && !r) /* no error will ever say it */
+    if (rc == 0) rc = find(n, name, until, ret, &e);
+    if (rc == MOYAI_ENOENT && overlay_locates(n->o)) until = 0; /* has been waited for */
+    if (rc == MOYAI_ENOENT && until == UINT64_MAX && !r)        /* no error will ever say it */
         log_warning(n->log, "object", "MOYAI-NAME-ALONE",
                     "waits for the name \"%s\", which nobody but this process can register: MOYAI_GRID is not set",
                     name);
@@ -398,7 +436,7 @@ static int lookup(moyai_node *n, const char *name, moyai_ns until, moyai_ref **r
         bool looked = true;
         rc = r ? wait_watch(w, r, &looked, &e) : 0;
         if (rc < 0) break;
-        rc = looked ? MOYAI_ENOENT : find(n, name, ret, &e); /* it may have appeared before the watch began */
+        rc = looked ? MOYAI_ENOENT : find(n, name, 0, ret, &e); /* it may have appeared before the watch began */
         if (rc != MOYAI_ENOENT) break;
         struct blocked b;
         blocked_init(n, &b, "waits for a name");
@@ -409,7 +447,7 @@ static int lookup(moyai_node *n, const char *name, moyai_ns until, moyai_ref **r
             not_found(n, name, rc, &e);
         else if (rc < 0)
             e = context_get(n)->last;
-        if (rc == 0) rc = find(n, name, ret, &e);
+        if (rc == 0) rc = find(n, name, 0, ret, &e);
     }
     if (w) wait_leave(w);
     if (rc < 0) (void)api_error(n, &e);

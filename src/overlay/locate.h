@@ -179,6 +179,8 @@ moyai_ns locate_deadline(const struct locate *l, moyai_ns now);
  */
 bool locate_route(struct locate *l, const struct moyai_node_id *node, uint64_t avoid, moyai_ns now,
                   struct locate_hop *hop);
+/* The neighbours of the node at a link's other end, as it told them; at most n. Returns how many. */
+uint32_t locate_neighbours(const struct locate *l, uint32_t link, struct moyai_node_id *out, uint32_t n);
 /* What is known of a node's end: 0, or enum locate_how. */
 int locate_dead(const struct locate *l, const struct moyai_node_id *node, moyai_ns now);
 

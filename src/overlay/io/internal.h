@@ -9,7 +9,9 @@
 #include "link/hello.h"
 #include "link/link.h"
 #include "link/rundir.h"
+#include "link/tcp.h"
 #include "overlay/io/overlay.h"
+#include "overlay/io/places.h"
 #include "overlay/session.h"
 
 #define HASH_FUNCTION(keyptr, keylen, hashv)                                                                           \
@@ -25,6 +27,7 @@
 #define HALF_OPEN_MOST 1024u /* links without a hello yet */
 #define HELLO_TIME     (5 * MOYAI_SEC)
 #define FORGET_HOLD    (1 * MOYAI_MS) /* the node lock, for what the dead have left */
+#define PROBE_TIME     (5 * MOYAI_SEC)
 #define ACCEPT_FIRST   (10 * MOYAI_MS)
 #define ACCEPT_MOST    (320 * MOYAI_MS)
 #define DEAD_MOST      4096u /* dead nodes remembered */
@@ -42,13 +45,37 @@ struct olink {
     struct link *link;
     struct peer *peer; /* known from the start (outgoing) or since the hello */
     struct olink *peer_next;
-    bool outgoing, up, farewell;
+    UT_hash_handle hh; /* by number */
+    uint64_t number;   /* not used twice */
+    bool outgoing, tcp, farewell;
+    bool greeted;     /* its hello has come */
+    bool up;          /* sessions may use it */
+    bool half;        /* one of overlay.n_half_open, and of n_half_tcp if it is one */
+    uint8_t host[16]; /* of the hello */
     moyai_ns up_since;
     pid_t pid;
-    struct exec_timer hello_timer;
+    struct exec_timer hello_timer, probe_timer;
     struct ping_list pings; /* sent and not answered ... */
     unsigned pongs_due;     /* and these with those that were dropped since */
     unsigned answers;       /* since it last had room */
+    bool heard;             /* anything since the last probe */
+    /* wide.c's; see there. */
+    bool asked;   /* the peers machine waits for it */
+    bool offered; /* it is in the peers machine's books */
+    bool mesh;    /* and both ends have agreed on it */
+    bool orderly; /* its end is no evidence of anything */
+    bool silent;  /* given up since it did not answer */
+    bool relays;  /* the relay machine knows it; route.c */
+    int slot;     /* its number with the locating machine; -1: none */
+    moyai_ns probed;
+    const char *place;
+    char at[TCP_TEXT]; /* the address it leads to, or came from; "": a Unix socket */
+};
+
+/* What a session's frame came by or goes by: a link to the peer itself, or a path through relays (route.c). */
+struct via {
+    struct olink *link;
+    uint64_t path;
 };
 
 struct msg_list {
@@ -64,7 +91,9 @@ struct peer {
 
     struct session *session; /* NULL: none */
     uint64_t session_key;    /* its id, looked at for each frame */
-    struct olink *path;      /* the link the session runs over; NULL: none at present */
+    struct via via;          /* what the session runs over; neither: nothing at present */
+    uint64_t old_path;       /* a path that it ran over, until it stands on the other; 0: none */
+    unsigned n_paths;        /* that end here */
     bool opened, closing, want_path;
     uint64_t rx_next; /* number of the next byte on the present path, for reading in place */
     moyai_ns last_active;
@@ -91,9 +120,10 @@ struct peer {
     struct peer *dirty_next;
     bool dirty;
 
-    int64_t pid;    /* of its hello or its entry in the rendezvous; 0: not known */
-    char title[64]; /* and what it calls itself; may be cut */
-    bool asked;     /* the rendezvous, for these */
+    int64_t pid;       /* of its hello or its entry in the rendezvous; 0: not known */
+    char title[64];    /* and what it calls itself; may be cut */
+    bool asked;        /* the rendezvous, for these */
+    char at[TCP_TEXT]; /* the address by which this node had a link to it; "": none */
 
     bool dead;
     struct moyai_error why;
@@ -118,8 +148,12 @@ struct overlay {
     struct link_hello hello;
     struct exec_hook hook;
     struct peer *peers; /* uthash by id */
-    struct olink *links, *hot;
-    size_t n_links, n_half_open;
+    struct olink *links, *hot, *by_number;
+    size_t n_links, n_half_open, n_half_tcp;
+    uint64_t last_number;
+    struct wide *wide;   /* NULL: a grid of one host, or none */
+    struct route *route; /* the same */
+    struct mourn *mourn; /* the same */
     struct peer *dirty;
     struct peer *dead_first, *dead_last;
     size_t n_dead;
@@ -132,13 +166,21 @@ struct overlay {
 };
 
 /* overlay.c */
+/* Adopt a socket, and say hello on it. p: whom it leads to; NULL: its hello will tell. NULL: out of memory; fd and tls
+ * stay the caller's. */
+struct olink *olink_new(struct overlay *o, int fd, struct tls *tls, struct peer *p, pid_t pid);
+struct olink *olink_by_number(struct overlay *o, uint64_t number);
+void olink_used(struct olink *k);                              /* both ends have agreed: sessions may use it */
+void olink_probe(struct olink *k);                             /* it is reset if nothing comes by it soon */
 int olink_connect(struct peer *p);                             /* start a link to the peer. EDEAD, EAGAIN ... */
 struct olink *olink_ready(const struct peer *p);               /* one that is up, or NULL */
 bool olink_coming(const struct peer *p);                       /* is one on its way up? */
 void peer_declare(struct peer *p, int code, const char *text); /* text: who, and what has become of it */
 void peer_died_text(struct peer *p, const char *cause, char text[MOYAI_ERROR_TEXT]);
 void olink_close(struct olink *k);
-bool olink_may_answer(struct olink *k); /* false: it does not read answers */
+bool olink_may_answer(struct olink *k);                                     /* false: it does not read answers */
+void overlay_fail_all(struct overlay *o);                                   /* everything with everybody */
+void overlay_evidence(struct overlay *o, const uint8_t node[16], int code); /* others say so. EDEAD, ECLOSED */
 
 /* queue.c */
 void msg_list_push(struct msg_list *l, struct msg *m);
@@ -160,16 +202,20 @@ void peer_unplace(struct peer *p, const struct inbound *in);
 void peer_drops_remove(struct peer *p, struct msg *m);
 
 /* peer.c */
-/* Take all effects of the last step. frame, payload, k: of a RECEIVE step, else NULL. dropping: the message that a DROP
- * step was for; *dropped says whether it was dropped, and then its `done` is not called. */
-void peer_drain(struct peer *p, const struct session_frame *frame, uint8_t *payload, struct olink *k,
+/* Take all effects of the last step. frame, payload, via: of a RECEIVE step, else NULL. dropping: the message that a
+ * DROP step was for; *dropped says whether it was dropped, and then its `done` is not called. */
+void peer_drain(struct peer *p, const struct session_frame *frame, uint8_t *payload, struct via via,
                 struct msg *dropping, bool *dropped, int *rc);
 void peer_mark(struct peer *p);
 void peer_pump(struct peer *p);
-void peer_link_up(struct peer *p);
+void peer_link_up(struct peer *p, struct olink *k);
 void peer_link_down(struct peer *p, struct olink *k);
 void peer_fail(struct peer *p, int code, const char *text);
-int peer_frame(struct peer *p, struct olink *k, const struct frame_head *h, uint8_t *payload, struct moyai_error *why);
+int peer_frame(struct peer *p, struct via via, uint8_t type, uint8_t *payload, uint32_t n, struct moyai_error *why);
+/* Of a path through relays: it may send one frame of `amount` bytes behind the fixed head; it is gone; it will be. */
+void peer_room(struct peer *p, uint64_t path, uint32_t amount);
+void peer_path_down(struct peer *p, uint64_t path);
+void peer_path_leaves(struct peer *p, uint64_t path);
 size_t peer_place(struct peer *p, struct olink *k, const struct frame_head *h, const uint8_t *prefix, uint8_t **dest);
 int peer_placed(struct peer *p, struct olink *k, const struct frame_head *h, const uint8_t *prefix, uint8_t *dest,
                 struct moyai_error *why);

@@ -9,6 +9,9 @@
  * holds a pidfd of each process that said hello, and tells all nodes linked to it.
  */
 #include "overlay/io/internal.h"
+#include "overlay/io/mourn.h"
+#include "overlay/io/route.h"
+#include "overlay/io/wide.h"
 
 #include "base/err.h"
 
@@ -22,6 +25,13 @@ static const struct link_ops olink_ops;
 
 /* ---- links ----------------------------------------------------------------------------------- */
 
+static void not_half(struct olink *k) {
+    if (!k->half) return;
+    k->half = false;
+    k->o->n_half_open--;
+    k->o->n_half_tcp -= k->tcp;
+}
+
 static void olink_unlink(struct olink *k) {
     if (k->o->hot == k) {
         k->o->hot = NULL;
@@ -32,8 +42,16 @@ static void olink_unlink(struct olink *k) {
     else
         k->o->links = k->next;
     if (k->next) k->next->prev = k->prev;
+    HASH_DEL(k->o->by_number, k);
+    if (k->mesh) {
+        k->mesh = false;
+        mourn_link_down(k);
+        route_link_down(k);
+    }
     k->o->n_links--;
-    if (!k->up) k->o->n_half_open--;
+    not_half(k);
+    exec_timer_clear(k->o->x, &k->hello_timer);
+    exec_timer_clear(k->o->x, &k->probe_timer);
     if (!k->peer) return;
     for (struct olink **q = &k->peer->links; *q; q = &(*q)->peer_next)
         if (*q == k) {
@@ -45,7 +63,6 @@ static void olink_unlink(struct olink *k) {
 
 void olink_close(struct olink *k) {
     olink_unlink(k);
-    exec_timer_clear(k->o->x, &k->hello_timer);
     link_free(k->link);
     free(k);
 }
@@ -53,21 +70,36 @@ void olink_close(struct olink *k) {
 static void hello_late(struct exec *x, struct exec_timer *t) {
     (void)x;
     struct olink *k = (struct olink *)((char *)t - offsetof(struct olink, hello_timer));
-    link_reset(k->link, MOYAI_ETIMEDOUT, "no hello within 5 s");
+    link_reset(k->link, MOYAI_ETIMEDOUT, k->greeted ? "it was not offered within 5 s" : "no hello within 5 s");
 }
 
-static struct olink *olink_new(struct overlay *o, int fd, struct peer *p, pid_t pid) {
+static void probe_late(struct exec *x, struct exec_timer *t) {
+    (void)x;
+    struct olink *k = (struct olink *)((char *)t - offsetof(struct olink, probe_timer));
+    if (k->heard) return;
+    k->silent = true;
+    link_reset(k->link, MOYAI_ETIMEDOUT, "it does not answer");
+}
+
+struct olink *olink_new(struct overlay *o, int fd, struct tls *tls, struct peer *p, pid_t pid) {
     struct olink *k = calloc(1, sizeof *k);
     if (!k) return NULL;
     k->o = o;
     k->peer = p;
     k->outgoing = p != NULL;
     k->pid = pid;
+    k->tcp = tls != NULL;
+    k->half = true;
+    k->number = ++o->last_number;
     exec_timer_init(&k->hello_timer, hello_late);
+    exec_timer_init(&k->probe_timer, probe_late);
     uint8_t hello[HELLO_MAX];
     int n = hello_encode(&o->hello, hello, NULL);
-    k->link = n < 0 ? NULL : link_new(o->x, fd, NULL, &olink_ops, k);
+    HASH_ADD(hh, o->by_number, number, sizeof k->number, k);
+    if (!k->hh.tbl) n = -1;
+    k->link = n < 0 ? NULL : link_new(o->x, fd, tls, &olink_ops, k);
     if (!k->link) {
+        if (k->hh.tbl) HASH_DEL(o->by_number, k);
         free(k);
         return NULL;
     }
@@ -77,6 +109,7 @@ static struct olink *olink_new(struct overlay *o, int fd, struct peer *p, pid_t 
     o->links = k;
     o->n_links++;
     o->n_half_open++;
+    o->n_half_tcp += k->tcp;
     if (p) {
         k->peer_next = p->links;
         p->links = k;
@@ -102,11 +135,29 @@ int olink_connect(struct peer *p) {
     struct moyai_error why = {0};
     int rc = rundir_connect(o->dir, &id, &fd, &pid, &why);
     if (rc < 0) return rc;
-    if (!olink_new(o, fd, p, pid)) {
+    if (!olink_new(o, fd, NULL, p, pid)) {
         close(fd);
         return MOYAI_ENOMEM;
     }
     return 0;
+}
+
+struct olink *olink_by_number(struct overlay *o, uint64_t number) {
+    struct olink *k;
+    HASH_FIND(hh, o->by_number, &number, sizeof number, k);
+    return k;
+}
+
+void olink_probe(struct olink *k) {
+    static const uint8_t token[8] = {0}; /* nobody's */
+    struct frame_head h = {.type = FRAME_PING, .class_ = FRAME_CONTROL, .hops = 1, .length = 8};
+    struct link_piece piece = {token, 8};
+    if (link_send(k->link, &h, &piece, 1) < 0) return;
+    link_flush(k->link);
+    k->pongs_due++;
+    k->heard = false;
+    k->probed = exec_now(k->o->x);
+    exec_timer_set(k->o->x, &k->probe_timer, moyai_now() + (moyai_ns)PROBE_TIME);
 }
 
 struct olink *olink_ready(const struct peer *p) {
@@ -130,6 +181,7 @@ static void on_accept_later(struct exec *x, struct exec_timer *t) {
 static void on_accept(struct exec_fd *f, int events, void *arg) {
     (void)events;
     struct overlay *o = arg;
+    if (o->closing) return;
     for (int i = 0; i < 64; i++) { /* then other links get their turn; the rest stays readable */
         int fd;
         uid_t uid;
@@ -155,7 +207,7 @@ static void on_accept(struct exec_fd *f, int events, void *arg) {
             return;
         }
         o->accept_wait = 0;
-        if (!olink_new(o, fd, NULL, pid)) close(fd);
+        if (!olink_new(o, fd, NULL, NULL, pid)) close(fd);
     }
 }
 
@@ -168,40 +220,80 @@ static void peer_called(struct peer *p, const char *title, int64_t pid) {
     p->pid = pid;
 }
 
+static void olink_up(struct olink *k) {
+    struct overlay *o = k->o;
+    k->up = true;
+    k->up_since = moyai_now();
+    exec_timer_clear(o->x, &k->hello_timer);
+    char id[33];
+    id_format(k->peer->id, id);
+    EVENT(o->cfg.events, &o->cfg.self, "link-up", event_text("peer", id), event_text("title", k->peer->title),
+          event_int("pid", k->peer->pid), event_text("at", k->at));
+    peer_link_up(k->peer, k);
+}
+
+void olink_used(struct olink *k) {
+    k->mesh = true;
+    if (!k->up) olink_up(k);
+    if (k->outgoing) memcpy(k->peer->at, k->at, sizeof k->at);
+    route_link_up(k);
+    mourn_link_up(k);
+    olink_probe(k); /* how far is it? */
+}
+
+/* Its id belongs to a node of another host, by a link that stands: this one is not that node. */
+static bool is_elsewhere(const struct olink *k, const struct peer *p, const struct link_hello *h) {
+    for (const struct olink *other = p->links; other; other = other->peer_next)
+        if (other != k && other->up && !id_equal(other->host, h->host)) return true;
+    return false;
+}
+
 static int on_hello(struct olink *k, const uint8_t *p, size_t n, struct moyai_error *why) {
     struct overlay *o = k->o;
     struct link_hello h;
-    if (k->up) return err_set(why, MOYAI_EPROTO, "second hello on a link");
+    if (k->greeted) return err_set(why, MOYAI_EPROTO, "second hello on a link");
     int rc = hello_decode(p, n, &h, why);
+    if (rc >= 0 && o->wide && k->tcp && id_equal(h.node.b, o->cfg.self.b)) {
+        k->orderly = true; /* its own address is among those where the grid is met */
+        return err_set(why, MOYAI_ECLOSED, "the node has reached itself");
+    }
     if (rc >= 0) rc = hello_accept(&o->hello, &h, why);
     if (rc < 0) {
         log_error(o->cfg.log, "link", "MOYAI-LINK-HELLO", "refused: %s", why->text);
         return rc;
     }
-    if (!id_equal(h.host, o->hello.host))
+    if (!k->tcp && !id_equal(h.host, o->hello.host))
         return err_set(why, MOYAI_EPROTO,
                        "a Unix link from another host id: do not share a run directory between hosts");
     if (k->peer && !id_equal(k->peer->id, h.node.b))
-        return err_set(why, MOYAI_EPROTO, "another node answers at the socket of this one");
+        return err_set(why, MOYAI_EPROTO, "another node answers at the address of this one");
     struct peer *peer = overlay_peer(o, h.node.b);
     if (!peer) return err_set(why, MOYAI_ENOMEM, "out of memory for a peer");
     if (peer->dead) return err_set(why, MOYAI_EDEAD, "a node that was declared dead says hello");
+    if (is_elsewhere(k, peer, &h)) {
+        char id[33];
+        id_format(h.node.b, id);
+        log_error(o->cfg.log, "link", "MOYAI-LINK-HELLO",
+                  "refused: a node on another host (%s, pid %lld%s%s) says it is %s", h.title, (long long)h.pid,
+                  k->at[0] ? ", at " : "", k->at, id);
+        return err_set(why, MOYAI_EEXIST, "there is a link to a node of that id on another host");
+    }
     if (!k->peer) {
         k->peer = peer;
         k->peer_next = peer->links;
         peer->links = k;
     }
     peer_called(peer, h.title, h.pid);
-    k->up = true;
-    k->up_since = moyai_now();
-    o->n_half_open--;
-    exec_timer_clear(o->x, &k->hello_timer);
-    witness_hello(k);
-    char id[33];
-    id_format(h.node.b, id);
-    EVENT(o->cfg.events, &o->cfg.self, "link-up", event_text("peer", id), event_text("title", h.title),
-          event_int("pid", h.pid));
-    peer_link_up(peer);
+    memcpy(k->host, h.host, sizeof k->host);
+    k->greeted = true;
+    not_half(k);
+    /* Who has taken a connection is offered it; who has made one hears of it from what is asked. */
+    if (k->outgoing) exec_timer_clear(o->x, &k->hello_timer);
+    if (!k->tcp) {
+        witness_hello(k);
+        olink_up(k);
+    }
+    if (o->wide) wide_hello(k, &h);
     return 0;
 }
 
@@ -238,8 +330,19 @@ static int on_frame(struct link *l, const struct frame_head *h, uint8_t *payload
         exec_spin(k->o->x, look, k);
     }
     if (h->type == FRAME_HELLO) return on_hello(k, payload, h->length, why);
-    if (!k->up) return err_set(why, MOYAI_EPROTO, "frame of type %u before the hello", h->type);
-    if (h->type >= FRAME_SESSION && h->type <= FRAME_SESSION_LAST) return peer_frame(k->peer, k, h, payload, why);
+    if (!k->greeted) return err_set(why, MOYAI_EPROTO, "frame of type %u before the hello", h->type);
+    k->heard = true;
+    if (k->o->wide && h->type >= FRAME_PEERS && h->type <= FRAME_PEERS_LAST) return wide_frame(k, h, payload, why);
+    if (!k->up && h->type != FRAME_FAREWELL && h->type != FRAME_PING)
+        return err_set(why, MOYAI_EPROTO, "frame of type %u before the link was agreed on", h->type);
+    if (h->type >= FRAME_SESSION && h->type <= FRAME_SESSION_LAST) {
+        if (h->label) return k->o->route ? route_frame(k, h, payload, why) : MOYAI_EPROTO;
+        return peer_frame(k->peer, (struct via){.link = k}, h->type, payload, h->length, why);
+    }
+    if (k->o->route && h->type >= FRAME_RELAY && h->type <= FRAME_LOCATE_LAST) return route_frame(k, h, payload, why);
+    if (k->mesh && h->type >= FRAME_DEATH && h->type <= FRAME_DEATH_LAST)
+        return mourn_frame(k->o, k->peer->id, h->type, payload, h->length, why);
+    if (k->mesh && h->type == FRAME_FORWARD) return route_forwarded(k, h, payload, why);
     switch (h->type) {
     case FRAME_FAREWELL:
         k->farewell = true;
@@ -256,6 +359,8 @@ static int on_frame(struct link *l, const struct frame_head *h, uint8_t *payload
     }
     case FRAME_PONG:
         if (h->length != 8) return err_set(why, MOYAI_EPROTO, "pong of %u bytes", h->length);
+        if (k->probed && k->mesh) route_cost(k, (moyai_dur)(exec_now(k->o->x) - k->probed));
+        k->probed = 0;
         pings_pong(k, payload);
         return 0;
     case FRAME_DEAD:
@@ -279,7 +384,8 @@ static int on_placed(struct link *l, const struct frame_head *h, const uint8_t *
 
 static void on_room(struct link *l) {
     struct olink *k = link_owner(l);
-    if (k->peer && k->peer->path == k) peer_mark(k->peer);
+    if (k->peer && k->peer->via.link == k) peer_mark(k->peer);
+    if (k->mesh) route_link_room(k);
 }
 
 static void on_down(struct link *l, const struct moyai_error *why) {
@@ -287,7 +393,8 @@ static void on_down(struct link *l, const struct moyai_error *why) {
     struct overlay *o = k->o;
     struct peer *p = k->peer;
     bool was_up = k->up;
-    if (why->code && why->code != MOYAI_ESYS) log_warning(o->cfg.log, "link", "MOYAI-LINK-RESET", "%s", why->text);
+    if (why->code && why->code != MOYAI_ESYS && !k->orderly)
+        log_warning(o->cfg.log, "link", "MOYAI-LINK-RESET", "%s", why->text);
     if (was_up) {
         char id[33];
         id_format(p->id, id);
@@ -298,22 +405,23 @@ static void on_down(struct link *l, const struct moyai_error *why) {
     int code = why->code;
     char text[MOYAI_ERROR_TEXT];
     memcpy(text, why->text, sizeof text);
+    if (o->wide) wide_link_down(k);
     olink_unlink(k);
-    exec_timer_clear(o->x, &k->hello_timer);
     if (!p || o->closing) {
         link_free(l);
         free(k);
         return;
     }
+    if (farewell && o->mourn) mourn_farewell(o, p->id);
     if (farewell)
         has_left(p);
-    else if (!was_up && (code == MOYAI_EVERSION || code == MOYAI_EPROTO)) {
+    else if (!was_up && !k->tcp && (code == MOYAI_EVERSION || code == MOYAI_EPROTO)) {
         peer_fail(p, code, text); /* trying again would end the same way */
         if (!olink_ready(p) && !olink_coming(p)) pings_fail(p, code);
     } else
         peer_link_down(p, k);
     peer_mark(p); /* it may have been the last thing */
-    if (was_up) {
+    if (was_up && !k->tcp) {
         uint8_t id[16];
         memcpy(id, p->id, 16);
         witness_link_down(o, id, farewell);
@@ -473,6 +581,8 @@ void peer_declare(struct peer *p, int code, const char *text) {
         next = k->peer_next;
         link_reset(k->link, code, text); /* goes down from the loop */
     }
+    if (o->wide) wide_died(o->wide, p->id);
+    if (o->route) route_died(o->route, p->id, code);
     if (o->rdv && code == MOYAI_EDEAD && !o->closing) forget_node(o, p->id);
     p->dead_next = NULL;
     if (o->dead_last)
@@ -497,7 +607,8 @@ static void peer_free(struct peer *p) {
  * session, a message, someone who waits in the layer above) marks the peer, so that it comes by here.
  */
 static void peer_settle(struct peer *p) {
-    if (p->links || p->session || p->pings.first || peer_waiting(p) || p->o->ops->busy(p->o->ctx, p)) return;
+    if (p->links || p->session || p->n_paths || p->pings.first || peer_waiting(p) || p->o->ops->busy(p->o->ctx, p))
+        return;
     if (!p->dead) {
         if (!witness_watches(p->o, p->id)) peer_free(p);
         return;
@@ -515,6 +626,21 @@ static void forget_dead(struct overlay *o) {
         o->n_dead--;
         peer_free(p);
     }
+}
+
+void overlay_fail_all(struct overlay *o) {
+    struct peer *p, *tmp;
+    HASH_ITER (hh, o->peers, p, tmp)
+        if (!p->dead) peer_fail(p, MOYAI_EUNREACHABLE, "others have declared this node dead");
+}
+
+void overlay_evidence(struct overlay *o, const uint8_t node[16], int code) {
+    struct peer *p = overlay_find(o, node);
+    char who[PEER_NAME], text[MOYAI_ERROR_TEXT];
+    if (!p || p->dead) return;
+    peer_name(p, who);
+    snprintf(text, sizeof text, "%s %s", who, code == MOYAI_ECLOSED ? "has left" : "has died: its neighbours say so");
+    peer_declare(p, code, text);
 }
 
 bool overlay_is_dead(struct overlay *o, const uint8_t node[16]) {
@@ -541,6 +667,14 @@ static void on_hook(struct exec_hook *h) {
     if (o->n_dead > DEAD_MOST) forget_dead(o);
 }
 
+static int join_directory(struct overlay *o, const char *url, struct moyai_error *reterr) {
+    int rc = rdv_open(&o->rdv, url, reterr);
+    if (rc < 0) return rc;
+    struct rdv_node e;
+    rdv_node_fill(&e, &o->cfg.self, rundir_host(o->dir), rundir_path(o->dir), o->hello.title);
+    return rdv_put_node(o->rdv, &e, reterr);
+}
+
 static int join(struct overlay *o, struct moyai_error *reterr) {
     const struct overlay_cfg *c = &o->cfg;
     int rc = rundir_open(&o->dir, c->run_dir, reterr);
@@ -548,11 +682,16 @@ static int join(struct overlay *o, struct moyai_error *reterr) {
     hello_fill(&o->hello, &c->self, rundir_host(o->dir), c->title, FRAME_MAX, c->max_message);
     rc = rundir_listen(o->dir, &c->self, &o->listener, reterr);
     if (rc < 0) return rc;
-    rc = rdv_open(&o->rdv, c->grid, reterr);
+    struct places places;
+    rc = places_parse(&places, c->grid, reterr);
     if (rc < 0) return rc;
-    struct rdv_node e;
-    rdv_node_fill(&e, &c->self, rundir_host(o->dir), rundir_path(o->dir), o->hello.title);
-    rc = rdv_put_node(o->rdv, &e, reterr);
+    if (places.file) rc = join_directory(o, places.file, reterr);
+    if (rc == 0 && (!places_local(&places) || c->listen || c->advertise)) {
+        rc = route_new(o, reterr);
+        if (rc == 0) rc = mourn_new(o, reterr);
+        if (rc == 0) rc = wide_new(o, &places, reterr);
+    }
+    if (!o->wide) places_done(&places); /* else they are its own now */
     if (rc < 0) return rc;
     o->listen_fd = exec_fd_new(o->x, o->listener, UV_READABLE, on_accept, o);
     if (!o->listen_fd) return err_set(reterr, MOYAI_ENOMEM, "out of memory");
@@ -605,6 +744,9 @@ void overlay_close(struct overlay *o) {
         if (!p->dead) peer_fail(p, MOYAI_ECLOSED, "this node ends");
         pings_fail(p, MOYAI_ECLOSED);
     }
+    mourn_close(o->mourn);
+    route_close(o->route);
+    wide_close(o->wide); /* other threads have the lock meanwhile */
     while (o->links) {
         struct olink *k = o->links;
         /* Also if the peer's hello has not come: ours has gone out, so to it this node has been there. */
@@ -633,6 +775,9 @@ void overlay_free(struct overlay *o) {
     struct peer *p, *tmp;
     HASH_ITER (hh, o->peers, p, tmp) peer_free(p);
     exec_hook_remove(o->x, &o->hook);
+    wide_free(o->wide);
+    route_free(o->route);
+    mourn_free(o->mourn);
     rundir_close(o->dir);
     buffers_free(o->buffers);
     free(o);

@@ -66,6 +66,8 @@ struct overlay_ops {
     void (*room)(void *ctx, struct peer *p); /* the queue towards p is below its limit again */
     /* overlay_owes_much is false again. Do no more than note it, or submit tasks. */
     void (*owes_less)(void *ctx, struct peer *p);
+    /* A name that was held is another's now: two parts of the grid had it, and have met. NULL: no names. */
+    void (*name_lost)(void *ctx, const uint8_t key[16]);
     /* Keep the session although nothing moves: calls are open with p, or something else points to it. */
     bool (*busy)(void *ctx, struct peer *p);
 };
@@ -80,6 +82,11 @@ struct overlay_cfg {
     size_t open_calls; /* calls open at one peer at once: what the peer would refuse is not sent */
     uint64_t max_message;
     moyai_dur reattach, idle;
+    /* Of grids of several hosts; texts NULL: the default. */
+    const char *key_file, *listen, *advertise, *port_range, *site;
+    bool outbound_only;
+    uint32_t degree;
+    uint64_t relay_memory; /* bytes */
     moyai_dur link_delay;
     uint64_t link_rate;
     struct moyai_log *log;
@@ -92,7 +99,26 @@ int overlay_new(struct overlay **ret, struct exec *x, const struct overlay_cfg *
 void overlay_close(struct overlay *o);
 void overlay_free(struct overlay *o);
 
-struct rdv *overlay_rdv(struct overlay *o); /* NULL without a grid */
+struct rdv *overlay_rdv(struct overlay *o); /* NULL without a grid, or without a directory */
+
+/*
+ * Names of grids without a directory: they are located among the nodes (doc/spec/04-locating.md).
+ */
+bool overlay_locates(const struct overlay *o);
+/* Somebody who waits to be told; embedded in what is his. told: once, from the loop or from within the asking; code 0,
+ * or ENOENT (find), EEXIST (claim; object and node say whose it is), ECLOSED. NULL object: not known. */
+struct name_ask {
+    uint64_t token; /* 0: not waiting */
+    void (*told)(struct name_ask *a, int code, const uint8_t object[16], const uint8_t node[16]);
+};
+/* until: 0: who has it now; else wait for somebody to register it so long. 0, or EAGAIN (too many look-ups): `told`
+ * will not be called. */
+int overlay_name_find(struct overlay *o, const char *name, moyai_ns until, struct name_ask *a);
+/* EEXIST (this node has it, for whatever object), EAGAIN (too many names): as above. */
+int overlay_name_claim(struct overlay *o, const char *name, const uint8_t object[16], struct name_ask *a);
+void overlay_name_drop(struct overlay *o, struct name_ask *a); /* not interested any more; fine if it was told */
+void overlay_name_release(struct overlay *o, const char *name);
+void overlay_name_key(const char *name, uint8_t key[16]);
 /* Is that node certainly dead? May try a connection; never blocks. */
 bool overlay_is_dead(struct overlay *o, const uint8_t node[16]);
 

@@ -10,6 +10,7 @@
  */
 #include "base/err.h"
 #include "overlay/io/internal.h"
+#include "overlay/io/route.h"
 #include "overlay/session_wire.h"
 
 #include <stdlib.h>
@@ -35,7 +36,7 @@ static void session_timer_due(struct exec *x, struct exec_timer *t);
 static void step(struct peer *p, struct session_event *ev) {
     ev->now = exec_now(p->o->x);
     (void)session_step(p->session, ev); /* EINVAL: the event came too late to mean anything */
-    peer_drain(p, NULL, NULL, NULL, NULL, NULL, NULL);
+    peer_drain(p, NULL, NULL, (struct via){0}, NULL, NULL, NULL);
 }
 
 static int session_make(struct peer *p) {
@@ -55,9 +56,19 @@ static int session_make(struct peer *p) {
     p->session = s;
     p->session_key = c.id;
     p->opened = p->closing = p->want_path = false;
-    p->path = NULL;
+    p->via = (struct via){0};
     p->retries = 0;
     return 0;
+}
+
+/* The session runs over something else from now on, or over nothing. Over a path of before it stays until it stands on
+ * the new one. */
+static void set_via(struct peer *p, struct via via, bool stands) {
+    uint64_t old = p->via.path != via.path ? p->via.path : 0, older = p->old_path;
+    p->via = via;
+    p->old_path = stands ? 0 : old;
+    if (older && older != p->old_path) route_end(p->o->route, older);
+    if (old && stands) route_end(p->o->route, old);
 }
 
 static void session_end(struct peer *p) {
@@ -73,9 +84,26 @@ static void session_end(struct peer *p) {
     }
     free(p->session);
     p->session = NULL;
-    p->path = NULL;
+    set_via(p, (struct via){0}, true);
     p->opened = p->closing = p->want_path = false;
     peer_mark(p);
+}
+
+static void use_via(struct peer *p, struct via via) {
+    p->want_path = false;
+    p->retries = 0;
+    p->path_rc = 0;
+    set_via(p, via, false);
+    struct session_event ev = {.kind = SESSION_EV_PATH_UP, .credit = UINT64_MAX};
+    step(p, &ev);
+    peer_mark(p);
+}
+
+static void retry_later(struct peer *p) {
+    moyai_dur wait = RETRY_FIRST << (p->retries < 8 ? p->retries : 8);
+    if (wait > RETRY_MOST) wait = RETRY_MOST;
+    p->retries++;
+    exec_timer_set(p->o->x, &p->retry_timer, moyai_now() + (moyai_ns)wait);
 }
 
 /* Try to give the session a path. */
@@ -84,13 +112,20 @@ static void find_path(struct peer *p) {
     if (!p->want_path || !p->session) return;
     struct olink *k = olink_ready(p);
     if (k) {
-        p->want_path = false;
-        p->retries = 0;
-        p->path_rc = 0;
-        p->path = k;
-        struct session_event ev = {.kind = SESSION_EV_PATH_UP, .credit = UINT64_MAX};
-        step(p, &ev);
-        peer_mark(p);
+        use_via(p, (struct via){.link = k});
+        return;
+    }
+    struct moyai_node_id id;
+    memcpy(id.b, p->id, 16);
+    if (o->route && !rundir_has(o->dir, &id)) { /* not of this host */
+        unsigned retries = p->retries;
+        uint64_t path = route_open(p);
+        if (path) {
+            use_via(p, (struct via){.path = path});
+            p->retries = retries; /* until something comes by it */
+        } else {
+            retry_later(p);
+        }
         return;
     }
     if (olink_coming(p)) return;
@@ -107,12 +142,7 @@ static void find_path(struct peer *p) {
                                     : "this node is in no grid and can reach no other node");
         return;
     }
-    if (rc < 0) {
-        moyai_dur wait = RETRY_FIRST << (p->retries < 8 ? p->retries : 8);
-        if (wait > RETRY_MOST) wait = RETRY_MOST;
-        p->retries++;
-        exec_timer_set(o->x, &p->retry_timer, moyai_now() + (moyai_ns)wait);
-    }
+    if (rc < 0) retry_later(p);
 }
 
 static void retry_due(struct exec *x, struct exec_timer *t) {
@@ -120,14 +150,33 @@ static void retry_due(struct exec *x, struct exec_timer *t) {
     find_path((struct peer *)((char *)t - offsetof(struct peer, retry_timer)));
 }
 
-void peer_link_up(struct peer *p) {
+void peer_link_up(struct peer *p, struct olink *k) {
     pings_send(p);
-    find_path(p);
+    /* A link to the peer itself is better than any path through others. */
+    if (p->session && p->via.path && !p->want_path && p->opened && !p->closing)
+        use_via(p, (struct via){.link = k});
+    else
+        find_path(p);
+}
+
+void peer_path_down(struct peer *p, uint64_t path) {
+    if (p->old_path == path) p->old_path = 0;
+    if (p->via.path != path) return;
+    p->via.path = 0;
+    if (!p->session) return;
+    struct session_event ev = {.kind = SESSION_EV_PATH_DOWN};
+    step(p, &ev);
+}
+
+void peer_path_leaves(struct peer *p, uint64_t path) {
+    if (p->via.path != path || !p->session || !p->opened || p->closing) return;
+    uint64_t other = route_open(p);
+    if (other) use_via(p, (struct via){.path = other});
 }
 
 void peer_link_down(struct peer *p, struct olink *k) {
-    if (p->path == k) {
-        p->path = NULL;
+    if (p->via.link == k) {
+        p->via.link = NULL;
         if (p->session) {
             struct session_event ev = {.kind = SESSION_EV_PATH_DOWN};
             step(p, &ev);
@@ -162,7 +211,7 @@ void peer_fail(struct peer *p, int code, const char *text) {
     struct moyai_error why = p->why;
     if (p->session) {
         struct session_event ev = {.kind = SESSION_EV_PEER_DEAD, .now = exec_now(p->o->x)};
-        if (session_step(p->session, &ev) == 0) peer_drain(p, NULL, NULL, NULL, NULL, NULL, NULL);
+        if (session_step(p->session, &ev) == 0) peer_drain(p, NULL, NULL, (struct via){0}, NULL, NULL, NULL);
         if (p->session) session_end(p);
     } else {
         p->o->ops->failed(p->o->ctx, p, &why);
@@ -274,7 +323,7 @@ static void deliver(struct peer *p, const struct session_effect *fx, const struc
     }
 }
 
-void peer_drain(struct peer *p, const struct session_frame *frame, uint8_t *payload, struct olink *k,
+void peer_drain(struct peer *p, const struct session_frame *frame, uint8_t *payload, struct via via,
                 struct msg *dropping, bool *dropped, int *rc) {
     struct session_effect fx;
     struct grant grants[GRANTS_A_STEP];
@@ -296,7 +345,7 @@ void peer_drain(struct peer *p, const struct session_frame *frame, uint8_t *payl
             peer_mark(p);
             break;
         case SESSION_FX_PATH:
-            p->path = k;
+            set_via(p, via, true);
             p->want_path = want = false;
             p->rx_next = UINT64_MAX;
             peer_mark(p);
@@ -374,53 +423,16 @@ void peer_drain(struct peer *p, const struct session_frame *frame, uint8_t *payl
     }
     if (want) {
         p->want_path = true;
-        p->path = NULL;
-        find_path(p);
+        set_via(p, (struct via){0}, true);
+        if (p->retries > 0 && p->o->route)
+            retry_later(p); /* what was found last did not work */
+        else
+            find_path(p);
+        if (p->o->route) p->retries++;
     }
 }
 
 /* ---- output ---------------------------------------------------------------------------------- */
-
-#define PIECES_MOST 64
-
-static int send_frame(struct peer *p, const struct session_frame *f) {
-    size_t head = session_wire_head_size(f), n = head;
-    bool large = false;
-    for (uint32_t i = 0; i < f->n_chunks; i++) {
-        n += f->chunks[i].len;
-        large |= f->chunks[i].len >= LINK_LARGE;
-    }
-    struct frame_head h = {.type = (uint8_t)(FRAME_SESSION + f->kind),
-                           .class_ = f->kind != SESSION_DATA ? FRAME_CONTROL
-                                     : large                 ? FRAME_BULK
-                                                             : FRAME_SMALL,
-                           .hops = 1,
-                           .length = (uint32_t)n};
-    if (large && f->n_chunks == 1) {
-        uint8_t bytes[LINK_PREFIX];
-        struct link_piece pieces[PIECES_MOST];
-        const struct msg *m = (const struct msg *)(uintptr_t)f->chunks[0].token;
-        size_t k = msg_pieces(m, f->chunks[0].offset, f->chunks[0].len, pieces + 1, PIECES_MOST - 1);
-        if (k > 0) {
-            session_wire_put_head(bytes, f);
-            pieces[0] = (struct link_piece){bytes, head};
-            return link_send(p->path->link, &h, pieces, k + 1);
-        }
-    }
-    uint8_t *out = link_reserve(p->path->link, &h);
-    if (!out) return MOYAI_ENOMEM;
-    session_wire_put_head(out, f);
-    out += head;
-    for (uint32_t i = 0; i < f->n_chunks; i++) {
-        const struct session_chunk *c = &f->chunks[i];
-        if (c->flags & SESSION_ABORT)
-            memset(out, 0, c->len); /* of no meaning; its message may be gone already */
-        else
-            msg_copy((const struct msg *)(uintptr_t)c->token, c->offset, c->len, out);
-        out += c->len;
-    }
-    return 0;
-}
 
 static bool give(struct peer *p, struct msg *m) {
     struct session_event ev = {.kind = SESSION_EV_SEND,
@@ -448,6 +460,82 @@ static void refill(struct peer *p) {
     }
 }
 
+#define PIECES_MOST 64
+
+static void put_chunks(uint8_t *out, const struct session_frame *f) {
+    session_wire_put_head(out, f);
+    out += session_wire_head_size(f);
+    for (uint32_t i = 0; i < f->n_chunks; i++) {
+        const struct session_chunk *c = &f->chunks[i];
+        if (c->flags & SESSION_ABORT)
+            memset(out, 0, c->len); /* of no meaning; its message may be gone already */
+        else
+            msg_copy((const struct msg *)(uintptr_t)c->token, c->offset, c->len, out);
+        out += c->len;
+    }
+}
+
+static int send_frame(struct peer *p, const struct session_frame *f) {
+    size_t head = session_wire_head_size(f), n = head;
+    bool large = false;
+    for (uint32_t i = 0; i < f->n_chunks; i++) {
+        n += f->chunks[i].len;
+        large |= f->chunks[i].len >= LINK_LARGE;
+    }
+    struct frame_head h = {.type = (uint8_t)(FRAME_SESSION + f->kind),
+                           .class_ = f->kind != SESSION_DATA ? FRAME_CONTROL
+                                     : large                 ? FRAME_BULK
+                                                             : FRAME_SMALL,
+                           .hops = 1,
+                           .length = (uint32_t)n};
+    if (large && f->n_chunks == 1) {
+        uint8_t bytes[LINK_PREFIX];
+        struct link_piece pieces[PIECES_MOST];
+        const struct msg *m = (const struct msg *)(uintptr_t)f->chunks[0].token;
+        size_t k = msg_pieces(m, f->chunks[0].offset, f->chunks[0].len, pieces + 1, PIECES_MOST - 1);
+        if (k > 0) {
+            session_wire_put_head(bytes, f);
+            pieces[0] = (struct link_piece){bytes, head};
+            return link_send(p->via.link->link, &h, pieces, k + 1);
+        }
+    }
+    uint8_t *out = link_reserve(p->via.link->link, &h);
+    if (!out) return MOYAI_ENOMEM;
+    put_chunks(out, f);
+    return 0;
+}
+
+void peer_room(struct peer *p, uint64_t path, uint32_t amount) {
+    struct overlay *o = p->o;
+    if (p->via.path != path || !p->session) return;
+    moyai_ns now = exec_now(o->x);
+    struct session_frame f = {.chunks = o->tx_chunks};
+    if (p->opened && !p->closing) refill(p);
+    if (!session_pull(p->session, now, amount, &f)) return;
+    size_t n = session_wire_head_size(&f);
+    bool bulk = false;
+    for (uint32_t i = 0; i < f.n_chunks; i++) {
+        n += f.chunks[i].len;
+        bulk |= f.chunks[i].stream != 0;
+    }
+    struct frame_head h = {.type = (uint8_t)(FRAME_SESSION + f.kind),
+                           .class_ = f.kind != SESSION_DATA ? FRAME_CONTROL
+                                     : bulk                 ? FRAME_BULK
+                                                            : FRAME_SMALL,
+                           .length = (uint32_t)n};
+    uint8_t *out = route_send(o->route, path, &h);
+    if (out) {
+        put_chunks(out, &f);
+        p->last_active = now;
+    } else { /* it counts as sent: only another path helps */
+        peer_path_down(p, path);
+        route_end(o->route, path);
+        return;
+    }
+    if (session_pending(p->session) || peer_waiting(p)) route_want(o->route, path);
+    schedule(p);
+}
+
 void peer_pump(struct peer *p) {
     p->gathered = 0;
     if (p->dead) return;
@@ -469,7 +557,12 @@ void peer_pump(struct peer *p) {
         if (!p->session) return;
     }
     if (p->opened && !p->closing) refill(p);
-    if (!p->path) {
+    if (p->via.path) {
+        if (session_pending(p->session)) route_want(p->o->route, p->via.path);
+        if (p->session) schedule(p);
+        return;
+    }
+    if (!p->via.link) {
         schedule(p);
         return;
     }
@@ -477,7 +570,7 @@ void peer_pump(struct peer *p) {
     moyai_ns now = exec_now(o->x);
     bool sent = false;
     for (;;) {
-        size_t room = link_room(p->path->link);
+        size_t room = link_room(p->via.link->link);
         if (room == 0) break; /* the link calls for more when it has drained */
         struct session_frame f = {.chunks = o->tx_chunks};
         if (!session_pull(p->session, now, FRAME_ROOM, &f)) {
@@ -489,19 +582,18 @@ void peer_pump(struct peer *p) {
         }
         sent = true;
         if (send_frame(p, &f) < 0) {
-            link_reset(p->path->link, MOYAI_ENOMEM, "out of memory for a frame");
+            link_reset(p->via.link->link, MOYAI_ENOMEM, "out of memory for a frame");
             break;
         }
     }
     if (sent) p->last_active = now;
-    link_flush(p->path->link);
+    link_flush(p->via.link->link);
     schedule(p);
 }
 
 /* ---- input ----------------------------------------------------------------------------------- */
 
-static int receive(struct peer *p, struct olink *k, struct session_frame *f, uint8_t *payload,
-                   struct moyai_error *why) {
+static int receive(struct peer *p, struct via via, struct session_frame *f, uint8_t *payload, struct moyai_error *why) {
     struct overlay *o = p->o;
     if (!p->session || f->id != p->session_key) {
         bool open = f->kind == SESSION_OPEN;
@@ -518,31 +610,39 @@ static int receive(struct peer *p, struct olink *k, struct session_frame *f, uin
         if (!open || !p->session) {
             struct session_frame refuse = {0};
             if (!session_refuse(f, &refuse)) return 0;
+            if (!via.link) {
+                route_refuse(o->route, via.path, &refuse);
+                return 0;
+            }
             size_t n = session_wire_head_size(&refuse);
             struct frame_head h = {.type = (uint8_t)(FRAME_SESSION + refuse.kind),
                                    .class_ = FRAME_CONTROL,
                                    .hops = 1,
                                    .length = (uint32_t)n};
-            if (!olink_may_answer(k)) return err_set(why, MOYAI_EPROTO, "it does not read the answers to its frames");
-            uint8_t *out = link_reserve(k->link, &h);
+            if (!olink_may_answer(via.link))
+                return err_set(why, MOYAI_EPROTO, "it does not read the answers to its frames");
+            uint8_t *out = link_reserve(via.link->link, &h);
             if (!out) return err_set(why, MOYAI_ENOMEM, "out of memory for a refusal");
             session_wire_put_head(out, &refuse);
-            link_flush(k->link);
+            link_flush(via.link->link);
             return 0;
         }
     }
-    if (f->kind == SESSION_DATA && k != p->path) return 0; /* late, of an older path: what it carries comes again */
+    bool current = via.link == p->via.link && via.path == p->via.path;
+    if (current && p->old_path) set_via(p, p->via, true);
+    if (current) p->retries = 0;
+    if (f->kind == SESSION_DATA && !current) return 0; /* late, of an older path: what it carries comes again */
     struct session_event ev = {.kind = SESSION_EV_RECEIVE, .now = exec_now(o->x), .frame = f, .credit = UINT64_MAX};
     int rc = session_step(p->session, &ev);
     if (rc == MOYAI_EPROTO) return err_set(why, rc, "session frame of kind %d breaks the protocol", (int)f->kind);
     if (rc < 0) return 0; /* means nothing in this state: a late frame */
-    if (f->kind == SESSION_DATA && k == p->path) {
+    if (f->kind == SESSION_DATA) {
         uint64_t n = 0;
         for (uint32_t i = 0; i < f->n_chunks; i++) n += f->chunks[i].len;
         p->rx_next = f->seq + n;
     }
     rc = 0;
-    peer_drain(p, f, payload, k, NULL, NULL, &rc);
+    peer_drain(p, f, payload, via, NULL, NULL, &rc);
     if (rc < 0) { /* the message is lost: with another link all would go on as if it had never been */
         overlay_break(p, "a message of it broke the protocol");
         return err_set(why, rc, "message breaks the protocol: %s", moyai_strerror(rc));
@@ -556,12 +656,12 @@ static int receive(struct peer *p, struct olink *k, struct session_frame *f, uin
     return 0;
 }
 
-int peer_frame(struct peer *p, struct olink *k, const struct frame_head *h, uint8_t *payload, struct moyai_error *why) {
+int peer_frame(struct peer *p, struct via via, uint8_t type, uint8_t *payload, uint32_t n, struct moyai_error *why) {
     struct session_frame f = {.chunks = p->o->rx_chunks};
     size_t head;
-    int rc = session_wire_get(h->type, payload, h->length, &f, &head, why);
+    int rc = session_wire_get(type, payload, n, &f, &head, why);
     if (rc < 0) return rc;
-    return receive(p, k, &f, payload + head, why);
+    return receive(p, via, &f, payload + head, why);
 }
 
 /* The usual large frame: one chunk that continues a message we are taking, exactly the next bytes. */
@@ -569,7 +669,7 @@ size_t peer_place(struct peer *p, struct olink *k, const struct frame_head *h, c
     struct session_frame f = {.chunks = p->o->rx_chunks};
     size_t head;
     if (!session_wire_peek(h->type, prefix, LINK_PREFIX, h->length, &f, &head)) return 0;
-    if (k != p->path || !p->session || f.id != p->session_key || f.n_chunks != 1 || f.seq != p->rx_next) return 0;
+    if (k != p->via.link || !p->session || f.id != p->session_key || f.n_chunks != 1 || f.seq != p->rx_next) return 0;
     const struct session_chunk *c = &f.chunks[0];
     if (c->stream == 0 || c->stream > PEER_STREAMS || (c->flags & (SESSION_BEGIN | SESSION_ABORT))) return 0;
     struct inbound *in = p->in[c->stream];
@@ -584,7 +684,7 @@ int peer_placed(struct peer *p, struct olink *k, const struct frame_head *h, con
     size_t head;
     if (!session_wire_peek(h->type, prefix, LINK_PREFIX, h->length, &f, &head)) return MOYAI_EINTERNAL;
     if (!dest) return 0; /* its session has ended meanwhile */
-    return receive(p, k, &f, dest, why);
+    return receive(p, (struct via){.link = k}, &f, dest, why);
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */

@@ -142,7 +142,8 @@ int overlay_send(struct peer *p, struct msg *m) {
     owe(p, m);
     peer_mark(p);
     p->gathered += m->length;
-    if (p->gathered >= FLUSH_AT && !p->draining && p->opened && p->path && link_room(p->path->link) > 0) peer_pump(p);
+    if (p->gathered >= FLUSH_AT && !p->draining && p->opened && p->via.link && link_room(p->via.link->link) > 0)
+        peer_pump(p);
     return 0;
 }
 
@@ -244,7 +245,7 @@ bool peer_drop(struct peer *p, struct msg *m) {
     struct session_event ev = {.kind = SESSION_EV_DROP, .now = exec_now(p->o->x), .token = (uint64_t)(uintptr_t)m};
     if (p->session && session_step(p->session, &ev) == 0) {
         bool dropped = false;
-        peer_drain(p, NULL, NULL, NULL, m, &dropped, NULL);
+        peer_drain(p, NULL, NULL, (struct via){0}, m, &dropped, NULL);
         peer_mark(p);
         if (dropped) {
             peer_over(p, m);

@@ -11,6 +11,7 @@
  */
 #include "base/err.h"
 #include "overlay/io/internal.h"
+#include "overlay/io/mourn.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,6 +68,7 @@ void overlay_declare_dead(struct overlay *o, const uint8_t node[16], const char 
     }
     char text[MOYAI_ERROR_TEXT];
     peer_died_text(p, cause, text);
+    if (o->mourn) mourn_witnessed(o, node);
     peer_declare(p, MOYAI_EDEAD, text); /* it may be known from a refused connection, but not to the others */
     tell(o, node, text);
 }

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Names that are located among the nodes: a fiber waits for what the overlay is told by others. */
+#include "base/err.h"
+#include "object/internal.h"
+
+struct asking {
+    struct name_ask ask; /* first */
+    moyai_node *node;
+    struct blocked b;
+    bool told;
+    int code;
+    uint8_t object[16], home[16];
+    bool known; /* object and home */
+};
+
+static void on_told(struct name_ask *ask, int code, const uint8_t object[16], const uint8_t node[16]) {
+    struct asking *a = (struct asking *)ask;
+    a->told = true;
+    a->code = code;
+    a->known = object != NULL;
+    if (object) {
+        memcpy(a->object, object, 16);
+        memcpy(a->home, node, 16);
+    }
+    (void)blocked_wake(a->node, &a->b, 0);
+}
+
+static void begin(moyai_node *n, struct asking *a, const char *what) {
+    *a = (struct asking){.node = n, .ask.told = on_told};
+    blocked_init(n, &a->b, what);
+}
+
+/* rc: of asking. */
+static int wait_for(struct asking *a, int rc, moyai_ns until, bool masked) {
+    moyai_node *n = a->node;
+    if (rc < 0 || a->told) return rc;
+    rc = block(n, &a->b, until, masked);
+    overlay_name_drop(n->o, &a->ask);
+    return a->told && rc == 0 ? 0 : rc;
+}
+
+int located_claim(moyai_node *n, const char *name, const uint8_t object[16], struct moyai_error *e) {
+    struct asking a;
+    begin(n, &a, "waits for a name to be its own");
+    int rc = wait_for(&a, overlay_name_claim(n->o, name, object, &a.ask), UINT64_MAX, true);
+    if (rc == MOYAI_EAGAIN)
+        return err_set(e, MOYAI_ELIMIT, "this node has as many names as it may have in a grid without a directory");
+    if (rc == MOYAI_EEXIST) return err_set(e, rc, "the name \"%s\" belongs to another object of this process", name);
+    if (rc < 0) {
+        *e = context_get(n)->last; /* block has said why */
+        if (e->code != rc) err_set(e, rc, "%s", moyai_strerror(rc));
+        if (a.ask.token == 0) overlay_name_release(n->o, name);
+        return rc;
+    }
+    if (a.code == MOYAI_EEXIST) {
+        char id[33];
+        id_format(a.home, id);
+        return err_set(e, MOYAI_EEXIST, "the name \"%s\" belongs to an object of node %.8s", name, id);
+    }
+    return a.code < 0 ? err_set(e, a.code, "%s", moyai_strerror(a.code)) : 0;
+}
+
+int located_find(moyai_node *n, const char *name, moyai_ns until, uint8_t object[16], uint8_t node[16],
+                 struct moyai_error *e) {
+    struct asking a;
+    begin(n, &a, "waits for a name");
+    int rc = wait_for(&a, overlay_name_find(n->o, name, until, &a.ask), until ? until : UINT64_MAX, false);
+    if (rc == MOYAI_EAGAIN) return err_set(e, MOYAI_ELIMIT, "too many look-ups are under way");
+    if (rc == MOYAI_ETIMEDOUT) return rc;
+    if (rc != 0) {
+        *e = context_get(n)->last; /* block has said why */
+        return rc;
+    }
+    if (a.code < 0) return until && a.code == MOYAI_ENOENT ? MOYAI_ETIMEDOUT : a.code;
+    memcpy(object, a.object, 16);
+    memcpy(node, a.home, 16);
+    return 0;
+}

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the death machine says is sent by link, or forwarded from node to node (route_forward); it may get lost. Its
+ * verdicts end everything with that node here (peer_declare), which tells the other machines.
+ */
+#include "overlay/io/mourn.h"
+
+#include "base/err.h"
+#include "overlay/death.h"
+#include "overlay/death_wire.h"
+#include "overlay/io/route.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+/* A connection to where a node was that may have died: is it refused? */
+struct probe {
+    struct probe *next;
+    struct mourn *m;
+    struct exec_fd *watched;
+    int fd;
+    struct exec_timer timer;
+    uint8_t id[16];
+};
+#define PROBES     64u
+#define PROBE_WAIT (2 * MOYAI_SEC)
+
+struct mourn {
+    struct overlay *o;
+    struct death *d;
+    struct exec_timer timer;
+    struct probe *probes;
+    unsigned n_probes;
+    bool stepping, closing;
+    struct death_effect *queue; /* said and not acted on yet */
+    size_t n, cap;
+};
+
+static void step(struct mourn *m, struct death_event *ev);
+
+static uint64_t hash_host(const uint8_t host[16]) {
+    uint64_t h;
+    memcpy(&h, host, 8);
+    return id_zero(host) ? 0 : h ? h : 1;
+}
+
+/* ---- probes ---------------------------------------------------------------------------------- */
+
+static void probe_free(struct probe *p) {
+    for (struct probe **q = &p->m->probes; *q; q = &(*q)->next)
+        if (*q == p) {
+            *q = p->next;
+            break;
+        }
+    p->m->n_probes--;
+    exec_timer_clear(p->m->o->x, &p->timer);
+    exec_fd_free(p->watched, true, NULL);
+    free(p);
+}
+
+static void probe_late(struct exec *x, struct exec_timer *t) {
+    (void)x;
+    probe_free((struct probe *)((char *)t - offsetof(struct probe, timer)));
+}
+
+static void on_probe(struct exec_fd *f, int events, void *arg) {
+    (void)f, (void)events;
+    struct probe *p = arg;
+    struct mourn *m = p->m;
+    int e = 0;
+    socklen_t n = sizeof e;
+    bool refused = getsockopt(p->fd, SOL_SOCKET, SO_ERROR, &e, &n) == 0 && e == ECONNREFUSED;
+    struct death_event ev = {.kind = DEATH_EV_REFUSED};
+    memcpy(ev.id.b, p->id, 16);
+    probe_free(p);
+    if (refused) step(m, &ev);
+}
+
+static void probe(struct mourn *m, const uint8_t id[16]) {
+    const struct peer *peer = overlay_find(m->o, id);
+    struct tcp_addr a;
+    if (!peer || !peer->at[0] || m->n_probes == PROBES || tcp_parse(peer->at, &a, NULL) < 0) return;
+    struct probe *p = calloc(1, sizeof *p);
+    if (!p) return;
+    p->m = m;
+    memcpy(p->id, id, 16);
+    exec_timer_init(&p->timer, probe_late);
+    if (tcp_connect(&p->fd, &a, NULL) < 0 || !(p->watched = exec_fd_new(m->o->x, p->fd, UV_WRITABLE, on_probe, p))) {
+        free(p);
+        return;
+    }
+    p->next = m->probes;
+    m->probes = p;
+    m->n_probes++;
+    exec_timer_set(m->o->x, &p->timer, moyai_now() + (moyai_ns)PROBE_WAIT);
+}
+
+/* ---- the machine ----------------------------------------------------------------------------- */
+
+static void send_frame(struct mourn *m, const uint8_t to[16], const struct death_frame *f) {
+    uint8_t bytes[DEATH_WIRE_MAX];
+    size_t n = death_wire_size(f);
+    death_wire_put(bytes, f);
+    route_forward(m->o, to, m->o->cfg.self.b, (uint8_t)(FRAME_DEATH + f->kind), bytes, n, FORWARD_HOPS);
+}
+
+static const char *cause_text(const struct death_effect *fx, char text[64]) {
+    switch (fx->cause) {
+    case DEATH_SIGNAL:
+        snprintf(text, 64, "killed by signal %u", fx->number);
+        break;
+    case DEATH_EXIT:
+        snprintf(text, 64, "exited with status %u", fx->number);
+        break;
+    case DEATH_LINKS:
+        snprintf(text, 64, "all its links have broken");
+        break;
+    case DEATH_REFUSED:
+        snprintf(text, 64, "nobody listens at its address any more");
+        break;
+    default:
+        snprintf(text, 64, "its process has ended");
+    }
+    return text;
+}
+
+static void declare(struct mourn *m, const struct death_effect *fx) {
+    struct peer *p = overlay_peer(m->o, fx->id.b);
+    char text[MOYAI_ERROR_TEXT], cause[64], who[PEER_NAME];
+    if (!p || p->dead) return;
+    if (fx->kind == DEATH_FX_LEFT) {
+        peer_name(p, who);
+        snprintf(text, sizeof text, "%s has left", who);
+    } else {
+        peer_died_text(p, cause_text(fx, cause), text);
+    }
+    peer_declare(p, fx->kind == DEATH_FX_LEFT ? MOYAI_ECLOSED : MOYAI_EDEAD, text);
+}
+
+static void act(struct mourn *m, const struct death_effect *fx) {
+    char cause[64];
+    switch (fx->kind) {
+    case DEATH_FX_SEND:
+        send_frame(m, fx->id.b, &fx->frame);
+        break;
+    case DEATH_FX_DECLARED:
+    case DEATH_FX_LEFT:
+        declare(m, fx);
+        break;
+    case DEATH_FX_TOLD:
+        log_error(m->o->cfg.log, "overlay", "MOYAI-TOLD-DEAD",
+                  "others have declared this node dead (%s): its calls fail; start it again to join anew",
+                  cause_text(fx, cause));
+        overlay_fail_all(m->o);
+        break;
+    case DEATH_FX_PROBE:
+        probe(m, fx->id.b);
+        break;
+    }
+}
+
+/* Effects may lead to further events: they are fetched first, then acted on in order. */
+static void step(struct mourn *m, struct death_event *ev) {
+    if (m->closing) return;
+    ev->now = exec_now(m->o->x);
+    (void)death_step(m->d, ev); /* EINVAL: of a link that it has no room for; EAGAIN: that */
+    struct death_effect fx;
+    while (death_next(m->d, &fx)) {
+        if (m->n == m->cap) {
+            size_t cap = m->cap ? 2 * m->cap : 16;
+            struct death_effect *q = realloc(m->queue, cap * sizeof *q);
+            if (!q) continue; /* as if it had got lost */
+            m->queue = q;
+            m->cap = cap;
+        }
+        m->queue[m->n++] = fx;
+    }
+    if (m->stepping) return;
+    m->stepping = true;
+    for (size_t i = 0; i < m->n; i++) {
+        fx = m->queue[i];
+        act(m, &fx);
+    }
+    m->n = 0;
+    m->stepping = false;
+    moyai_ns when = death_deadline(m->d);
+    if (when == UINT64_MAX)
+        exec_timer_clear(m->o->x, &m->timer);
+    else
+        exec_timer_set(m->o->x, &m->timer, when);
+}
+
+static void on_timer(struct exec *x, struct exec_timer *t) {
+    (void)x;
+    struct death_event ev = {.kind = DEATH_EV_TIMEOUT};
+    step((struct mourn *)((char *)t - offsetof(struct mourn, timer)), &ev);
+}
+
+/* ---- what happens ---------------------------------------------------------------------------- */
+
+void mourn_link_up(struct olink *k) {
+    struct death_event ev = {.kind = DEATH_EV_UP, .host = hash_host(k->host)};
+    memcpy(ev.id.b, k->peer->id, 16);
+    step(k->o->mourn, &ev);
+}
+
+void mourn_link_down(struct olink *k) {
+    struct death_member members[DEATH_MEMBERS];
+    struct death_event ev = {.kind = DEATH_EV_END, .members = members};
+    memcpy(ev.id.b, k->peer->id, 16);
+    ev.how = k->orderly || k->farewell ? DEATH_ORDERLY : k->silent ? DEATH_SILENT : DEATH_BROKEN;
+    struct moyai_node_id near[DEATH_MEMBERS];
+    size_t n = route_neighbours(k, near, DEATH_MEMBERS);
+    for (size_t i = 0; i < n; i++) {
+        if (id_equal(near[i].b, k->o->cfg.self.b)) continue;
+        const struct peer *p = overlay_find(k->o, near[i].b);
+        members[ev.n++] = (struct death_member){near[i], p && p->links ? hash_host(p->links->host) : 0};
+    }
+    step(k->o->mourn, &ev);
+}
+
+int mourn_frame(struct overlay *o, const uint8_t from[16], uint8_t type, const uint8_t *p, size_t n,
+                struct moyai_error *why) {
+    struct death_frame f;
+    int rc = death_wire_get(type, p, n, &f, why);
+    if (rc < 0) return rc;
+    struct death_event ev = {.kind = DEATH_EV_FRAME, .frame = &f};
+    memcpy(ev.id.b, from, 16);
+    step(o->mourn, &ev);
+    return 0;
+}
+
+void mourn_farewell(struct overlay *o, const uint8_t id[16]) {
+    struct death_event ev = {.kind = DEATH_EV_FAREWELL};
+    memcpy(ev.id.b, id, 16);
+    step(o->mourn, &ev);
+}
+
+void mourn_witnessed(struct overlay *o, const uint8_t id[16]) {
+    struct death_event ev = {.kind = DEATH_EV_WITNESSED, .cause = DEATH_OTHER};
+    memcpy(ev.id.b, id, 16);
+    step(o->mourn, &ev);
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+int mourn_new(struct overlay *o, struct moyai_error *reterr) {
+    struct death_cfg c = {.self = o->cfg.self,
+                          .host = hash_host(o->hello.host),
+                          .keep = o->cfg.reattach < MOYAI_FOREVER / 3 ? 3 * o->cfg.reattach : MOYAI_FOREVER};
+    size_t n = death_size(&c);
+    struct mourn *m = calloc(1, sizeof *m);
+    if (!m) return err_set(reterr, MOYAI_ENOMEM, "out of memory");
+    o->mourn = m;
+    m->o = o;
+    exec_timer_init(&m->timer, on_timer);
+    m->d = n ? calloc(1, (n + 63) / 64 * 64) : NULL;
+    int rc = m->d ? death_init(m->d, &c) : MOYAI_ENOMEM;
+    return rc < 0 ? err_set(reterr, rc, "cannot begin to watch others: %s", moyai_strerror(rc)) : 0;
+}
+
+void mourn_close(struct mourn *m) {
+    if (!m || m->closing) return;
+    m->closing = true;
+    exec_timer_clear(m->o->x, &m->timer);
+    while (m->probes) probe_free(m->probes);
+}
+
+void mourn_free(struct mourn *m) {
+    if (!m) return;
+    free(m->queue);
+    free(m->d);
+    free(m);
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Evidence of death in grids of several hosts: the driver of overlay/death.h. For the files of the overlay's driver
+ * only.
+ */
+#ifndef OVERLAY_IO_MOURN_H
+#define OVERLAY_IO_MOURN_H
+
+#include "overlay/io/internal.h"
+
+struct mourn;
+
+int mourn_new(struct overlay *o, struct moyai_error *reterr);
+void mourn_close(struct mourn *m);
+void mourn_free(struct mourn *m);
+
+void mourn_link_up(struct olink *k);   /* a link of the mesh */
+void mourn_link_down(struct olink *k); /* before locating forgets whom it led to */
+/* A frame of the death protocol that came from that node, by whatever way. */
+int mourn_frame(struct overlay *o, const uint8_t from[16], uint8_t type, const uint8_t *p, size_t n,
+                struct moyai_error *why);
+void mourn_farewell(struct overlay *o, const uint8_t id[16]);
+void mourn_witnessed(struct overlay *o, const uint8_t id[16]); /* its process has ended without farewell */
+
+#endif

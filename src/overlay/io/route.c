@@ -1,0 +1,639 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The two machines know nothing of each other: the relay machine asks for routes, and is told the link that locating
+ * knows. Their effects go through one queue, first come, first acted on, so that an effect whose action steps a machine
+ * again finds it ready.
+ *
+ * A link of the mesh has a number below LOCATE_LINKS with the locating machine (its slot) and its own with the other. A
+ * link beyond the 64 that have slots serves the two nodes at its ends only.
+ *
+ * Bytes of session frames on their way are tokens: malloc'ed copies, the relay machine's as long as it has them.
+ */
+#include "base/err.h"
+#include "overlay/io/mourn.h"
+#include "overlay/io/route_internal.h"
+#include "overlay/locate_wire.h"
+#include "overlay/relay_wire.h"
+#include "overlay/session_wire.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FIRST_COST (1 * MOYAI_MS) /* of a link whose round trip is not measured yet */
+#define FRAME_NEED ((size_t)RELAY_OWN + RELAY_HEAD + FRAME_HEAD)
+
+/* ---- stepping -------------------------------------------------------------------------------- */
+
+static void act_on(struct route *t, const struct effect *fx);
+
+static void queue_push(struct route *t, const struct effect *fx) {
+    if (t->first + t->n == t->cap) {
+        if (t->first > 0) {
+            memmove(t->queue, t->queue + t->first, t->n * sizeof *t->queue);
+            t->first = 0;
+        } else {
+            size_t cap = t->cap ? 2 * t->cap : 64;
+            struct effect *q = realloc(t->queue, cap * sizeof *q);
+            if (!q) { /* out of turn, then: a machine that it steps may not be ready, and refuses */
+                act_on(t, fx);
+                return;
+            }
+            t->queue = q;
+            t->cap = cap;
+        }
+    }
+    t->queue[t->first + t->n++] = *fx;
+}
+
+static void fetch(struct route *t, bool of_relay) {
+    struct effect fx = {.of_relay = of_relay};
+    while (of_relay ? relay_next(t->r, &fx.r) : locate_next(t->l, &fx.l)) queue_push(t, &fx);
+}
+
+static int relay(struct route *t, struct relay_event *ev) {
+    ev->now = exec_now(t->o->x);
+    int rc = relay_step(t->r, ev);
+    fetch(t, true);
+    return rc;
+}
+
+int route_locate(struct route *t, struct locate_event *ev) {
+    ev->now = exec_now(t->o->x);
+    int rc = locate_step(t->l, ev);
+    fetch(t, false);
+    return rc;
+}
+
+/* ---- frames out ------------------------------------------------------------------------------ */
+
+static void put(struct olink *k, const struct frame_head *h, const uint8_t *p) {
+    struct link_piece piece = {p, h->length};
+    if (link_send(k->link, h, &piece, 1) < 0) link_reset(k->link, MOYAI_ENOMEM, "out of memory for a frame");
+}
+
+static void send_paths(struct route *t, struct olink *k) {
+    struct relay_out out;
+    bool any = false;
+    while (link_room(k->link) >= FRAME_NEED && relay_pull(t->r, k->number, &out)) {
+        fetch(t, true);
+        any = true;
+        if (out.control) {
+            struct frame_head h;
+            uint8_t bytes[RELAY_WIRE_MAX];
+            relay_wire_put(&h, bytes, &out.frame);
+            put(k, &h, bytes);
+        } else {
+            struct token *b = (struct token *)(uintptr_t)out.token;
+            struct frame_head h = {
+                .type = b->type, .class_ = (uint8_t)out.class_, .hops = 1, .label = out.label, .length = b->n};
+            put(k, &h, b->bytes);
+            free(b);
+        }
+    }
+    if (any) link_flush(k->link);
+}
+
+static void send_locating(struct route *t) {
+    moyai_ns now = exec_now(t->o->x);
+    struct locate_frame f;
+    for (uint64_t ready = locate_ready(t->l, now); ready; ready &= ready - 1) {
+        uint32_t i = (uint32_t)__builtin_ctzll(ready);
+        struct olink *k = t->slot[i];
+        if (!k) continue;
+        bool any = false;
+        while (link_room(k->link) > 0 && locate_pull(t->l, i, now, &f)) {
+            uint8_t bytes[LOCATE_WIRE_MAX];
+            struct frame_head h = {.type = (uint8_t)(FRAME_LOCATE + f.kind), .class_ = FRAME_CONTROL, .hops = 1};
+            h.length = (uint32_t)locate_wire_put(bytes, &f);
+            put(k, &h, bytes);
+            any = true;
+            fetch(t, false);
+        }
+        if (any) link_flush(k->link);
+    }
+}
+
+static void set_timer(struct route *t, struct exec_timer *timer, moyai_ns when) {
+    if (when == UINT64_MAX)
+        exec_timer_clear(t->o->x, timer);
+    else if (timer->index == SIZE_MAX || timer->when != when)
+        exec_timer_set(t->o->x, timer, when);
+}
+
+/* After every step from outside: do what the machines say until they have nothing to say. */
+void route_run(struct route *t) {
+    if (t->acting) return;
+    t->acting = true;
+    do {
+        while (t->n > 0) {
+            struct effect fx = t->queue[t->first];
+            t->n--;
+            t->first = t->n ? t->first + 1 : 0;
+            act_on(t, &fx);
+        }
+        send_locating(t);
+    } while (t->n > 0);
+    t->acting = false;
+    if (t->closing) return;
+    set_timer(t, &t->r_timer, relay_deadline(t->r));
+    set_timer(t, &t->l_timer, locate_deadline(t->l, exec_now(t->o->x)));
+}
+
+/* ---- routes ---------------------------------------------------------------------------------- */
+
+static void routed(struct route *t, uint64_t path, uint64_t link) {
+    struct relay_event ev = {.kind = RELAY_EV_ROUTED, .path = path, .link = link};
+    (void)relay(t, &ev); /* EINVAL: the path has ended meanwhile */
+}
+
+static bool use_route(struct route *t, uint64_t path, const struct moyai_node_id *id, uint64_t avoid) {
+    struct locate_hop hop;
+    if (!locate_route(t->l, id, avoid, exec_now(t->o->x), &hop) || !t->slot[hop.link]) return false;
+    t->hops[path % HOPS] = (struct hop){path, hop.link};
+    routed(t, path, t->slot[hop.link]->number);
+    return true;
+}
+
+static void asker_free(struct route *t, struct asker *a) {
+    HASH_DEL(t->askers, a);
+    free(a);
+}
+
+static void find_route(struct route *t, const struct relay_effect *fx) {
+    uint64_t avoid = 0;
+    for (uint32_t i = 0; fx->link && i < LOCATE_LINKS; i++)
+        if (t->slot[i] && t->slot[i]->number == fx->link) avoid |= UINT64_C(1) << i;
+    if (fx->amount > 0) { /* what was said before did not work */
+        const struct hop *h = &t->hops[fx->path % HOPS];
+        if (h->path == fx->path) {
+            struct locate_event bad = {.kind = LOCATE_EV_ROUTE_BAD, .node = fx->id, .link = h->slot};
+            (void)route_locate(t, &bad);
+        }
+    }
+    if (use_route(t, fx->path, &fx->id, avoid)) return;
+    struct asker *a = calloc(1, sizeof *a);
+    if (a) {
+        a->token = ++t->last_token;
+        a->path = fx->path;
+        a->avoid = avoid;
+        memcpy(a->id, fx->id.b, 16);
+        HASH_ADD(hh, t->askers, token, sizeof a->token, a);
+        if (!a->hh.tbl) {
+            free(a);
+            a = NULL;
+        }
+    }
+    struct locate_event ev = {.kind = LOCATE_EV_LOOKUP, .key_kind = LOCATE_NODE};
+    memcpy(ev.key, fx->id.b, 16);
+    if (a) ev.token = a->token;
+    if (a && route_locate(t, &ev) == 0) return;
+    if (a) asker_free(t, a);
+    routed(t, fx->path, 0);
+}
+
+static void located(struct route *t, const struct locate_effect *fx) {
+    struct asker *a;
+    HASH_FIND(hh, t->askers, &fx->token, sizeof fx->token, a);
+    if (!a) return;
+    uint64_t path = a->path, avoid = a->avoid;
+    struct moyai_node_id id;
+    memcpy(id.b, a->id, 16);
+    asker_free(t, a);
+    if (fx->kind == LOCATE_FX_FOUND && use_route(t, path, &id, avoid)) return;
+    routed(t, path, 0);
+}
+
+/* ---- paths that end here --------------------------------------------------------------------- */
+
+static struct end *end_of(struct route *t, uint64_t path) {
+    struct end *e = path ? &t->ends[relay_index(path)] : NULL;
+    return e && e->path == path ? e : NULL;
+}
+
+static void end_free(struct route *t, struct end *e) {
+    struct peer *p = e->p;
+    free(e->refusal);
+    *e = (struct end){0};
+    p->n_paths--;
+    peer_mark(p);
+    (void)t;
+}
+
+static bool end_make(struct route *t, uint64_t path, struct peer *p) {
+    struct end *e = &t->ends[relay_index(path)];
+    assert(!e->path);
+    *e = (struct end){.path = path, .p = p};
+    p->n_paths++;
+    return true;
+}
+
+uint64_t route_open(struct peer *p) {
+    struct route *t = p->o->route;
+    struct relay_event ev = {.kind = RELAY_EV_OPEN, .now = exec_now(t->o->x)};
+    memcpy(ev.id.b, p->id, 16);
+    if (relay_step(t->r, &ev) < 0) return 0;
+    struct relay_effect fx;
+    if (!relay_next(t->r, &fx) || fx.kind != RELAY_FX_OPENED) return 0;
+    uint64_t path = fx.path;
+    end_make(t, path, p);
+    fetch(t, true);
+    route_run(t);
+    return end_of(t, path) ? path : 0;
+}
+
+void route_end(struct route *t, uint64_t path) {
+    struct end *e = end_of(t, path);
+    if (!e) return;
+    end_free(t, e);
+    struct relay_event ev = {.kind = RELAY_EV_END, .path = path, .code = RELAY_CLOSED};
+    (void)relay(t, &ev);
+    route_run(t);
+}
+
+void route_want(struct route *t, uint64_t path) {
+    struct end *e = end_of(t, path);
+    if (!e || e->wanted) return;
+    e->wanted = true;
+    struct relay_event ev = {.kind = RELAY_EV_WANT, .path = path};
+    (void)relay(t, &ev);
+    route_run(t);
+}
+
+static int send_token(struct route *t, uint64_t path, struct token *b, uint32_t class_) {
+    struct relay_event ev = {
+        .kind = RELAY_EV_SEND, .path = path, .token = (uint64_t)(uintptr_t)b, .bytes = b->n, .class_ = class_};
+    int rc = relay(t, &ev);
+    if (rc < 0) free(b);
+    return rc;
+}
+
+uint8_t *route_send(struct route *t, uint64_t path, const struct frame_head *h) {
+    struct token *b = malloc(sizeof *b + h->length);
+    if (!b) return NULL;
+    b->type = h->type;
+    b->n = h->length;
+    return send_token(t, path, b, h->class_) < 0 ? NULL : b->bytes;
+}
+
+void route_refuse(struct route *t, uint64_t path, const struct session_frame *f) {
+    struct end *e = end_of(t, path);
+    if (!e || e->refusal) return; /* one is enough: it is of the same session, or the next is refused again */
+    size_t n = session_wire_head_size(f);
+    struct token *b = malloc(sizeof *b + n);
+    if (!b) return;
+    b->type = (uint8_t)(FRAME_SESSION + f->kind);
+    b->n = (uint32_t)n;
+    session_wire_put_head(b->bytes, f);
+    e->refusal = b;
+    route_want(t, path);
+}
+
+static void on_room(struct route *t, const struct relay_effect *fx) {
+    struct end *e = end_of(t, fx->path);
+    if (!e) return;
+    e->wanted = false;
+    if (e->refusal) {
+        struct token *b = e->refusal;
+        e->refusal = NULL;
+        (void)send_token(t, fx->path, b, FRAME_CONTROL);
+        peer_mark(e->p); /* it may want more */
+    } else {
+        peer_room(e->p, fx->path, fx->amount);
+    }
+}
+
+static void arrived(struct route *t, const struct relay_effect *fx) {
+    struct peer *p = t->closing ? NULL : overlay_peer(t->o, fx->id.b);
+    if (p && !p->dead) {
+        end_make(t, fx->path, p);
+        return;
+    }
+    struct relay_event ev = {.kind = RELAY_EV_END, .path = fx->path, .code = RELAY_CLOSED};
+    (void)relay(t, &ev);
+}
+
+static void deliver(struct route *t, const struct relay_effect *fx) {
+    struct token *b = (struct token *)(uintptr_t)fx->token;
+    struct end *e = end_of(t, fx->path);
+    struct moyai_error why = {0};
+    if (e && peer_frame(e->p, (struct via){.path = fx->path}, b->type, b->bytes, b->n, &why) < 0) {
+        char who[PEER_NAME];
+        e = end_of(t, fx->path);
+        if (e) {
+            peer_name(e->p, who);
+            log_warning(t->o->cfg.log, "overlay", "MOYAI-PATH-RESET", "%s: %s", who, why.text);
+            peer_path_down(e->p, fx->path);
+            route_end(t, fx->path);
+        }
+    }
+    free(b);
+}
+
+static void down(struct route *t, const struct relay_effect *fx) {
+    struct end *e = end_of(t, fx->path);
+    if (!e) return;
+    struct peer *p = e->p;
+    end_free(t, e);
+    if (fx->code == RELAY_DEAD || fx->code == RELAY_LEFT)
+        overlay_evidence(t->o, p->id, fx->code == RELAY_LEFT ? MOYAI_ECLOSED : MOYAI_EDEAD);
+    if (fx->code == RELAY_NO_ROUTE || fx->code == RELAY_BROKEN) {
+        const struct hop *h = &t->hops[fx->path % HOPS];
+        if (h->path == fx->path) {
+            struct locate_event bad = {.kind = LOCATE_EV_ROUTE_BAD, .link = h->slot};
+            memcpy(bad.node.b, p->id, 16);
+            (void)route_locate(t, &bad);
+        }
+    }
+    peer_path_down(p, fx->path);
+}
+
+/* ---- effects --------------------------------------------------------------------------------- */
+
+static void act_relay(struct route *t, const struct relay_effect *fx) {
+    struct olink *k;
+    struct end *e;
+    switch (fx->kind) {
+    case RELAY_FX_OPENED:
+        break; /* route_open has taken it */
+    case RELAY_FX_ROUTE:
+        find_route(t, fx);
+        break;
+    case RELAY_FX_ARRIVED:
+        arrived(t, fx);
+        break;
+    case RELAY_FX_DELIVER:
+        deliver(t, fx);
+        break;
+    case RELAY_FX_ROOM:
+        on_room(t, fx);
+        break;
+    case RELAY_FX_LEAVING:
+        e = end_of(t, fx->path);
+        if (e) peer_path_leaves(e->p, fx->path);
+        break;
+    case RELAY_FX_DOWN:
+        down(t, fx);
+        break;
+    case RELAY_FX_FREE:
+        free((struct token *)(uintptr_t)fx->token);
+        break;
+    case RELAY_FX_WAKE:
+        k = olink_by_number(t->o, fx->link);
+        if (k) send_paths(t, k);
+        break;
+    case RELAY_FX_WITHDRAWN:
+        break;
+    }
+}
+
+static void act_locate(struct route *t, const struct locate_effect *fx) {
+    switch (fx->kind) {
+    case LOCATE_FX_FOUND:
+    case LOCATE_FX_NOT_FOUND:
+        located(t, fx);
+        names_found(t, fx);
+        break;
+    case LOCATE_FX_DEAD:
+        located(t, fx);
+        names_found(t, fx);
+        overlay_evidence(t->o, fx->node.b, fx->how == LOCATE_LEFT ? MOYAI_ECLOSED : MOYAI_EDEAD);
+        break;
+    case LOCATE_FX_EVIDENCE:
+        overlay_evidence(t->o, fx->node.b, fx->how == LOCATE_LEFT ? MOYAI_ECLOSED : MOYAI_EDEAD);
+        break;
+    case LOCATE_FX_NAME_HELD:
+    case LOCATE_FX_NAME_LOST:
+        names_claimed(t, fx);
+        break;
+    }
+}
+
+static void act_on(struct route *t, const struct effect *fx) {
+    if (fx->of_relay)
+        act_relay(t, &fx->r);
+    else
+        act_locate(t, &fx->l);
+}
+
+/* ---- links ----------------------------------------------------------------------------------- */
+
+void route_link_up(struct olink *k) {
+    struct route *t = k->o->route;
+    uint32_t i = 0;
+    while (i < LOCATE_LINKS && t->slot[i]) i++;
+    k->slot = -1;
+    struct locate_event le = {.kind = LOCATE_EV_LINK_UP, .link = i, .cost = FIRST_COST};
+    memcpy(le.node.b, k->peer->id, 16);
+    if (i < LOCATE_LINKS && route_locate(t, &le) == 0) {
+        t->slot[i] = k;
+        k->slot = (int)i;
+    }
+    struct relay_event re = {.kind = RELAY_EV_LINK_UP, .link = k->number};
+    memcpy(re.id.b, k->peer->id, 16);
+    k->relays = relay(t, &re) == 0;
+    route_run(t);
+}
+
+void route_link_down(struct olink *k) {
+    struct route *t = k->o->route;
+    if (k->slot >= 0) {
+        t->slot[k->slot] = NULL;
+        struct locate_event le = {.kind = LOCATE_EV_LINK_DOWN, .link = (uint32_t)k->slot};
+        (void)route_locate(t, &le);
+        k->slot = -1;
+    }
+    if (k->relays) {
+        k->relays = false;
+        struct relay_event re = {.kind = RELAY_EV_LINK_DOWN, .link = k->number};
+        (void)relay(t, &re);
+    }
+    route_run(t);
+}
+
+void route_cost(struct olink *k, moyai_dur round_trip) {
+    struct route *t = k->o->route;
+    if (k->slot < 0) return;
+    struct locate_event ev = {.kind = LOCATE_EV_COST, .link = (uint32_t)k->slot, .cost = round_trip};
+    (void)route_locate(t, &ev);
+    route_run(t);
+}
+
+void route_link_room(struct olink *k) {
+    struct route *t = k->o->route;
+    if (!k->relays || t->closing) return;
+    send_paths(t, k);
+    route_run(t);
+}
+
+static int take(struct olink *k, const struct frame_head *h, const uint8_t *payload, struct moyai_error *why) {
+    struct route *t = k->o->route;
+    struct relay_event ev = {.link = k->number, .label = h->label};
+    int rc;
+    if (h->label && h->type >= FRAME_SESSION && h->type <= FRAME_SESSION_LAST) {
+        struct token *b = malloc(sizeof *b + h->length);
+        if (!b) return err_set(why, MOYAI_ENOMEM, "out of memory for a frame");
+        b->type = h->type;
+        b->n = h->length;
+        memcpy(b->bytes, payload, h->length);
+        ev.kind = RELAY_EV_RECEIVE;
+        ev.token = (uint64_t)(uintptr_t)b;
+        ev.bytes = h->length;
+        ev.class_ = h->class_;
+        rc = relay(t, &ev);
+        if (rc < 0) free(b);
+    } else if (h->type >= FRAME_RELAY && h->type <= FRAME_RELAY_LAST) {
+        struct relay_frame f;
+        rc = relay_wire_get(h, payload, &f, why);
+        if (rc < 0) return rc;
+        ev.kind = RELAY_EV_FRAME;
+        ev.frame = &f;
+        rc = relay(t, &ev);
+    } else {
+        struct locate_frame f;
+        rc = locate_wire_get(h->type, payload, h->length, &f, why);
+        if (rc < 0) return rc;
+        if (k->slot < 0) return 0;
+        struct locate_event le = {.kind = LOCATE_EV_RECEIVE, .link = (uint32_t)k->slot, .frame = &f};
+        rc = route_locate(t, &le);
+    }
+    if (rc == MOYAI_EPROTO || rc == MOYAI_EBUSY || rc == MOYAI_EDEAD)
+        return err_set(why, rc, "frame of type %u breaks the protocol", h->type);
+    return 0;
+}
+
+int route_frame(struct olink *k, const struct frame_head *h, const uint8_t *payload, struct moyai_error *why) {
+    struct route *t = k->o->route;
+    if (t->closing) return 0;
+    if (!k->mesh) return err_set(why, MOYAI_EPROTO, "frame of type %u on a link that is not of the mesh", h->type);
+    int rc = take(k, h, payload, why);
+    route_run(t);
+    return rc;
+}
+
+size_t route_neighbours(const struct olink *k, struct moyai_node_id *out, size_t n) {
+    return k->slot < 0 ? 0 : locate_neighbours(k->o->route->l, (uint32_t)k->slot, out, (uint32_t)n);
+}
+
+/* ---- frames from hand to hand ---------------------------------------------------------------- */
+
+static void forward(struct route *t, uint64_t avoid, const uint8_t to[16], const struct frame_head *h,
+                    const struct link_piece *pieces, size_t n) {
+    struct locate_hop hop;
+    struct moyai_node_id id;
+    memcpy(id.b, to, 16);
+    struct olink *k = NULL;
+    const struct peer *p = overlay_find(t->o, to);
+    if (p) k = olink_ready(p);
+    if (!k && h->hops > 0 && locate_route(t->l, &id, avoid, exec_now(t->o->x), &hop)) k = t->slot[hop.link];
+    if (!k || link_room(k->link) == 0) return;
+    if (link_send(k->link, h, pieces, n) == 0) link_flush(k->link);
+}
+
+void route_forward(struct overlay *o, const uint8_t to[16], const uint8_t from[16], uint8_t type, const uint8_t *p,
+                   size_t n, unsigned hops) {
+    uint8_t head[FORWARD_HEAD] = {0};
+    memcpy(head, to, 16);
+    memcpy(head + 16, from, 16);
+    head[32] = type;
+    struct frame_head h = {
+        .type = FRAME_FORWARD, .class_ = FRAME_CONTROL, .hops = (uint8_t)hops, .length = (uint32_t)(FORWARD_HEAD + n)};
+    struct link_piece pieces[] = {{head, FORWARD_HEAD}, {p, n}};
+    forward(o->route, 0, to, &h, pieces, n > 0 ? 2 : 1);
+    route_run(o->route);
+}
+
+int route_forwarded(struct olink *k, const struct frame_head *h, const uint8_t *payload, struct moyai_error *why) {
+    struct overlay *o = k->o;
+    struct route *t = o->route;
+    if (h->length < FORWARD_HEAD || h->length > FORWARD_MOST)
+        return err_set(why, MOYAI_EPROTO, "forwarded frame of %u bytes", h->length);
+    const uint8_t *to = payload, *from = payload + 16;
+    uint8_t type = payload[32];
+    if (type < FRAME_DEATH || type > FRAME_DEATH_LAST)
+        return err_set(why, MOYAI_EPROTO, "a frame of type %u is not to be forwarded", type);
+    if (!id_equal(to, o->cfg.self.b)) {
+        if (h->hops == 0) return 0; /* it has been on its way for too long */
+        struct frame_head on = *h;
+        on.hops--;
+        struct link_piece piece = {payload, h->length};
+        forward(t, k->slot >= 0 ? UINT64_C(1) << k->slot : 0, to, &on, &piece, 1);
+        route_run(t);
+        return 0;
+    }
+    /* What its sender made is no reason to close the link to whoever passed it on. */
+    struct moyai_error of_sender;
+    if (!id_equal(from, o->cfg.self.b))
+        (void)mourn_frame(o, from, type, payload + FORWARD_HEAD, h->length - FORWARD_HEAD, &of_sender);
+    return 0;
+}
+
+void route_died(struct route *t, const uint8_t id[16], int code) {
+    struct relay_event re = {.kind = RELAY_EV_GONE, .code = code == MOYAI_ECLOSED ? RELAY_LEFT : RELAY_DEAD};
+    memcpy(re.id.b, id, 16);
+    (void)relay(t, &re);
+    struct locate_event le = {.kind = LOCATE_EV_EVIDENCE, .how = code == MOYAI_ECLOSED ? LOCATE_LEFT : LOCATE_DEAD};
+    memcpy(le.node.b, id, 16);
+    (void)route_locate(t, &le);
+    route_run(t);
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+static void l_due(struct exec *x, struct exec_timer *timer) {
+    (void)x;
+    struct route *t = (struct route *)((char *)timer - offsetof(struct route, l_timer));
+    struct locate_event ev = {.kind = LOCATE_EV_TIMEOUT};
+    (void)route_locate(t, &ev);
+    route_run(t);
+}
+
+static void r_due(struct exec *x, struct exec_timer *timer) {
+    (void)x;
+    struct route *t = (struct route *)((char *)timer - offsetof(struct route, r_timer));
+    struct relay_event ev = {.kind = RELAY_EV_TIMEOUT};
+    (void)relay(t, &ev);
+    route_run(t);
+}
+
+int route_new(struct overlay *o, struct moyai_error *reterr) {
+    struct locate_cfg lc = {
+        .self = o->cfg.self, .seed = rng_next(&o->rng), .links = LOCATE_LINKS, .reattach = o->cfg.reattach};
+    struct relay_cfg rc = {.self = o->cfg.self, .seed = rng_next(&o->rng), .memory = o->cfg.relay_memory};
+    size_t ln = locate_size(&lc), rn = relay_size(&rc);
+    struct route *t = calloc(1, sizeof *t);
+    if (!t) return err_set(reterr, MOYAI_ENOMEM, "out of memory");
+    o->route = t;
+    t->o = o;
+    exec_timer_init(&t->l_timer, l_due);
+    exec_timer_init(&t->r_timer, r_due);
+    if (ln == 0 || rn == 0) return err_set(reterr, MOYAI_EINVAL, "a bad limit for locating or relaying");
+    t->l = calloc(1, (ln + 63) / 64 * 64);
+    t->r = calloc(1, (rn + 63) / 64 * 64);
+    t->n_ends = 4096 + 256; /* pointers and spare of relay_cfg */
+    t->ends = calloc(t->n_ends, sizeof *t->ends);
+    if (!t->l || !t->r || !t->ends) return err_set(reterr, MOYAI_ENOMEM, "out of memory");
+    int e = locate_init(t->l, &lc);
+    if (e == 0) e = relay_init(t->r, &rc);
+    return e < 0 ? err_set(reterr, e, "cannot begin to route: %s", moyai_strerror(e)) : 0;
+}
+
+void route_close(struct route *t) {
+    if (!t || t->closing) return;
+    t->closing = true;
+    exec_timer_clear(t->o->x, &t->l_timer);
+    exec_timer_clear(t->o->x, &t->r_timer);
+    names_close(t);
+}
+
+void route_free(struct route *t) {
+    if (!t) return;
+    for (size_t i = 0; t->ends && i < t->n_ends; i++) free(t->ends[i].refusal);
+    struct asker *a, *tmp;
+    HASH_ITER (hh, t->askers, a, tmp) asker_free(t, a);
+    free(t->queue);
+    free(t->ends);
+    free(t->l);
+    free(t->r);
+    free(t);
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Locating and paths through relays: the driver of the machines overlay/locate.h and overlay/relay.h. For the files of
+ * the overlay's driver only.
+ */
+#ifndef OVERLAY_IO_ROUTE_H
+#define OVERLAY_IO_ROUTE_H
+
+#include "overlay/io/internal.h"
+
+struct route;
+
+int route_new(struct overlay *o, struct moyai_error *reterr);
+void route_close(struct route *r); /* everything that waits is given up */
+void route_free(struct route *r);
+
+void route_link_up(struct olink *k); /* a link of the mesh */
+void route_link_down(struct olink *k);
+void route_cost(struct olink *k, moyai_dur round_trip);
+void route_link_room(struct olink *k); /* what was queued on it has drained */
+/* A frame of one of both machines, or one of a session under a label. */
+int route_frame(struct olink *k, const struct frame_head *h, const uint8_t *payload, struct moyai_error *why);
+/* The neighbours of whom the link leads to. */
+size_t route_neighbours(const struct olink *k, struct moyai_node_id *out, size_t n);
+/* A frame that is to reach another node, from hand to hand; it may get lost. hops: links that it may take. */
+void route_forward(struct overlay *o, const uint8_t to[16], const uint8_t from[16], uint8_t type, const uint8_t *p,
+                   size_t n, unsigned hops);
+int route_forwarded(struct olink *k, const struct frame_head *h, const uint8_t *payload, struct moyai_error *why);
+#define FORWARD_HOPS 8u
+#define FORWARD_HEAD 40u
+#define FORWARD_MOST 4096u
+
+void route_died(struct route *r, const uint8_t id[16], int code); /* EDEAD, ECLOSED: by evidence */
+
+/* Lay a path to the peer. 0: no memory for one. peer_path_down may follow. */
+uint64_t route_open(struct peer *p);
+void route_end(struct route *r, uint64_t path);  /* not needed any more */
+void route_want(struct route *r, uint64_t path); /* something is to be sent; peer_room follows when it may */
+/* The frame for which peer_room said room: its type and class, and n bytes to be filled. NULL: out of memory. */
+uint8_t *route_send(struct route *r, uint64_t path, const struct frame_head *h);
+/* A refusal for what came by the path, as soon as there is room. */
+void route_refuse(struct route *r, uint64_t path, const struct session_frame *f);
+
+#endif

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What route.c and names.c share. */
+#ifndef OVERLAY_IO_ROUTE_INTERNAL_H
+#define OVERLAY_IO_ROUTE_INTERNAL_H
+
+#include "overlay/io/route.h"
+#include "overlay/locate.h"
+#include "overlay/relay.h"
+
+struct token {
+    uint8_t type;
+    uint32_t n;
+    uint8_t bytes[];
+};
+
+/* A path that ends here. */
+struct end {
+    uint64_t path; /* 0: none */
+    struct peer *p;
+    struct token *refusal; /* to be sent before all else */
+    bool wanted;           /* WANT was said, ROOM has not come */
+};
+
+/* Which link a path was last sent over: when it fails, that way is bad. Small, and forgets. */
+struct hop {
+    uint64_t path;
+    uint32_t slot;
+};
+#define HOPS 1024u
+
+/* Somebody waits for the locating machine. */
+struct asker {
+    UT_hash_handle hh;
+    uint64_t token;
+    uint64_t path; /* to be ROUTED */
+    uint8_t id[16];
+    uint64_t avoid;
+};
+
+struct effect {
+    bool of_relay;
+    union {
+        struct locate_effect l;
+        struct relay_effect r;
+    };
+};
+
+struct route {
+    struct overlay *o;
+    struct locate *l;
+    struct relay *r;
+    struct exec_timer l_timer, r_timer;
+    struct olink *slot[LOCATE_LINKS];
+    struct effect *queue;
+    size_t first, n, cap;
+    bool acting, closing;
+    struct end *ends; /* by relay_index */
+    size_t n_ends;
+    struct hop hops[HOPS];
+    struct asker *askers;
+    struct find *finds;
+    struct claim *claims;
+    uint64_t last_token;
+};
+
+/* Somebody waits for a name to be found. */
+struct find {
+    UT_hash_handle hh;
+    uint64_t token;
+    struct name_ask *ask;
+};
+
+/* A name of this node. */
+struct claim {
+    UT_hash_handle hh;
+    uint8_t key[16];
+    struct name_ask *ask; /* who waits for it to be held */
+};
+
+/* A step of the locating machine; its effects wait until route_run. Errors as of locate_step. */
+int route_locate(struct route *t, struct locate_event *ev);
+void route_run(struct route *t); /* after every step from outside: do what the machines say */
+
+/* names.c */
+void names_found(struct route *t, const struct locate_effect *fx);
+void names_claimed(struct route *t, const struct locate_effect *fx);
+void names_close(struct route *t);
+
+#endif

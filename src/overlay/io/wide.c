@@ -1,0 +1,704 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The driver of the peers machine: it connects where the machine says so, carries its frames, looks at the places where
+ * the grid is met, and takes connections.
+ *
+ * An entry, as it is left at a place (sealed, doc/spec/07-rendezvous.md): version (1) = 1, zero (7), when it was made
+ * (8, seconds since 1970), and the node's endpoint as in an OFFER. It is made anew at each look, so that who finds it
+ * knows how old it is: clocks that differ by less than its lifetime do no harm.
+ *
+ * A member whose address was given is asked for its id and its addresses by a link that says hello and ends; what it
+ * says is taken as an entry, and the machine decides.
+ */
+#include "overlay/io/wide.h"
+
+#include "base/err.h"
+#include "link/seal.h"
+#include "overlay/io/dial.h"
+#include "overlay/io/meet.h"
+#include "overlay/peers.h"
+#include "overlay/peers_wire.h"
+#include "wire/cursor.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define LISTENERS  8u
+#define HALF_TCP   256u /* connections that have not said hello */
+#define DIAL_TIME  (8 * MOYAI_SEC)
+#define LIFETIME   600u /* seconds, of an entry */
+#define ENTRY_HEAD 16u
+#define ENTRY_SKEW 60  /* seconds that an entry may seem to come from the future */
+#define RESCUE     12u /* with 45 and 4 guests these are not more than locating has numbers for */
+
+/* A connection being made: for the machine, or to a member whose address was given. */
+struct making {
+    struct making *next;
+    struct wide *w;
+    struct dial *dial;
+    uint8_t id[16];
+    const char *place; /* the member's address; NULL: for the machine */
+};
+
+struct listener {
+    struct wide *w;
+    int fd;
+    struct exec_fd *watched;
+    struct exec_timer timer; /* out of descriptors: look again */
+    moyai_dur wait;
+};
+
+struct wide {
+    struct overlay *o;
+    struct keyfile *keys;
+    struct tls_ctx *tls;
+    struct places places;
+    struct listener listener[LISTENERS];
+    size_t n_listeners;
+    struct peers *peers;
+    struct peers_endpoint self;
+    uint8_t text[PEERS_TEXT];
+    struct exec_timer timer;
+    struct meet *meet;
+    struct making *making;
+    struct making *failed; /* whose failure the machine is still to hear */
+    unsigned looking;      /* places that have not answered yet */
+    uint32_t entries;
+    bool looked; /* the machine is still to hear that all have */
+    bool stepping, closing;
+};
+
+static void step(struct wide *w, struct peers_event *ev);
+
+static uint64_t hash_site(const char *s) {
+    uint64_t h = UINT64_C(14695981039346656037); /* FNV-1a */
+    if (!*s) return 0;
+    for (; *s; s++) h = (h ^ (uint8_t)*s) * UINT64_C(1099511628211);
+    return h ? h : 1;
+}
+
+/* ---- frames out ------------------------------------------------------------------------------ */
+
+static void send_frame(struct wide *w, uint64_t number, const struct peers_frame *f) {
+    struct olink *k = olink_by_number(w->o, number);
+    if (!k) return;
+    struct frame_head h = {.type = (uint8_t)(FRAME_PEERS + f->kind),
+                           .class_ = FRAME_CONTROL,
+                           .hops = 1,
+                           .length = (uint32_t)peers_wire_size(f)};
+    uint8_t *out = link_reserve(k->link, &h);
+    if (!out) {
+        link_reset(k->link, MOYAI_ENOMEM, "out of memory");
+        return;
+    }
+    peers_wire_put(out, f);
+    link_flush(k->link);
+}
+
+/* ---- connecting ------------------------------------------------------------------------------ */
+
+static void making_free(struct making *m) {
+    for (struct making **q = &m->w->making; *q; q = &(*q)->next)
+        if (*q == m) {
+            *q = m->next;
+            break;
+        }
+    dial_cancel(m->dial);
+    free(m);
+}
+
+static void say_failed(struct wide *w, const uint8_t id[16]) {
+    struct peers_event ev = {.kind = PEERS_EV_FAILED};
+    memcpy(ev.id.b, id, 16);
+    step(w, &ev);
+}
+
+static void one_has_answered(struct wide *w) {
+    if (w->looking > 0 && --w->looking == 0) w->looked = true;
+    if (w->looked && !w->stepping) step(w, NULL);
+}
+
+static void on_dialled(void *arg, const struct dialled *got, const struct moyai_error *why) {
+    struct making *m = arg;
+    struct wide *w = m->w;
+    struct overlay *o = w->o;
+    m->dial = NULL;
+    struct olink *k = NULL;
+    if (got) {
+        struct peer *p = m->place ? NULL : overlay_peer(o, m->id);
+        if (m->place || (p && !p->dead)) k = olink_new(o, got->fd, got->tls, p, 0);
+        if (k) {
+            k->outgoing = true;
+            k->asked = !m->place;
+            k->place = m->place;
+            tcp_format(&got->at, k->at);
+        } else {
+            tls_free(got->tls);
+            close(got->fd);
+        }
+    } else {
+        char id[33] = "";
+        if (!m->place) id_format(m->id, id);
+        log_info(o->cfg.log, "overlay", "MOYAI-DIAL", "cannot connect to %s%.8s: %s", m->place ? m->place : "node ", id,
+                 why->text);
+        /* What somebody has typed, and that no key fits, is worth a word. */
+        if (m->place || why->code == MOYAI_EPERM)
+            log_warning(o->cfg.log, "overlay", "MOYAI-DIAL", "cannot connect to %s%.8s: %s",
+                        m->place ? m->place : "node ", id, why->text);
+    }
+    bool place = m->place != NULL;
+    uint8_t id[16];
+    memcpy(id, m->id, 16);
+    making_free(m);
+    if (!k && place)
+        one_has_answered(w);
+    else if (!k)
+        say_failed(w, id);
+}
+
+static struct making *making_new(struct wide *w, const char *const *places, size_t n) {
+    struct making *m = calloc(1, sizeof *m);
+    if (!m) return NULL;
+    m->w = w;
+    m->dial = dial_new(w->o->x, w->tls, w->keys, places, n, DIAL_TIME, on_dialled, m);
+    if (!m->dial) {
+        free(m);
+        return NULL;
+    }
+    m->next = w->making;
+    w->making = m;
+    return m;
+}
+
+/* Within a step: failures are told after it. */
+static void connect_to(struct wide *w, const struct peers_endpoint *e) {
+    struct overlay *o = w->o;
+    struct peer *p = overlay_peer(o, e->id.b);
+    if (p && !p->dead && rundir_has(o->dir, &e->id)) { /* of this host */
+        int fd;
+        pid_t pid = 0;
+        if (rundir_connect(o->dir, &e->id, &fd, &pid, NULL) == 0) {
+            struct olink *k = olink_new(o, fd, NULL, p, pid);
+            if (k) {
+                k->outgoing = k->asked = true;
+                return;
+            }
+            close(fd);
+        }
+    }
+    char text[PEERS_ADDRESSES][PEERS_ADDRESS + 1];
+    const char *places[PEERS_ADDRESSES];
+    uint32_t n = 0;
+    while (n < PEERS_ADDRESSES && peers_address_get(e, n, text[n])) {
+        places[n] = text[n];
+        n++;
+    }
+    struct making *m = p && !p->dead ? making_new(w, places, n) : NULL;
+    if (m) {
+        memcpy(m->id, e->id.b, 16);
+        return;
+    }
+    m = calloc(1, sizeof *m);
+    if (!m) return; /* the machine has a limit of its own for it */
+    m->w = w;
+    memcpy(m->id, e->id.b, 16);
+    m->next = w->failed;
+    w->failed = m;
+}
+
+static void cancel(struct wide *w, const uint8_t id[16]) {
+    for (struct making *m = w->making; m; m = m->next)
+        if (!m->place && id_equal(m->id, id)) {
+            making_free(m);
+            return;
+        }
+    for (struct making **q = &w->failed; *q; q = &(*q)->next)
+        if (id_equal((*q)->id, id)) {
+            struct making *m = *q;
+            *q = m->next;
+            free(m);
+            return;
+        }
+    struct peer *p = overlay_find(w->o, id);
+    for (struct olink *k = p ? p->links : NULL; k; k = k->peer_next)
+        if (k->asked && !k->greeted) {
+            k->asked = false;
+            link_reset(k->link, MOYAI_ECANCELED, "not needed any more");
+            return;
+        }
+}
+
+/* ---- the rendezvous -------------------------------------------------------------------------- */
+
+static size_t entry_put(struct wide *w, uint8_t out[MEET_ENTRY_MAX]) {
+    struct peers_frame f = {.kind = PEERS_OFFER, .n = 1};
+    f.e[0] = w->self;
+    f.e[0].lifetime = LIFETIME;
+    size_t n = ENTRY_HEAD + peers_wire_size(&f);
+    memset(out, 0, ENTRY_HEAD);
+    out[0] = 1;
+    struct cursor_out c = cursor_out(out + 8, 8);
+    cursor_put_u64(&c, (uint64_t)time(NULL));
+    peers_wire_put(out + ENTRY_HEAD, &f);
+    return n;
+}
+
+/* What somebody has left: unsealed, so a member's. */
+static void on_entry(void *ctx, const uint8_t *p, size_t n) {
+    struct wide *w = ctx;
+    struct peers_frame f;
+    if (n < ENTRY_HEAD || p[0] != 1) return; /* of a later version */
+    struct cursor_in c = cursor_in(p + 8, 8);
+    int64_t made = (int64_t)cursor_get_u64(&c), now = (int64_t)time(NULL);
+    if (peers_wire_get(FRAME_PEERS + PEERS_OFFER, p + ENTRY_HEAD, n - ENTRY_HEAD, &f, NULL) < 0) return;
+    struct peers_endpoint *e = &f.e[0];
+    int64_t age = now - made;
+    if (age < -ENTRY_SKEW || age >= (int64_t)e->lifetime) return;
+    if (age > 0) e->lifetime -= (uint32_t)age;
+    if (id_equal(e->id.b, w->o->cfg.self.b)) return;
+    struct peer *known = overlay_find(w->o, e->id.b);
+    if (known && known->dead) return;
+    w->entries++;
+    struct peers_event ev = {.kind = PEERS_EV_ENTRY, .endpoint = e};
+    step(w, &ev);
+}
+
+static void on_asked(void *ctx, const char *url, int code, const char *text) {
+    struct wide *w = ctx;
+    if (code < 0) log_warning(w->o->cfg.log, "overlay", "MOYAI-RENDEZVOUS", "%s: %s", url, text);
+}
+
+static void on_done(void *ctx) {
+    one_has_answered(ctx);
+}
+
+static const struct meet_ops meet_ops = {.entry = on_entry, .asked = on_asked, .done = on_done};
+
+/* Within a step: what is told at once is told after it. */
+static void look(struct wide *w) {
+    struct moyai_error why = {0};
+    (void)keyfile_refresh(w->keys, NULL);
+    w->looking = 1; /* this function */
+    w->entries = 0;
+    if (w->meet) {
+        uint8_t entry[MEET_ENTRY_MAX];
+        size_t n = w->self.n_text > 0 ? entry_put(w, entry) : 0;
+        int rc = meet_entry(w->meet, w->o->cfg.self.b, entry, n, (moyai_dur)LIFETIME * MOYAI_SEC);
+        if (rc == 0) rc = meet_look(w->meet, &why);
+        if (rc == 0)
+            w->looking++;
+        else
+            log_warning(w->o->cfg.log, "overlay", "MOYAI-RENDEZVOUS", "%s", why.code ? why.text : moyai_strerror(rc));
+    }
+    for (size_t i = 0; i < w->places.n_member; i++) {
+        const char *place = w->places.member[i];
+        struct making *m = making_new(w, &place, 1);
+        if (!m) continue;
+        m->place = place;
+        w->looking++;
+    }
+    one_has_answered(w);
+}
+
+/* The member at a given address has said who it is. */
+static void met_member(struct olink *k, const struct link_hello *h) {
+    struct wide *w = k->o->wide;
+    struct peers_endpoint e = {.id = h->node, .accepts = true, .lifetime = LIFETIME};
+    uint8_t text[PEERS_TEXT];
+    (void)peers_address_put(text, sizeof text, &e.n_text, k->at); /* where it was found, it will be found */
+    for (uint32_t i = 0; i < h->n_endpoints; i++)
+        if (strcmp(h->endpoints[i], k->at) != 0) (void)peers_address_put(text, sizeof text, &e.n_text, h->endpoints[i]);
+    e.text = text;
+    w->entries++;
+    struct peers_event ev = {.kind = PEERS_EV_ENTRY, .endpoint = &e};
+    step(w, &ev);
+}
+
+/* ---- the machine ----------------------------------------------------------------------------- */
+
+static void effect(struct wide *w, const struct peers_effect *fx) {
+    struct overlay *o = w->o;
+    struct olink *k;
+    switch (fx->kind) {
+    case PEERS_FX_CONNECT:
+        connect_to(w, &fx->endpoint);
+        break;
+    case PEERS_FX_CANCEL:
+        cancel(w, fx->id.b);
+        break;
+    case PEERS_FX_SEND:
+        send_frame(w, fx->link, &fx->frame);
+        break;
+    case PEERS_FX_USE:
+        k = olink_by_number(o, fx->link);
+        if (k) olink_used(k);
+        break;
+    case PEERS_FX_DROP:
+        k = olink_by_number(o, fx->link);
+        if (!k) break;
+        k->offered = false;
+        k->orderly = true;
+        link_reset(k->link, MOYAI_ECLOSED, "given up"); /* goes down from the loop, with what could be written */
+        break;
+    case PEERS_FX_PROBE:
+        k = olink_by_number(o, fx->link);
+        if (k) olink_probe(k);
+        break;
+    case PEERS_FX_LOOK:
+        look(w);
+        break;
+    }
+}
+
+/* ev NULL: only what the machine is still to hear. */
+static void step(struct wide *w, struct peers_event *ev) {
+    if (w->closing) return;
+    assert(!w->stepping);
+    w->stepping = true;
+    bool more = true;
+    while (more) {
+        if (ev) {
+            ev->now = exec_now(w->o->x);
+            (void)peers_step(w->peers, ev);              /* EINVAL: of what was dropped meanwhile */
+            static _Thread_local struct peers_effect fx; /* large */
+            while (peers_next(w->peers, &fx)) effect(w, &fx);
+        }
+        static _Thread_local struct peers_event later;
+        later = (struct peers_event){0};
+        ev = &later;
+        if (w->failed) {
+            struct making *m = w->failed;
+            w->failed = m->next;
+            later.kind = PEERS_EV_FAILED;
+            memcpy(later.id.b, m->id, 16);
+            free(m);
+        } else if (w->looked) {
+            w->looked = false;
+            later.kind = PEERS_EV_LOOKED;
+            later.entries = w->entries;
+        } else {
+            more = false;
+        }
+    }
+    w->stepping = false;
+    moyai_ns when = peers_deadline(w->peers);
+    if (when == UINT64_MAX)
+        exec_timer_clear(w->o->x, &w->timer);
+    else
+        exec_timer_set(w->o->x, &w->timer, when);
+}
+
+static void on_timer(struct exec *x, struct exec_timer *t) {
+    (void)x;
+    struct wide *w = (struct wide *)((char *)t - offsetof(struct wide, timer));
+    struct peers_event ev = {.kind = PEERS_EV_TIMEOUT};
+    step(w, &ev);
+}
+
+/* ---- links ----------------------------------------------------------------------------------- */
+
+void wide_hello(struct olink *k, const struct link_hello *h) {
+    struct wide *w = k->o->wide;
+    if (k->place) {
+        met_member(k, h);
+        k->place = NULL;
+        k->orderly = true;
+        link_reset(k->link, MOYAI_ECLOSED, "asked"); /* it has been what it was for */
+        one_has_answered(w);
+    } else if (k->asked) {
+        k->asked = false;
+        k->offered = true;
+        struct peers_event ev = {.kind = PEERS_EV_UP, .link = k->number, .id = h->node, .what = PEERS_MESH};
+        step(w, &ev);
+    }
+}
+
+int wide_frame(struct olink *k, const struct frame_head *h, const uint8_t *payload, struct moyai_error *why) {
+    struct wide *w = k->o->wide;
+    static _Thread_local struct peers_frame f; /* large */
+    int rc = peers_wire_get(h->type, payload, h->length, &f, why);
+    if (rc < 0) return rc;
+    if (w->closing) return 0;
+    struct peers_event ev = {.kind = PEERS_EV_FRAME, .link = k->number, .frame = &f, .now = exec_now(k->o->x)};
+    memcpy(ev.id.b, k->peer->id, 16);
+    if (f.kind == PEERS_OFFER && !k->offered && !k->outgoing) k->offered = true;
+    if (!k->offered) return 0; /* dropped: not for the machine */
+    assert(!w->stepping);
+    rc = peers_step(w->peers, &ev);
+    if (rc == MOYAI_EPROTO) return err_set(why, rc, "peers frame of kind %d breaks the protocol", (int)f.kind);
+    if (rc < 0) return 0;
+    w->stepping = true;
+    static _Thread_local struct peers_effect fx;
+    while (peers_next(w->peers, &fx)) effect(w, &fx);
+    w->stepping = false;
+    step(w, NULL);
+    return 0;
+}
+
+void wide_link_down(struct olink *k) {
+    struct wide *w = k->o->wide;
+    if (k->place) {
+        k->place = NULL;
+        one_has_answered(w);
+    }
+    if (k->asked) {
+        k->asked = false;
+        say_failed(w, k->peer->id);
+    }
+    if (k->offered) {
+        k->offered = false;
+        struct peers_event ev = {.kind = PEERS_EV_LOST, .link = k->number};
+        step(w, &ev);
+    }
+}
+
+void wide_died(struct wide *w, const uint8_t id[16]) {
+    struct peers_event ev = {.kind = PEERS_EV_GONE};
+    memcpy(ev.id.b, id, 16);
+    cancel(w, id);
+    step(w, &ev);
+}
+
+/* ---- listening ------------------------------------------------------------------------------- */
+
+static void on_accept_later(struct exec *x, struct exec_timer *t) {
+    (void)x;
+    struct listener *l = (struct listener *)((char *)t - offsetof(struct listener, timer));
+    exec_fd_events(l->watched, UV_READABLE);
+}
+
+static void on_accept(struct exec_fd *f, int events, void *arg) {
+    (void)events;
+    struct listener *l = arg;
+    struct wide *w = l->w;
+    struct overlay *o = w->o;
+    (void)keyfile_refresh(w->keys, NULL);
+    for (int i = 0; i < 16; i++) {
+        int fd;
+        struct tcp_addr from;
+        struct moyai_error why = {0};
+        int rc = o->n_half_tcp >= HALF_TCP ? MOYAI_ELIMIT : tcp_accept(l->fd, &fd, &from, &why);
+        if (rc == MOYAI_EAGAIN) {
+            l->wait = 0;
+            return;
+        }
+        if (rc < 0) {
+            if (why.code && !l->wait) log_error(o->cfg.log, "link", "MOYAI-LINK-ACCEPT", "%s", why.text);
+            l->wait = l->wait ? l->wait * 2 : ACCEPT_FIRST;
+            if (l->wait > ACCEPT_MOST) l->wait = ACCEPT_MOST;
+            exec_fd_events(f, 0);
+            exec_timer_set(o->x, &l->timer, moyai_now() + (moyai_ns)l->wait);
+            return;
+        }
+        l->wait = 0;
+        struct tls *tls = tls_new(w->tls, fd, true, 0);
+        struct olink *k = tls ? olink_new(o, fd, tls, NULL, 0) : NULL;
+        if (!k) {
+            tls_free(tls);
+            close(fd);
+            continue;
+        }
+        tcp_format(&from, k->at);
+    }
+}
+
+/* "any", or addresses of this host with or without a port. */
+static int listen_at(struct wide *w, const char *text, uint16_t first, uint16_t last, struct tcp_addr *at,
+                     struct moyai_error *reterr) {
+    if (w->n_listeners == LISTENERS)
+        return err_set(reterr, MOYAI_EINVAL, "more than %u addresses to listen at", LISTENERS);
+    struct listener *l = &w->listener[w->n_listeners];
+    struct tcp_addr where;
+    bool any = strcmp(text, "any") == 0;
+    if (!any) {
+        char host[TCP_HOST], full[TCP_HOST + 8];
+        uint16_t port;
+        int rc = tcp_split(text, false, host, &port, reterr);
+        if (rc < 0) return rc;
+        snprintf(full, sizeof full, strchr(host, ':') ? "[%s]:%u" : "%s:%u", host, port);
+        rc = tcp_parse(full, &where, reterr);
+        if (rc < 0) return rc;
+    }
+    int rc = tcp_listen(&l->fd, any ? NULL : &where, first, last, at, reterr);
+    if (rc < 0) return rc;
+    l->w = w;
+    exec_timer_init(&l->timer, on_accept_later);
+    l->watched = exec_fd_new(w->o->x, l->fd, UV_READABLE, on_accept, l);
+    if (!l->watched) {
+        close(l->fd);
+        return err_set(reterr, MOYAI_ENOMEM, "out of memory");
+    }
+    w->n_listeners++;
+    return 0;
+}
+
+static void advertise(struct wide *w, const struct tcp_addr *a) {
+    char text[TCP_TEXT];
+    tcp_format(a, text);
+    (void)peers_address_put(w->text, sizeof w->text, &w->self.n_text, text);
+}
+
+/* Each word of a text. */
+static int each_word(const char *text, int (*fn)(struct wide *w, const char *word, void *arg, struct moyai_error *e),
+                     struct wide *w, void *arg, struct moyai_error *reterr) {
+    int rc = 0;
+    while (rc == 0) {
+        text += strspn(text, " \t\n,");
+        size_t n = strcspn(text, " \t\n,");
+        if (n == 0) break;
+        char *word = strndup(text, n);
+        text += n;
+        rc = word ? fn(w, word, arg, reterr) : err_set(reterr, MOYAI_ENOMEM, "out of memory");
+        free(word);
+    }
+    return rc;
+}
+
+struct listening {
+    uint16_t first, last, port; /* port: of the first listener */
+    bool advertise;
+};
+
+static int listen_word(struct wide *w, const char *word, void *arg, struct moyai_error *reterr) {
+    struct listening *s = arg;
+    struct tcp_addr at;
+    struct moyai_error why = {0};
+    int rc = listen_at(w, word, s->first, s->last, &at, &why);
+    if (rc < 0) return err_set(reterr, rc, "option listen: %s", why.text);
+    if (!s->port) s->port = tcp_port(&at);
+    if (!s->advertise) return 0;
+    if (strcmp(word, "any") != 0) {
+        advertise(w, &at);
+        return 0;
+    }
+    struct tcp_addr own[PEERS_ADDRESSES];
+    size_t n = tcp_own_addresses(own, PEERS_ADDRESSES);
+    for (size_t i = 0; i < n; i++) {
+        tcp_set_port(&own[i], tcp_port(&at));
+        advertise(w, &own[i]);
+    }
+    return 0;
+}
+
+static int advertise_word(struct wide *w, const char *word, void *arg, struct moyai_error *reterr) {
+    const struct listening *s = arg;
+    char host[TCP_HOST], full[TCP_HOST + 8];
+    uint16_t port;
+    struct moyai_error why = {0};
+    int rc = tcp_split(word, false, host, &port, &why);
+    if (rc < 0) return err_set(reterr, rc, "option advertise: %s", why.text);
+    snprintf(full, sizeof full, strchr(host, ':') ? "[%s]:%u" : "%s:%u", host, port ? port : s->port);
+    if (!peers_address_put(w->text, sizeof w->text, &w->self.n_text, full))
+        return err_set(reterr, MOYAI_EINVAL,
+                       "option advertise: \"%.80s\" is longer than %u characters, or one too many", full,
+                       PEERS_ADDRESS);
+    return 0;
+}
+
+static int listen_all(struct wide *w, struct moyai_error *reterr) {
+    const struct overlay_cfg *c = &w->o->cfg;
+    struct listening s = {.advertise = !c->advertise};
+    if (c->port_range) {
+        struct moyai_error why = {0};
+        int rc = tcp_parse_range(c->port_range, &s.first, &s.last, &why);
+        if (rc < 0) return err_set(reterr, rc, "option port-range: %s", why.text);
+    }
+    int rc = each_word(c->listen ? c->listen : "any", listen_word, w, &s, reterr);
+    if (rc == 0 && c->advertise) rc = each_word(c->advertise, advertise_word, w, &s, reterr);
+    return rc;
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+/* The host's domain, if it has one. */
+static void default_site(char out[256]) {
+    char host[256] = "";
+    out[0] = 0;
+    if (gethostname(host, sizeof host - 1) < 0) return;
+    const char *dot = strchr(host, '.');
+    if (dot) snprintf(out, 256, "%s", dot + 1);
+}
+
+static int begin(struct wide *w, struct moyai_error *reterr) {
+    struct overlay *o = w->o;
+    const struct overlay_cfg *c = &o->cfg;
+    char *path = NULL;
+    int rc = keyfile_path(&path, c->key_file, reterr);
+    if (rc == 0) rc = keyfile_open(&w->keys, path, reterr);
+    if (rc == MOYAI_ENOENT)
+        err_set(reterr, rc,
+                "no key file %.120s: a grid of several hosts needs one: make it with 'moyai key new', and copy it",
+                path);
+    free(path);
+    if (rc == 0) rc = tls_ctx_new(&w->tls, w->keys, reterr);
+    if (rc < 0) return rc;
+    w->self.id = c->self;
+    char site[256];
+    if (c->site)
+        snprintf(site, sizeof site, "%s", c->site);
+    else
+        default_site(site);
+    w->self.site = hash_site(site);
+    if (!c->outbound_only && (rc = listen_all(w, reterr)) < 0) return rc;
+    w->self.text = w->text;
+    w->self.accepts = w->self.n_text > 0;
+    for (uint32_t i = 0; peers_address_get(&w->self, i, o->hello.endpoints[i]); i++) o->hello.n_endpoints = i + 1;
+    struct peers_cfg pc = {.self = w->self, .seed = rng_next(&o->rng), .degree = c->degree, .rescue = RESCUE};
+    size_t n = peers_size(&pc);
+    if (n == 0) return err_set(reterr, MOYAI_EINVAL, "option degree: %u links are too many", c->degree);
+    w->peers = calloc(1, (n + 63) / 64 * 64);
+    if (!w->peers) return err_set(reterr, MOYAI_ENOMEM, "out of memory");
+    rc = peers_init(w->peers, &pc);
+    if (rc < 0) return err_set(reterr, rc, "cannot begin to look for others: %s", moyai_strerror(rc));
+    if (w->places.n_http > 0)
+        rc = meet_new(&w->meet, o->x, w->keys, (const char *const *)w->places.http, w->places.n_http, &meet_ops, w,
+                      reterr);
+    return rc;
+}
+
+int wide_new(struct overlay *o, const struct places *places, struct moyai_error *reterr) {
+    struct wide *w = calloc(1, sizeof *w);
+    if (!w) return err_set(reterr, MOYAI_ENOMEM, "out of memory");
+    w->o = o;
+    w->places = *places;
+    exec_timer_init(&w->timer, on_timer);
+    o->wide = w;
+    int rc = begin(w, reterr);
+    if (rc < 0) return rc; /* overlay_close ends what there is */
+    struct peers_event ev = {.kind = PEERS_EV_START};
+    step(w, &ev);
+    return 0;
+}
+
+void wide_close(struct wide *w) {
+    if (!w || w->closing) return;
+    w->closing = true;
+    while (w->making) making_free(w->making);
+    while (w->failed) {
+        struct making *m = w->failed;
+        w->failed = m->next;
+        free(m);
+    }
+    exec_timer_clear(w->o->x, &w->timer);
+    for (size_t i = 0; i < w->n_listeners; i++) {
+        exec_timer_clear(w->o->x, &w->listener[i].timer);
+        exec_fd_free(w->listener[i].watched, true, NULL);
+    }
+    w->n_listeners = 0;
+    if (w->meet) meet_free(w->meet);
+    w->meet = NULL;
+}
+
+/* When no link is left. */
+void wide_free(struct wide *w) {
+    if (!w) return;
+    free(w->peers);
+    places_done(&w->places);
+    tls_ctx_free(w->tls);
+    keyfile_close(w->keys);
+    free(w);
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a node of a grid of several hosts has besides: keys, listening TCP sockets, places where the grid is met, and
+ * the links that the peers machine (overlay/peers.h) wants. For the files of the overlay's driver only.
+ *
+ * A link over TCP is of use when both machines have agreed on it (`up`); a Unix link from its hello on, and if the
+ * peers machine wants it, it is one of the mesh besides.
+ */
+#ifndef OVERLAY_IO_WIDE_H
+#define OVERLAY_IO_WIDE_H
+
+#include "overlay/io/internal.h"
+
+struct wide;
+
+/* Listen, begin to look for others. EINVAL, EPERM, ENOENT (no key), EEXIST (a port is in use) ... */
+int wide_new(struct overlay *o, const struct places *places, struct moyai_error *reterr);
+void wide_close(struct wide *w); /* no links are made nor taken any more; says goodbye to the places */
+void wide_free(struct wide *w);
+
+void wide_hello(struct olink *k, const struct link_hello *h); /* it is greeted */
+int wide_frame(struct olink *k, const struct frame_head *h, const uint8_t *payload, struct moyai_error *why);
+void wide_link_down(struct olink *k); /* the link has ended, by whoever's doing; it still exists */
+void wide_died(struct wide *w, const uint8_t id[16]);
+
+#endif

@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A grid of several hosts, on one: each node has a run directory of its own, so that it shares a host with nobody, and
+ * most cannot be connected to, so that what they say to each other goes through others.
+ */
+#include "link/key.h"
+#include "tests/public/kit.h"
+
+#include <arpa/inet.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* ---- the servers ----------------------------------------------------------------------------- */
+
+struct server {
+    int64_t calls, sum;
+};
+
+static int m_add(moyai_request *rq, void *self) {
+    struct server *s = self;
+    int64_t x;
+    KIT_OK(moyai_args(rq, MOYAI_INTO(&x)));
+    s->calls++;
+    s->sum += x;
+    return moyai_return(rq, MOYAI_ARGS(x + 1));
+}
+
+static int m_counts(moyai_request *rq, void *self) {
+    struct server *s = self;
+    return moyai_return(rq, MOYAI_ARGS(s->calls, s->sum));
+}
+
+static int m_echo(moyai_request *rq, void *self) {
+    (void)self;
+    const void *p;
+    size_t n;
+    KIT_OK(moyai_args(rq, MOYAI_INTO(moyai_into_bytes(&p, &n))));
+    return moyai_return(rq, MOYAI_ARGS(moyai_bytes(p, n)));
+}
+
+/* add_at(name, x): of that object, by this one. */
+static int m_add_at(moyai_request *rq, void *self) {
+    (void)self;
+    const char *name;
+    int64_t x, y = 0;
+    moyai_ref *ref = NULL;
+    KIT_OK(moyai_args(rq, MOYAI_INTO(&name, &x)));
+    KIT_OK(moyai_lookup_wait(moyai_request_node(rq), name, MOYAI_FOREVER, &ref));
+    KIT_OK(moyai_call(ref, "add", MOYAI_ARGS(x), MOYAI_INTO(&y), NULL));
+    moyai_ref_unref(ref);
+    return moyai_return(rq, MOYAI_ARGS(y));
+}
+
+static int m_sleep(moyai_request *rq, void *self) {
+    (void)self;
+    return moyai_sleep_masked(moyai_request_node(rq), MOYAI_FOREVER);
+}
+
+static const struct moyai_method methods[] = {{"add", m_add},       {"counts", m_counts}, {"echo", m_echo},
+                                              {"add_at", m_add_at}, {"sleep", m_sleep},   {NULL, NULL}};
+static const struct moyai_class cls = MOYAI_CLASS("Server", methods, NULL);
+
+static int role_server(int argc, char **argv) {
+    struct server s = {0};
+    FIBER_ASSERT_INT(argc, 1);
+    return kit_serve(NULL, &cls, &s, argv[0]);
+}
+
+/* ---- the grid -------------------------------------------------------------------------------- */
+
+#define OPEN_MOST 4
+static char places[OPEN_MOST * 24]; /* where the grid is met: the addresses of those that can be connected to */
+static char place[OPEN_MOST][24];
+
+/* Ports that are free now. */
+static void choose_places(int n) {
+    int fd[OPEN_MOST];
+    places[0] = 0;
+    for (int i = 0; i < n; i++) {
+        struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+        socklen_t len = sizeof a;
+        fd[i] = socket(AF_INET, SOCK_STREAM, 0);
+        FIBER_ASSERT(fd[i] >= 0 && bind(fd[i], (struct sockaddr *)&a, sizeof a) == 0 &&
+                     getsockname(fd[i], (struct sockaddr *)&a, &len) == 0);
+        snprintf(place[i], sizeof place[i], "127.0.0.1:%u", ntohs(a.sin_port));
+        snprintf(places + strlen(places), sizeof places - strlen(places), "%s%s", i ? " " : "", place[i]);
+    }
+    for (int i = 0; i < n; i++) close(fd[i]);
+}
+
+static void make_key(const char *name, char path[128]) {
+    struct keyring r = {.n = 1};
+    KIT_OK(key_new(&r.key[0], NULL));
+    snprintf(path, 128, "%s/%s", kit_dir(), name);
+    KIT_OK(keyfile_write(&r, path, false, NULL));
+}
+
+static char key[128];
+
+static void begin_grid(int n_open) {
+    choose_places(n_open);
+    make_key("key", key);
+}
+
+/* open: the number of its place; -1: nobody can connect to it. */
+static pid_t start(const char *name, int open) {
+    char grid[160], file[160], dir[160], at[48];
+    snprintf(grid, sizeof grid, "MOYAI_GRID=%s", places);
+    snprintf(file, sizeof file, "MOYAI_KEY_FILE=%s", key);
+    snprintf(dir, sizeof dir, "MOYAI_RUN_DIR=%s/%s", kit_dir(), name);
+    snprintf(at, sizeof at, open < 0 ? "MOYAI_OUTBOUND_ONLY=yes" : "MOYAI_LISTEN=%s", open < 0 ? "" : place[open]);
+    return kit_child("server", grid, file, dir, at, name, NULL);
+}
+
+static moyai_node *join_with(const char *key_file) {
+    static int n;
+    char dir[128];
+    snprintf(dir, sizeof dir, "%s/client%d", kit_dir(), n++);
+    struct moyai_node_opts opts = MOYAI_NODE_OPTS_INIT;
+    opts.grid = places;
+    opts.run_dir = dir;
+    opts.key_file = key_file;
+    opts.outbound_only = true;
+    return kit_node(&opts);
+}
+
+static moyai_node *join(void) {
+    return join_with(key);
+}
+
+static void add_much(moyai_node *n, moyai_ref *ref, int calls) {
+    enum { AT_ONCE = 20 };
+    moyai_future *f[AT_ONCE] = {0};
+    (void)n;
+    for (int i = 0; i < calls + AT_ONCE; i++) {
+        moyai_future **at = &f[i % AT_ONCE];
+        int64_t y = 0;
+        if (*at) {
+            KIT_OK(moyai_future_get(*at, MOYAI_INTO(&y)));
+            FIBER_ASSERT_INT(y, i - AT_ONCE + 1);
+            moyai_future_free(*at);
+        }
+        *at = i < calls ? moyai_call_async(ref, "add", MOYAI_ARGS(i)) : NULL;
+    }
+}
+
+/* ---- through others -------------------------------------------------------------------------- */
+
+static void calls_pass_through_others(void **state) {
+    (void)state;
+    begin_grid(1);
+    pid_t pid[] = {start("middle", 0), start("left", -1), start("right", -1)};
+    moyai_node *n = join();
+    moyai_ref *middle = kit_lookup(n, "middle"), *left = kit_lookup(n, "left"), *right = kit_lookup(n, "right");
+    moyai_ref *all[] = {middle, left, right};
+    for (int i = 0; i < 3; i++) {
+        add_much(n, all[i], 300);
+        static const size_t sizes[] = {0, 1, 4095, 4096, 4097, 100000, 3 << 20};
+        for (size_t k = 0; k < sizeof sizes / sizeof sizes[0]; k++) {
+            uint8_t *p = malloc(sizes[k] + 1);
+            FIBER_ASSERT(p);
+            for (size_t b = 0; b < sizes[k]; b++) p[b] = (uint8_t)(b * 7 + b / 251 + k);
+            const void *q = NULL;
+            size_t m = 0;
+            KIT_OK(moyai_call(all[i], "echo", MOYAI_ARGS(moyai_bytes(p, sizes[k])),
+                              MOYAI_INTO(moyai_into_bytes(&q, &m)), NULL));
+            FIBER_ASSERT(m == sizes[k] && memcmp(p, q, m) == 0);
+            free(p);
+        }
+        int64_t calls = 0, sum = 0;
+        KIT_OK(moyai_call(all[i], "counts", MOYAI_NONE, MOYAI_INTO(&calls, &sum), NULL));
+        FIBER_ASSERT_INT(calls, 300);
+        FIBER_ASSERT_INT(sum, 300 * 299 / 2);
+    }
+    for (int i = 0; i < 3; i++) {
+        int64_t y = 0;
+        KIT_OK(moyai_call(all[i], "add_at", MOYAI_ARGS(i == 2 ? "left" : "right", 41), MOYAI_INTO(&y), NULL));
+        FIBER_ASSERT_INT(y, 42);
+    }
+    for (int i = 0; i < 3; i++) moyai_ref_unref(all[i]);
+    moyai_node_free(n);
+    for (int i = 2; i >= 0; i--) kit_end(pid[i]);
+}
+
+/* Each call is executed once, whatever becomes of the nodes that it passes. */
+static void a_relay_dies(void **state) {
+    (void)state;
+    begin_grid(2);
+    pid_t relay[] = {start("one", 0), start("two", 1)}, pid = start("far", -1);
+    moyai_node *n = join();
+    moyai_ref *far = kit_lookup(n, "far");
+    /* Both ends know both. */
+    struct moyai_node_stats s = {.size = sizeof s};
+    do {
+        (void)moyai_sleep(n, MOYAI_MS);
+        moyai_node_stats(n, &s);
+    } while (s.links < 2);
+    add_much(n, far, 100);
+    kit_kill(relay[0]);
+    add_much(n, far, 100);
+    relay[0] = start("three", 0); /* at the same address */
+    moyai_ref *three = kit_lookup(n, "three");
+    add_much(n, three, 10);
+    kit_kill(relay[1]);
+    add_much(n, far, 100);
+    int64_t calls = 0, sum = 0;
+    KIT_OK(moyai_call(far, "counts", MOYAI_NONE, MOYAI_INTO(&calls, &sum), NULL));
+    FIBER_ASSERT_INT(calls, 300);
+    FIBER_ASSERT_INT(sum, 3 * (100 * 99 / 2));
+    moyai_ref_unref(far);
+    moyai_ref_unref(three);
+    moyai_node_free(n);
+    kit_end(pid);
+    kit_end(relay[0]);
+}
+
+/* ---- the end of a node ----------------------------------------------------------------------- */
+
+static void a_death_is_known_beyond_others(void **state) {
+    (void)state;
+    begin_grid(4);
+    pid_t open[4], pid[2];
+    for (int i = 0; i < 4; i++) {
+        char name[8] = {'o', (char)('0' + i)};
+        open[i] = start(name, i);
+    }
+    pid[0] = start("killed", -1);
+    pid[1] = start("ended", -1);
+    moyai_node *n = join();
+    moyai_ref *ref[] = {kit_lookup(n, "killed"), kit_lookup(n, "ended"), kit_lookup(n, "o3")};
+    moyai_future *f[3];
+    for (int i = 0; i < 3; i++) {
+        int64_t y = 0;
+        KIT_OK(moyai_call(ref[i], "add", MOYAI_ARGS(1), MOYAI_INTO(&y), NULL));
+        f[i] = moyai_call_async(ref[i], "sleep", MOYAI_NONE);
+    }
+    (void)moyai_sleep(n, 700 * MOYAI_MS); /* so that they have their links; nothing else says so */
+    moyai_ns before = moyai_now();
+    kit_kill(pid[0]);
+    struct moyai_error e;
+    KIT_RC(moyai_future_get(f[0], MOYAI_NONE), MOYAI_EDEAD);
+    moyai_future_error(f[0], 0, &e);
+    printf("the death was known after %.1f ms: %s\n", (double)(moyai_now() - before) * 1e-6, e.text);
+    FIBER_ASSERT_INT(e.executed, MOYAI_MAY_HAVE_EXECUTED);
+    kit_end(pid[1]);
+    KIT_RC(moyai_future_get(f[1], MOYAI_NONE), MOYAI_ECLOSED);
+    before = moyai_now();
+    kit_kill(open[3]); /* a neighbour */
+    KIT_RC(moyai_future_get(f[2], MOYAI_NONE), MOYAI_EDEAD);
+    printf("a neighbour's after %.1f ms\n", (double)(moyai_now() - before) * 1e-6);
+    for (int i = 0; i < 3; i++) {
+        moyai_future_free(f[i]);
+        moyai_ref_unref(ref[i]);
+    }
+    moyai_node_free(n);
+    for (int i = 0; i < 3; i++) kit_end(open[i]);
+}
+
+/* ---- names ----------------------------------------------------------------------------------- */
+
+static void a_name_has_one_object(void **state) {
+    (void)state;
+    begin_grid(1);
+    pid_t pid[] = {start("middle", 0), start("taken", -1)};
+    moyai_node *n = join();
+    moyai_ref *taken = kit_lookup(n, "taken");
+    struct server s = {0};
+    moyai_ref *mine = kit_object(n, &cls, &s), *found = NULL, *other = kit_object(n, &cls, &s);
+    KIT_RC(moyai_register(mine, "taken"), MOYAI_EEXIST);
+    struct moyai_error e;
+    moyai_last_error(n, &e);
+    KIT_TEXT(e.text, "\"taken\"");
+    KIT_OK(moyai_register(mine, "mine"));
+    KIT_OK(moyai_register(mine, "mine"));
+    KIT_RC(moyai_register(other, "mine"), MOYAI_EEXIST);
+    int64_t y = 0;
+    KIT_OK(moyai_call(taken, "add_at", MOYAI_ARGS("mine", 1), MOYAI_INTO(&y), NULL));
+    FIBER_ASSERT_INT(s.calls, 1);
+    KIT_OK(moyai_unregister(mine, "mine"));
+    KIT_RC(moyai_unregister(mine, "mine"), MOYAI_ENOENT);
+    KIT_RC(moyai_lookup(n, "mine", &found), MOYAI_ENOENT);
+    KIT_OK(moyai_register(other, "mine"));
+    KIT_RC(moyai_lookup(n, "nobody's", &found), MOYAI_ENOENT);
+    KIT_RC(moyai_lookup_wait(n, "nobody's", 20 * MOYAI_MS, &found), MOYAI_ETIMEDOUT);
+    /* It goes with its object. */
+    KIT_OK(moyai_object_end(other));
+    KIT_RC(moyai_lookup(n, "mine", &found), MOYAI_ENOENT);
+    KIT_OK(moyai_register(mine, "mine"));
+    KIT_OK(moyai_lookup(n, "mine", &found));
+    FIBER_ASSERT(moyai_ref_equal(found, mine));
+    moyai_ref_unref(found);
+    moyai_ref_unref(mine);
+    moyai_ref_unref(other);
+    moyai_ref_unref(taken);
+    moyai_node_free(n);
+    kit_end(pid[1]);
+    kit_end(pid[0]);
+}
+
+/* ---- keys ------------------------------------------------------------------------------------ */
+
+static void another_key_is_another_grid(void **state) {
+    (void)state;
+    begin_grid(1);
+    pid_t pid = start("middle", 0);
+    char stranger[128];
+    make_key("stranger", stranger);
+    moyai_node *n = join(), *m = join_with(stranger);
+    moyai_ref *ref = kit_lookup(n, "middle"), *found = NULL;
+    KIT_RC(moyai_lookup_wait(m, "middle", 300 * MOYAI_MS, &found), MOYAI_ETIMEDOUT);
+    struct moyai_node_stats s = {.size = sizeof s};
+    moyai_node_stats(m, &s);
+    FIBER_ASSERT_INT(s.links, 0);
+    add_much(n, ref, 10);
+    moyai_ref_unref(ref);
+    moyai_node_free(n);
+    moyai_node_free(m);
+    kit_end(pid);
+    /* None at all is an error at once. */
+    struct moyai_node_opts opts = MOYAI_NODE_OPTS_INIT;
+    struct moyai_error e;
+    opts.grid = places;
+    opts.key_file = "/nonexistent/key";
+    KIT_RC(moyai_node_new(&n, &opts, &e), MOYAI_ENOENT);
+    KIT_TEXT(e.text, "moyai key new");
+    opts.key_file = key;
+    opts.listen = "192.0.2.1:1";
+    FIBER_ASSERT(moyai_node_new(&n, &opts, &e) < 0); /* not an address of this host */
+    KIT_TEXT(e.text, "192.0.2.1:1");
+    opts.listen = "nonsense";
+    KIT_RC(moyai_node_new(&n, &opts, &e), MOYAI_EINVAL);
+    KIT_TEXT(e.text, "nonsense");
+    opts.listen = NULL;
+    opts.port_range = "9-3";
+    KIT_RC(moyai_node_new(&n, &opts, &e), MOYAI_EINVAL);
+    KIT_TEXT(e.text, "port-range");
+}
+
+static int tests(void) {
+    const struct CMUnitTest all[] = {
+        cmocka_unit_test(calls_pass_through_others),      cmocka_unit_test(a_relay_dies),
+        cmocka_unit_test(a_death_is_known_beyond_others), cmocka_unit_test(a_name_has_one_object),
+        cmocka_unit_test(another_key_is_another_grid),
+    };
+    return cmocka_run_group_tests(all, NULL, NULL);
+}
+
+int main(int argc, char **argv) {
+    static const struct kit_role roles[] = {{"server", role_server}, {NULL, NULL}};
+    return kit_main(argc, argv, roles, tests);
+}
