@@ -242,6 +242,21 @@ static void test_retire_far(void **state) {
     tested_free(t);
 }
 
+/* Links to other sites are not looked for while nobody of another site is known. */
+static void test_near_only(void **state) {
+    (void)state;
+    struct tested *t = three(9, 1, 1, 1, 1);
+    knows(t, at_site(20, 1, true));
+    t->p->gap_at = t->p->dry_until = 0;
+    wait_next(t);
+    assert_int_equal(t->p->near_n, t->p->known_n);
+    assert_int_equal(t->p->dry_until, 0); /* nor was it tried */
+    knows(t, open_node(21));
+    while (!t->dialled_n) wait_next(t);
+    assert_int_equal(t->dialled[0], 21);
+    tested_free(t);
+}
+
 /* All places are taken, by lines, which no other limit has. */
 static void test_places(void **state) {
     (void)state;
@@ -624,7 +639,7 @@ int main(void) {
         cmocka_unit_test(test_cross),       cmocka_unit_test(test_said_wrong),  cmocka_unit_test(test_under_way),
         cmocka_unit_test(test_streak),      cmocka_unit_test(test_last),        cmocka_unit_test(test_victims),
         cmocka_unit_test(test_retire),      cmocka_unit_test(test_retire_whom), cmocka_unit_test(test_retire_far),
-        cmocka_unit_test(test_places),
+        cmocka_unit_test(test_places),      cmocka_unit_test(test_near_only),
     };
     return cmocka_run_group_tests_name("peers room", tests, NULL, NULL);
 }
