@@ -317,6 +317,25 @@ static void lists_nodes(void **state) {
     assert_int_equal(entries(), 3);
 }
 
+/* Who looks is not seen by others who look, though he is linked to nodes. */
+static void leaves_observers_out(void **state) {
+    (void)state;
+    struct cli other;
+    cli_start(&other, NULL, "ping", "--grid", grid, "-i", "1ms", "b", NULL);
+    cli_await(&other, 1, "answer of node", 1);
+    assert_int_equal(entries(), 4);
+    assert_int_equal(IN_GRID("ps"), 0);
+    assert_int_equal(kit_count(&c.text[0], ""), 4);
+    HAS_NOT(c.text[0].p, "moyai ping");
+    cli_free(&c);
+    assert_int_equal(IN_GRID("graph"), 0);
+    HAS_NOT(c.text[0].p, "moyai ping");
+    cli_free(&c);
+    kill(other.pid, SIGTERM);
+    assert_int_equal(cli_wait(&other), 0);
+    cli_free(&other);
+}
+
 /* A node that the rendezvous does not name is found through those that are linked to it. */
 static void crawls(void **state) {
     (void)state;
@@ -460,6 +479,7 @@ int main(void) {
         RUN(interrupted),
         RUN(pings),
         RUN(lists_nodes),
+        RUN(leaves_observers_out),
         RUN(crawls),
         RUN(draws),
         RUN(strange_titles),
