@@ -115,7 +115,8 @@ MOYAI_API MOYAI_MUST_USE int moyai_lookup_wait(moyai_node *node, const char *nam
  * towards the peer is full the future fails with EAGAIN, never executed; moyai_room() waits for room. ref NULL: a
  * future that has failed with EINVAL.
  */
-MOYAI_API moyai_future *moyai_call_async(moyai_ref *ref, const char *method, const struct moyai_args *args);
+MOYAI_API MOYAI_MUST_USE moyai_future *moyai_call_async(moyai_ref *ref, const char *method,
+                                                        const struct moyai_args *args);
 
 /*
  * Call and wait for the result. May switch fibers. With pending NULL signals are masked; otherwise
@@ -144,7 +145,7 @@ MOYAI_API int moyai_room(moyai_ref *ref, moyai_dur timeout);
  * moyai_signal_async gives a future that completes when the signal was delivered, or with the error.
  */
 MOYAI_API int moyai_signal(moyai_ref *ref);
-MOYAI_API moyai_future *moyai_signal_async(moyai_ref *ref);
+MOYAI_API MOYAI_MUST_USE moyai_future *moyai_signal_async(moyai_ref *ref);
 
 /* ---- futures ------------------------------------------------------------------------------- */
 
@@ -198,7 +199,7 @@ MOYAI_API void moyai_set_remove(moyai_set *set, moyai_future *f);
 MOYAI_API size_t moyai_set_count(const moyai_set *set);
 
 /* The next completed future, in order of completion, taken out of the set; NULL: none. Never blocks. */
-MOYAI_API moyai_future *moyai_set_next(moyai_set *set);
+MOYAI_API MOYAI_MUST_USE moyai_future *moyai_set_next(moyai_set *set);
 
 /*
  * Wait until at least one future of the set has completed: returns how many have (> 0), or

@@ -205,9 +205,9 @@ enum moyai_kind {
     MOYAI_K_LIST,
     MOYAI_K_MAP,
 };
-MOYAI_API moyai_value *moyai_value_new(struct moyai_arg arg); /* a scalar, text, bytes, array (copied) */
-MOYAI_API moyai_value *moyai_value_list(moyai_value *const *items, size_t n);
-MOYAI_API moyai_value *moyai_value_map(const char *const *keys, moyai_value *const *items, size_t n);
+MOYAI_API MOYAI_MUST_USE moyai_value *moyai_value_new(struct moyai_arg arg); /* a scalar, text, bytes, array (copied) */
+MOYAI_API MOYAI_MUST_USE moyai_value *moyai_value_list(moyai_value *const *items, size_t n);
+MOYAI_API MOYAI_MUST_USE moyai_value *moyai_value_map(const char *const *keys, moyai_value *const *items, size_t n);
 MOYAI_API moyai_value *moyai_value_ref(moyai_value *v); /* share: returns v */
 MOYAI_API void moyai_value_free(moyai_value *v);        /* NULL is fine; frees parts with the last reference */
 MOYAI_API enum moyai_kind moyai_value_kind(const moyai_value *v);
