@@ -53,9 +53,13 @@ int located_claim(moyai_node *n, const char *name, const uint8_t object[16], str
         return rc;
     }
     if (a.code == MOYAI_EEXIST) {
-        char id[33];
-        id_format(a.home, id);
-        return err_set(e, MOYAI_EEXIST, "the name \"%s\" belongs to an object of node %.8s", name, id);
+        char who[PEER_NAME];
+        struct peer *p = overlay_find(n->o, a.home);
+        if (p)
+            peer_name(p, who);
+        else
+            entry_called(who, a.home, "", 0);
+        return err_set(e, MOYAI_EEXIST, "the name \"%s\" belongs to an object of %s", name, who);
     }
     return a.code < 0 ? err_set(e, a.code, "%s", moyai_strerror(a.code)) : 0;
 }

@@ -180,7 +180,11 @@ static void a_name_is_taken(void **state) {
     struct moyai_error e;
     KIT_RC(moyai_register(a, "owner"), MOYAI_EEXIST);
     moyai_last_error(node, &e);
-    KIT_TEXT(e.text, "owner");
+    char id[33], want[200];
+    moyai_node_id_format(moyai_ref_home(owner), id);
+    snprintf(want, sizeof want, "the name \"owner\" belongs to an object of node %.8s (%s, pid %d)", id,
+             program_invocation_short_name, (int)pid);
+    if (strcmp(e.text, want) != 0) FIBER_FAIL("\"%s\", not \"%s\"", e.text, want);
     KIT_OK(moyai_register(a, "mine"));
     KIT_RC(moyai_register(b, "mine"), MOYAI_EEXIST);
     KIT_RC(moyai_call(owner, "take", MOYAI_ARGS("mine"), MOYAI_NONE, NULL), MOYAI_EEXIST);

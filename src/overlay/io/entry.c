@@ -11,6 +11,7 @@
 #include "base/id.h"
 #include "base/utf8.h"
 #include "link/hash128.h"
+#include "link/hello.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -212,6 +213,17 @@ void rdv_node_fill(struct rdv_node *n, const struct moyai_node_id *id, const uin
     n->started = (uint64_t)time(NULL);
     snprintf(n->run_dir, sizeof n->run_dir, "%s", run_dir);
     memcpy(n->title, title, utf8_cut(title, strlen(title), ENTRY_TITLE_MAX));
+}
+
+void entry_called(char out[ENTRY_CALLED], const uint8_t id[16], const char *title, int64_t pid) {
+    char hex[33], clean[64];
+    id_format(id, hex);
+    hello_text(clean, sizeof clean, title);
+    int n = snprintf(out, ENTRY_CALLED, "node %.8s", hex);
+    if (pid > 0 && clean[0])
+        snprintf(out + n, ENTRY_CALLED - (size_t)n, " (%s, pid %" PRId64 ")", clean, pid);
+    else if (pid > 0)
+        snprintf(out + n, ENTRY_CALLED - (size_t)n, " (pid %" PRId64 ")", pid);
 }
 
 int entry_encode_node(const struct rdv_node *in, char out[ENTRY_MAX], struct moyai_error *reterr) {

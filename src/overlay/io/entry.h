@@ -47,6 +47,11 @@ struct rdv_name {
 void rdv_node_fill(struct rdv_node *n, const struct moyai_node_id *id, const uint8_t host[16], const char *run_dir,
                    const char *title);
 
+/* What texts call a node: "node 0123abcd (worker, pid 4711)", as far as that is known: pid 0 is not, title may be "".
+ */
+#define ENTRY_CALLED 128
+void entry_called(char out[ENTRY_CALLED], const uint8_t id[16], const char *title, int64_t pid);
+
 /* Bytes written, or EINVAL with the field that cannot be written. */
 int entry_encode_node(const struct rdv_node *in, char out[ENTRY_MAX], struct moyai_error *reterr) MOYAI_MUST_USE;
 int entry_encode_name(const struct rdv_name *in, char out[ENTRY_MAX], struct moyai_error *reterr) MOYAI_MUST_USE;

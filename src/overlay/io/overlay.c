@@ -458,16 +458,6 @@ struct peer *overlay_peer(struct overlay *o, const uint8_t node[16]) {
     return p;
 }
 
-static void names(char *out, size_t cap, const uint8_t id[16], const char *title, int64_t pid) {
-    char hex[33];
-    id_format(id, hex);
-    int n = snprintf(out, cap, "node %.8s", hex);
-    if (pid > 0 && title[0])
-        snprintf(out + n, cap - (size_t)n, " (%s, pid %lld)", title, (long long)pid);
-    else if (pid > 0)
-        snprintf(out + n, cap - (size_t)n, " (pid %lld)", (long long)pid);
-}
-
 void peer_name(struct peer *p, char out[PEER_NAME]) {
     struct rdv_node e;
     struct moyai_node_id id;
@@ -476,13 +466,11 @@ void peer_name(struct peer *p, char out[PEER_NAME]) {
         p->asked = true;
         if (rdv_get_node(p->o->rdv, &id, &e, NULL) == 0) peer_called(p, e.title, e.pid);
     }
-    names(out, PEER_NAME, p->id, p->title, p->pid);
+    entry_called(out, p->id, p->title, p->pid);
 }
 
 void overlay_self_name(const struct overlay *o, char out[PEER_NAME]) {
-    char title[sizeof((struct peer *)0)->title];
-    hello_text(title, sizeof title, o->cfg.title ? o->cfg.title : "");
-    names(out, PEER_NAME, o->cfg.self.b, title, getpid());
+    entry_called(out, o->cfg.self.b, o->cfg.title ? o->cfg.title : "", getpid());
 }
 
 void overlay_release(struct peer *p) {

@@ -127,7 +127,7 @@ struct peer *overlay_peer(struct overlay *o, const uint8_t node[16]);
 struct peer *overlay_find(struct overlay *o, const uint8_t node[16]); /* NULL: not known */
 void overlay_release(struct peer *p); /* `busy` may be false now, and no message or link has to do with it */
 /* What people call it: "node 0123abcd (worker, pid 4711)", as far as that is known. */
-#define PEER_NAME 128
+#define PEER_NAME ENTRY_CALLED
 void peer_name(struct peer *p, char out[PEER_NAME]);
 void overlay_self_name(const struct overlay *o, char out[PEER_NAME]);
 const uint8_t *peer_id(const struct peer *p);

@@ -216,6 +216,14 @@ static bool is_dead(const struct rdv *r, const struct moyai_node_id *node, rdv_d
     return dead && dead(node, ctx);
 }
 
+static int taken(struct rdv *r, const struct rdv_name *has, struct moyai_error *reterr) {
+    struct rdv_node node;
+    char who[ENTRY_CALLED];
+    bool known = rdv_get_node(r, &has->node, &node, NULL) == 0; /* else its id has to do */
+    entry_called(who, has->node.b, known ? node.title : "", known ? node.pid : 0);
+    return err_set(reterr, MOYAI_EEXIST, "the name \"%s\" belongs to an object of %s", has->name, who);
+}
+
 /* The name is taken by `has`, which was loaded as fd (closed here). 0: it is the wanted one; EEXIST: its owner
  * lives. Else its owner is dead, and it has been replaced (0, *moved), or not: EAGAIN, ESTATE or another error. */
 static int take_over(struct rdv *r, const char *file, const struct rdv_name *want, const char *temp,
@@ -229,10 +237,7 @@ static int take_over(struct rdv *r, const char *file, const struct rdv_name *wan
     }
     if (!same || !is_dead(r, &has->node, dead, ctx)) {
         close(fd);
-        char object[33], node[33];
-        id_format(has->object.b, object);
-        id_format(has->node.b, node);
-        return err_set(reterr, MOYAI_EEXIST, "name '%.100s' is that of object %s of node %s", has->name, object, node);
+        return taken(r, has, reterr);
     }
     int rc = store_lock(s, &s->names, file, fd, reterr);
     if (rc < 0) {
