@@ -21,7 +21,11 @@ int observer_join(struct observer *o, const char *title, const char *grid) {
     struct moyai_error why = {0};
     struct moyai_node_opts opts = MOYAI_NODE_OPTS_INIT;
     *o = (struct observer){.grid.lock = -1};
-    if (!grid || !*grid) grid = getenv("MOYAI_GRID");
+    if (grid && !*grid) { /* as of --grid "$(cat missing)": another grid would be a surprise */
+        fprintf(stderr, "%s: the address of --grid is empty\n", title);
+        return CLI_USAGE;
+    }
+    if (!grid) grid = getenv("MOYAI_GRID");
     if (!grid || !*grid) {
         fprintf(stderr, "%s: which grid? Give --grid, or set MOYAI_GRID\n", title);
         return CLI_USAGE;
@@ -42,7 +46,7 @@ int observer_join(struct observer *o, const char *title, const char *grid) {
     }
     fprintf(stderr, "%s: %s\n", title, why.text);
     (void)run_grid_end(&o->grid, NULL);
-    return CLI_FAILED;
+    return why.code == MOYAI_EINVAL ? CLI_USAGE : CLI_FAILED;
 }
 
 void observer_leave(struct observer *o) {

@@ -18,7 +18,7 @@ struct observer {
 /* --grid, for --help. */
 #define OBSERVE_GRID_HELP "The grid: a directory, file:DIR (default MOYAI_GRID)"
 
-/* Join the grid; NULL or "": that of MOYAI_GRID. title: what the node is called. SIGINT and SIGTERM ask it to stop. 0
+/* Join the grid; NULL: that of MOYAI_GRID. title: what the node is called. SIGINT and SIGTERM ask it to stop. 0
  * or the exit status, and the reason has been printed. */
 int observer_join(struct observer *o, const char *title, const char *grid);
 void observer_leave(struct observer *o);

@@ -4,6 +4,7 @@
 
 #include "base/config.h"
 #include "cli/cli.h"
+#include "cli/run_grid.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -66,6 +67,7 @@ static unsigned count(struct argp_state *state, const char *text) {
 static error_t on_option(int key, char *arg, struct argp_state *state) {
     struct piece *p = state->input;
     struct run_args *a = p->a;
+    struct moyai_error why;
     cli_help(key, state);
     for (const struct argp_option *o = options; o->name; o++)
         if (o->key == key && o->group > 0) whole_run(p, state, o->name);
@@ -74,6 +76,7 @@ static error_t on_option(int key, char *arg, struct argp_state *state) {
         p->g->n = count(state, arg);
         return 0;
     case KEY_GRID:
+        if (run_grid_check(arg, &why) < 0) argp_error(state, "--grid: %s", why.text);
         a->grid = arg;
         return 0;
     case KEY_GRID_FILE:

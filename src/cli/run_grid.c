@@ -172,19 +172,42 @@ static bool may_be_grid(const char *path) {
     return no_entries || nodes;
 }
 
+static const char *directory_of(const char *where) {
+    return strncmp(where, "file:", 5) == 0 ? where + 5 : where;
+}
+
+int run_grid_check(const char *where, struct moyai_error *reterr) {
+    if (!*directory_of(where))
+        return err_set(reterr, MOYAI_EINVAL, "the grid's address is empty; it is DIR or file:DIR");
+    if (*where == '-')
+        return err_set(reterr, MOYAI_EINVAL,
+                       "'%s' is not the address of a grid but an option: is the address before it empty?", where);
+    return 0;
+}
+
 int run_grid_join(struct run_grid *g, const char *where, struct moyai_error *reterr) {
-    const char *dir = strncmp(where, "file:", 5) == 0 ? where + 5 : where;
     *g = (struct run_grid){.lock = -1};
+    int rc = run_grid_check(where, reterr);
+    if (rc < 0) return rc;
+    const char *dir = directory_of(where);
     if (!realpath(dir, g->path)) {
         int sys = errno;
         if (sys != ENOENT && sys != ENOTDIR) return err_sys(reterr, sys, "cannot join the grid '%s'", where);
+        if (dir == where && strchr(where, ':'))
+            return err_set(reterr, MOYAI_EINVAL,
+                           "'%s' is not the address of a grid in a directory: DIR or file:DIR. Set MOYAI_GRID to it, "
+                           "and start the processes without moyai run",
+                           where);
         return err_set(reterr, MOYAI_ENOENT, "there is no grid at '%s': no such directory", dir);
     }
+    struct stat st;
+    if (stat(g->path, &st) == 0 && !S_ISDIR(st.st_mode))
+        return err_set(reterr, MOYAI_EPERM, "there is no grid at '%s', which is not a directory", dir);
     name_parts(g);
     if (!may_be_grid(g->path))
         return err_set(reterr, MOYAI_ENOENT, "there is no grid at '%s', but something else", dir);
     struct rdv *r;
-    int rc = rdv_open(&r, g->address, reterr);
+    rc = rdv_open(&r, g->address, reterr);
     if (rc < 0) return rc;
     const char *env = getenv("MOYAI_RUN_DIR");
     if (env && *env) {

@@ -30,8 +30,11 @@ struct run_grid {
 /* Make a private grid, after removing those left behind by runs that were killed. keep: it stays after the end. */
 int run_grid_make(struct run_grid *g, bool keep, struct moyai_error *reterr) MOYAI_MUST_USE;
 
+/* Could that be the address of a grid? EINVAL: it is empty or an option, as where a shell's $(...) gave nothing. */
+int run_grid_check(const char *where, struct moyai_error *reterr) MOYAI_MUST_USE;
+
 /* Join the grid at DIR or file:DIR, with the run directory of its nodes on this host. ENOENT: no such directory;
- * EINVAL, EPERM, ERANGE and what the rendezvous says. */
+ * EINVAL: no such address; EPERM, ERANGE and what the rendezvous says. */
 int run_grid_join(struct run_grid *g, const char *where, struct moyai_error *reterr) MOYAI_MUST_USE;
 
 /* Write the address to a file, whole or not at all. */

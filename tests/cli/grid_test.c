@@ -169,6 +169,9 @@ static void joining(void **state) {
     assert_non_null(strstr(c.text[1].p, "there is no grid at"));
     assert_int_equal(access(address + 5, F_OK), -1);
     cli_free(&c);
+    assert_int_equal(cli_do(&c, "run", "--grid", kit_program("NODE"), "true", NULL), 125);
+    assert_non_null(strstr(c.text[1].p, "which is not a directory"));
+    cli_free(&c);
 }
 
 /* A grid of the user's own, that nobody runs: --grid neither makes nor removes the directory. */

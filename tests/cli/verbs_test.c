@@ -187,6 +187,15 @@ static void usage_errors(void **state) {
         {{"run", "--grid", "/tmp", "--keep", "true"}, "--keep"},
         {{"run", "--grid", "/tmp", "--grid-file", "/tmp/x", "true"}, "--grid-file"},
         {{"run", ""}, "empty"},
+        /* `--grid $(cat missing)` takes what comes next. */
+        {{"run", "--grid", "-n", "2", "true"}, "'-n' is not the address of a grid but an option"},
+        {{"run", "--grid", "", "true"}, "the grid's address is empty; it is DIR or file:DIR"},
+        {{"run", "--grid", "file:", "true"}, "the grid's address is empty; it is DIR or file:DIR"},
+        {{"run", "--grid", "http://localhost:1", "true"}, "'http://localhost:1' is not the address of a grid in a dir"},
+        {{"run", "--grid", "localhost:1", "true"}, "DIR or file:DIR"},
+        {{"ps", "--grid", "--json"}, "'--json' is not the address of a grid but an option"},
+        {{"ps", "--grid", ""}, "the address of --grid is empty"},
+        {{"call", "--grid", "", "a", "b"}, "the address of --grid is empty"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         struct cli c;
