@@ -3,7 +3,7 @@
  * The event log, for programs: what happened, as JSON lines; pictures and reports are drawn from it.
  *
  *     {"moyai-events":1,"moyai":"0.1.0","pid":4711,"wall":1936969689123456789,"mono":86400123456789}
- *     {"wall":1936969689123500000,"mono":86400123500000,"node":"8a0f...","kind":"call-begin","object":"...","n":3}
+ *     {"wall":1936969689123500000,"mono":86400123500000,"node":"8a0f...","kind":"node-start","title":"squares","pid":4711}
  *
  * The first line of each writer carries the version of the format; a reader skips fields and kinds it does not know.
  * wall is nanoseconds since 1970 (UTC), mono those of CLOCK_BOOTTIME; node is left out by what has none. Several
@@ -59,7 +59,7 @@ static inline struct event_field event_double(const char *name, double d) {
     return f;
 }
 
-/* EVENT(e, &node, "call-end", event_int("code", rc), ...): at least one field; they are not evaluated when e is NULL.
+/* EVENT(e, &node, "node-start", event_int("pid", pid), ...): at least one field; they are not evaluated when e is NULL.
  */
 #define EVENT(e, node, kind, ...)                                                                                      \
     do {                                                                                                               \
