@@ -424,7 +424,7 @@ static const struct row {
     {register_null, MOYAI_EINVAL, BOTH, "name"},
     {register_empty, MOYAI_EINVAL, BOTH, "name"},
     {register_ended, MOYAI_ENOOBJECT, BOTH, "living"},
-    {register_taken, MOYAI_EEXIST, BOTH, "'taken'"},
+    {register_taken, MOYAI_EEXIST, BOTH, "\"taken\""},
     {unregister_other, MOYAI_ENOENT, BOTH, "\"never registered\""},
     {unregister_null, MOYAI_ENOENT, BOTH, "name"},
     {lookup_nobody, MOYAI_ENOENT, BOTH, "\"nobody\""},
