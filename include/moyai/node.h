@@ -27,7 +27,7 @@ struct moyai_node_opts {
     const char *grid;    /* rendezvous: "file:/dir". Default: $MOYAI_GRID; neither: a node alone */
     const char *run_dir; /* directory for sockets, mode 0700. Default: $MOYAI_RUN_DIR, then
                             $XDG_RUNTIME_DIR/moyai, then /tmp/moyai-UID */
-    const char *title;   /* what reports call this process, at most 63 bytes. Default: program name */
+    const char *title;   /* what reports call this process, cut after 63 bytes. Default: program name */
     bool own_thread;     /* the node makes its own node thread */
     bool signals;        /* SIGTERM and SIGINT ask the node to stop, see below; a second one kills */
     size_t max_fibers;   /* calls in progress at once. Default 25,000 ($MOYAI_MAX_FIBERS) */

@@ -316,6 +316,15 @@ int config_set(struct config *c, const char *name, const char *value, struct moy
     return err_set(reterr, MOYAI_ENOENT, "there is no option \"%.64s\"", name);
 }
 
+const char *config_called(const struct config *c, enum config_index which) {
+    static const char *const called[CONFIG_COUNT][2] = {
+#define X(field, ctype, type, env, deflt, least, most, unit, help) {"$" env, "option " #field},
+        CONFIG_TABLE(X)
+#undef X
+    };
+    return called[which][!c || c->origin[which] == CONFIG_FROM_OPTION];
+}
+
 /* ---- printing ------------------------------------------------------------------------------- */
 
 static int64_t number_in(const struct config *c, const struct config_option *o) {

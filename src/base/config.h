@@ -47,7 +47,7 @@ enum config_type {
     X(parent, char *, STRING, "MOYAI_PARENT", NULL, 0, 0, "node id",                                                   \
       "the process that started this one and witnesses its end; set by moyai run")                                     \
     X(title, char *, STRING, "MOYAI_TITLE", NULL, 0, 0, "text",                                                        \
-      "what reports call this process; none: the program's name")                                                      \
+      "what reports call this process, cut after 63 bytes; none: the program's name")                                  \
     X(max_fibers, int64_t, INTEGER, "MOYAI_MAX_FIBERS", "25000", 1, 10000000, "calls",                                 \
       "calls in progress at once in a node")                                                                           \
     X(stack, uint64_t, SIZE, "MOYAI_STACK", "256KiB", 16384, 1073741824, "bytes", "stack of one call")                 \
@@ -113,6 +113,10 @@ void config_done(struct config *c);
 
 /* Set one by its name ("max-fibers"), as a command line does. EINVAL, ENOENT (no such option), ENOMEM. */
 int config_set(struct config *c, const char *name, const char *value, struct moyai_error *reterr) MOYAI_MUST_USE;
+
+/* What texts call an option: "$MOYAI_GRID", or "option grid" if the program has set it (CONFIG_FROM_OPTION, or c is
+ * NULL). */
+const char *config_called(const struct config *c, enum config_index which);
 
 /* Call fn for each variable of the environment that begins with MOYAI_, has a value, and that nobody reads: it is
  * mistyped, most likely. The environment as for config_load. */

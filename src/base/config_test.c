@@ -126,6 +126,18 @@ static void tell(const char *name, const char *value, void *arg) {
     strcat(strcat(strcat(strcat(arg, name), " is "), value), "\n");
 }
 
+static void an_option_is_called_as_it_was_given(void **state) {
+    (void)state;
+    struct config c;
+    assert_int_equal(config_load(&c, NULL), 0);
+    assert_string_equal(config_called(&c, CONFIG_run_dir), "$MOYAI_RUN_DIR");
+    assert_int_equal(config_set(&c, "run-dir", "/x", NULL), 0);
+    assert_string_equal(config_called(&c, CONFIG_run_dir), "option run_dir");
+    assert_string_equal(config_called(&c, CONFIG_grid), "$MOYAI_GRID");
+    assert_string_equal(config_called(NULL, CONFIG_grid), "option grid");
+    config_done(&c);
+}
+
 static void unknown_variables_are_told(void **state) {
     (void)state;
     static const char *const names[] = {
@@ -343,6 +355,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(the_environment_counts, clean_environment, clean_environment),
         cmocka_unit_test_setup_teardown(errors_name_variable_value_and_what_is_accepted, clean_environment,
                                         clean_environment),
+        cmocka_unit_test_setup_teardown(an_option_is_called_as_it_was_given, clean_environment, clean_environment),
         cmocka_unit_test_setup_teardown(unknown_variables_are_told, clean_environment, clean_environment),
         cmocka_unit_test_setup_teardown(without_memory, clean_environment, clean_environment),
         cmocka_unit_test(sizes),

@@ -32,11 +32,19 @@ static bool parse_level(const char *p, size_t n, enum log_level *level) {
     return false;
 }
 
+static const char *const sources[] = LOG_SOURCES;
+
+static bool is_source(const char *p, size_t n) {
+    for (size_t i = 0; i < sizeof sources / sizeof sources[0]; i++)
+        if (strlen(sources[i]) == n && memcmp(p, sources[i], n) == 0) return true;
+    return false;
+}
+
 static bool parse_rule(struct moyai_log *log, const char *p, size_t n) {
     const char *eq = memchr(p, '=', n);
     if (!eq) return parse_level(p, n, &log->other);
     size_t len = (size_t)(eq - p);
-    if (len == 0 || len >= LOG_SOURCE || log->n_rules == LOG_RULES) return false;
+    if (!is_source(p, len) || log->n_rules == LOG_RULES) return false;
     if (!parse_level(eq + 1, n - len - 1, &log->rules[log->n_rules].level)) return false;
     memcpy(log->rules[log->n_rules].source, p, len);
     log->rules[log->n_rules++].source[len] = 0;
@@ -68,10 +76,13 @@ int log_init(struct moyai_log *log, const char *spec, struct moyai_error *reterr
     if (spec && *spec && !parse_spec(log, spec)) {
         log->n_rules = 0;
         log->other = LOG_LEVEL_ERROR;
+        char list[80] = "";
+        for (size_t i = 0, n = 0; i < sizeof sources / sizeof sources[0] && n < sizeof list; i++)
+            n += (size_t)snprintf(list + n, sizeof list - n, "%s%s", i ? ", " : "", sources[i]);
         rc = err_set(reterr, MOYAI_EINVAL,
                      "log levels \"%.64s\": expected off, error, warning, info, debug or trace, or a list such as "
-                     "\"warning,link=trace\" of at most %u sources",
-                     spec, LOG_RULES);
+                     "\"warning,link=trace\" of at most %u sources, which are %s",
+                     spec, LOG_RULES, list);
     }
     log->max = log->other;
     for (size_t i = 0; i < log->n_rules; i++) {

@@ -34,6 +34,10 @@ struct log_event {
 };
 typedef void (*log_sink_fn)(const struct log_event *ev, void *arg);
 
+/* All there are; tools/check-docs compares them with the code. */
+#define LOG_SOURCES                                                                                                    \
+    { "base", "link", "node", "object", "overlay" }
+
 #define LOG_RULES  16
 #define LOG_SOURCE 24
 
@@ -50,8 +54,8 @@ struct moyai_log {
     pthread_mutex_t lock;
 };
 
-/* spec as above; NULL or empty: errors only. EINVAL: what is wrong with it and what is accepted; the log then works
- * as if it were empty. Writes to standard error until a sink is set. */
+/* spec as above; NULL or empty: errors only. EINVAL (a source that there is not, too): what is wrong with it and what
+ * is accepted; the log then works as if it were empty. Writes to standard error until a sink is set. */
 int log_init(struct moyai_log *log, const char *spec, struct moyai_error *reterr);
 void log_done(struct moyai_log *log);
 void log_set_sink(struct moyai_log *log, log_sink_fn fn, void *arg); /* NULL: standard error */

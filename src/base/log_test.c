@@ -57,12 +57,12 @@ static void levels_by_source(void **state) {
     (void)state;
     struct moyai_log log;
     struct seen s = {0};
-    assert_int_equal(log_init(&log, "warn,link=trace,exec=off,object=debug", NULL), 0);
+    assert_int_equal(log_init(&log, "warn,link=trace,base=off,object=debug", NULL), 0);
     log_set_sink(&log, see, &s);
     static const struct {
         const char *source;
         int sum; /* of the five levels, how many are wanted */
-    } cases[] = {{"link", 5}, {"exec", 0}, {"object", 4}, {"overlay", 2}, {"linkx", 2}, {"lin", 2}};
+    } cases[] = {{"link", 5}, {"base", 0}, {"object", 4}, {"overlay", 2}, {"linkx", 2}, {"lin", 2}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         s.n = 0;
         for (int l = LOG_LEVEL_ERROR; l <= LOG_LEVEL_TRACE; l++) {
@@ -99,13 +99,18 @@ static void wrong_levels_are_explained(void **state) {
                                         "debug ",
                                         "link=debug=trace",
                                         "a-source-with-much-too-long-a-name=debug",
-                                        ("a=info,b=info,c=info,d=info,e=info,f=info,g=info,h=info,i=info,"
-                                         "j=info,k=info,l=info,m=info,n=info,o=info,p=info,q=info")};
+                                        "warning,lnk=trace",
+                                        "linkx=trace",
+                                        "lin=trace",
+                                        ("link=info,link=info,link=info,link=info,link=info,link=info,"
+                                         "link=info,link=info,link=info,link=info,link=info,link=info,"
+                                         "link=info,link=info,link=info,link=info,link=info")};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         struct moyai_log log;
         struct moyai_error e;
         assert_int_equal(log_init(&log, wrong[i], &e), MOYAI_EINVAL);
         assert_non_null(strstr(e.text, "expected off, error, warning, info, debug or trace"));
+        assert_non_null(strstr(e.text, "sources, which are base, link, node, object, overlay"));
         assert_true(log_wants(&log, LOG_LEVEL_ERROR, "a") && !log_wants(&log, LOG_LEVEL_WARNING, "a"));
         log_done(&log);
     }

@@ -3,6 +3,7 @@
 #include "base/config.h"
 
 #include "cli/cli.h"
+#include "node/node.h"
 
 enum { KEY_JSON = 0x100, KEY_LIST };
 
@@ -41,11 +42,13 @@ int cli_config(int argc, char **argv) {
     argp_parse(&parser, argc, argv, ARGP_NO_HELP, NULL, &json);
     struct config c;
     struct moyai_error why;
-    if (config_load(&c, &why) < 0) {
+    int rc = config_load(&c, &why);
+    if (rc == 0 && (rc = node_check(&c, &why)) < 0) config_done(&c);
+    if (rc < 0) {
         fprintf(stderr, "%s: %s\n", argv[0], why.text);
         return CLI_FAILED;
     }
-    int rc = config_print(&c, stdout, json);
+    rc = config_print(&c, stdout, json);
     config_done(&c);
     return rc == 0 ? CLI_OK : CLI_FAILED; /* the end of the process says why */
 }

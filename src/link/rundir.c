@@ -159,10 +159,7 @@ static int host_id(struct rundir *d, struct moyai_error *reterr) {
     return 0;
 }
 
-int rundir_open(struct rundir **ret, const char *path, struct moyai_error *reterr) {
-    char buf[PATH_MAX];
-    const char *what;
-    path = choose(path, buf, sizeof buf, &what);
+static int check_form(const char *path, const char *what, struct moyai_error *reterr) {
     if (path[0] != '/') return err_set(reterr, MOYAI_EINVAL, "%s '%.100s' must be an absolute path", what, path);
     size_t n = strlen(path);
     while (n > 1 && path[n - 1] == '/') n--;
@@ -170,10 +167,25 @@ int rundir_open(struct rundir **ret, const char *path, struct moyai_error *reter
         return err_set(reterr, MOYAI_ERANGE,
                        "%s '%.60s...' is %zu bytes long; a socket's address has room for %d: choose a shorter path",
                        what, path, n, RUNDIR_PATH_MAX);
+    return 0;
+}
+
+int rundir_check(const char *path, struct moyai_error *reterr) {
+    return check_form(path, "run directory", reterr);
+}
+
+int rundir_open(struct rundir **ret, const char *path, struct moyai_error *reterr) {
+    char buf[PATH_MAX];
+    const char *what;
+    path = choose(path, buf, sizeof buf, &what);
+    int rc = check_form(path, what, reterr);
+    if (rc < 0) return rc;
+    size_t n = strlen(path);
+    while (n > 1 && path[n - 1] == '/') n--;
     struct rundir *d = calloc(1, sizeof *d);
     if (!d) return err_set(reterr, MOYAI_ENOMEM, "out of memory");
     memcpy(d->path, path, n);
-    int rc = rundir_private(&d->fd, AT_FDCWD, d->path, d->path, what, reterr);
+    rc = rundir_private(&d->fd, AT_FDCWD, d->path, d->path, what, reterr);
     if (rc < 0) {
         free(d);
         return rc;

@@ -28,7 +28,8 @@ struct rundir;
  * ours, open to others), ENOSPC, ELIMIT, ENOMEM, ESYS.
  */
 int rundir_open(struct rundir **ret, const char *path, struct moyai_error *reterr) MOYAI_MUST_USE;
-void rundir_close(struct rundir *d); /* NULL is fine; sockets stay */
+int rundir_check(const char *path, struct moyai_error *reterr); /* its form only: EINVAL (not absolute), ERANGE */
+void rundir_close(struct rundir *d);                            /* NULL is fine; sockets stay */
 
 const char *rundir_path(const struct rundir *d);
 

@@ -39,21 +39,30 @@ static int configure(moyai_node *n, const struct moyai_node_opts *in, struct moy
     int rc = config_load(&n->config, reterr);
     if (rc < 0) return rc;
     struct config *c = &n->config;
-    if (!opts->grid) opts->grid = c->grid;
-    if (!opts->run_dir) opts->run_dir = c->run_dir;
-    if (!opts->title) opts->title = c->title;
+    const struct {
+        const char **given, *option;
+        char *const *value;
+    } texts[] = {{&opts->grid, "grid", &c->grid},
+                 {&opts->run_dir, "run-dir", &c->run_dir},
+                 {&opts->title, "title", &c->title},
+                 {&opts->key_file, "key-file", &c->key_file},
+                 {&opts->listen, "listen", &c->listen},
+                 {&opts->advertise, "advertise", &c->advertise},
+                 {&opts->port_range, "port-range", &c->port_range},
+                 {&opts->site, "site", &c->site}};
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        if (*texts[i].given && (rc = config_set(c, texts[i].option, *texts[i].given, reterr)) < 0) return rc;
+        *texts[i].given = *texts[i].value;
+    }
     if (!opts->max_fibers) opts->max_fibers = (size_t)c->max_fibers;
     if (!opts->stack) opts->stack = c->stack;
     if (!opts->queue_calls) opts->queue_calls = (size_t)c->queue_calls;
     if (!opts->queue_bytes) opts->queue_bytes = c->queue_bytes;
     if (!opts->max_message) opts->max_message = c->max_message;
     if (!opts->reattach) opts->reattach = c->reattach;
-    if (!opts->key_file) opts->key_file = c->key_file;
-    if (!opts->listen) opts->listen = c->listen;
-    if (!opts->advertise) opts->advertise = c->advertise;
-    if (!opts->port_range) opts->port_range = c->port_range;
-    if (!opts->site) opts->site = c->site;
     opts->outbound_only |= c->outbound_only;
+    rc = node_check(c, reterr);
+    if (rc < 0) return rc;
     if (opts->stack < 16384)
         return err_set(reterr, MOYAI_EINVAL, "option stack: %zu bytes are less than 16384", opts->stack);
     if (opts->max_message > UINT32_MAX / 2)
@@ -183,11 +192,9 @@ int moyai_node_new(moyai_node **ret, const struct moyai_node_opts *user, struct 
                              .link_delay = n->config.link_delay,
                              .link_rate = n->config.link_rate,
                              .log = n->log,
-                             .events = n->events};
-    if (n->config.parent && opts.grid) {
-        if (strlen(n->config.parent) != 32 || !id_parse(n->config.parent, 32, oc.parent.b))
-            rc = err_set(reterr, MOYAI_EINVAL, "MOYAI_PARENT: \"%s\" is no node id (32 hex digits)", n->config.parent);
-    }
+                             .events = n->events,
+                             .config = &n->config};
+    if (n->config.parent) (void)id_parse(n->config.parent, 32, oc.parent.b); /* was looked at */
     exec_lock(n->x);
     exec_local_done(n->x, context_free, n);
     if (rc == 0) rc = overlay_new(&n->o, n->x, &oc, &object_overlay_ops, n, reterr);

@@ -3,6 +3,7 @@
 #ifndef NODE_NODE_H
 #define NODE_NODE_H
 
+#include "base/config.h"
 #include "exec/exec.h"
 #include "overlay/io/rendezvous.h"
 #include <moyai.h>
@@ -10,6 +11,10 @@
 struct exec *node_exec(moyai_node *n);
 struct moyai_log *node_log(moyai_node *n);
 struct events *node_events(moyai_node *n);
+
+/* Are the options that are texts what they should be, as far as their form tells? EINVAL, ERANGE, ENOMEM: the text
+ * names the variable or option. */
+int node_check(const struct config *c, struct moyai_error *reterr) MOYAI_MUST_USE;
 
 /* Become a witness: each linked process of this host that ends without farewell is declared dead to all linked nodes.
  * Lock held. */

@@ -262,6 +262,25 @@ static void config(void **state) {
     assert_string_equal(c.text[0].p, "");
     assert_non_null(strstr(c.text[1].p, "MOYAI_STACK"));
     cli_free(&c);
+    static const char *const wrong[][2] = {
+        {"MOYAI_GRID=/tmp/foo", "$MOYAI_GRID: \"/tmp/foo\" is no rendezvous"},
+        {"MOYAI_GRID=file:foo", "$MOYAI_GRID: \"file:foo\""},
+        {"MOYAI_RUN_DIR=relative", "$MOYAI_RUN_DIR: run directory 'relative'"},
+        {"MOYAI_PARENT=me", "$MOYAI_PARENT: \"me\""},
+        {"MOYAI_LOG=verbose", "$MOYAI_LOG: log levels \"verbose\""},
+        {"MOYAI_LOG=warning,lnk=trace", "$MOYAI_LOG: log levels \"warning,lnk=trace\""},
+        {"MOYAI_PORT_RANGE=9-x", "$MOYAI_PORT_RANGE: \"9-x\""},
+        {"MOYAI_LISTEN=any,a:b:c", "$MOYAI_LISTEN: \"a:b:c\""},
+        {"MOYAI_ADVERTISE=h:99999", "$MOYAI_ADVERTISE: \"h:99999\""},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        const char *const one[] = {wrong[i][0], NULL};
+        cli_start(&c, &(struct cli_opts){.env = one}, "config", NULL);
+        assert_int_equal(cli_wait(&c), 1);
+        assert_string_equal(c.text[0].p, "");
+        if (!strstr(c.text[1].p, wrong[i][1])) fail_msg("%s: %s", wrong[i][0], c.text[1].p);
+        cli_free(&c);
+    }
     cli_start(&c, &(struct cli_opts){.env = bad}, "run", "true", NULL);
     assert_int_equal(cli_wait(&c), 2);
     assert_non_null(strstr(c.text[1].p, "MOYAI_STACK"));

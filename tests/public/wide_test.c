@@ -335,7 +335,7 @@ static void another_key_is_another_grid(void **state) {
     opts.listen = NULL;
     opts.port_range = "9-3";
     KIT_RC(moyai_node_new(&n, &opts, &e), MOYAI_EINVAL);
-    KIT_TEXT(e.text, "port-range");
+    KIT_TEXT(e.text, "port_range");
 }
 
 static int tests(void) {

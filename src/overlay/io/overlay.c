@@ -666,14 +666,14 @@ static int join_directory(struct overlay *o, const char *url, struct moyai_error
 static int join(struct overlay *o, struct moyai_error *reterr) {
     const struct overlay_cfg *c = &o->cfg;
     int rc = rundir_open(&o->dir, c->run_dir, reterr);
-    if (rc < 0) return rc;
+    if (rc < 0) return c->run_dir ? err_prefix(reterr, "%s", config_called(c->config, CONFIG_run_dir)) : rc;
     hello_fill(&o->hello, &c->self, rundir_host(o->dir), c->title, FRAME_MAX, c->max_message);
     rc = rundir_listen(o->dir, &c->self, &o->listener, reterr);
     if (rc < 0) return rc;
     struct places places;
     rc = places_parse(&places, c->grid, reterr);
-    if (rc < 0) return rc;
-    if (places.file) rc = join_directory(o, places.file, reterr);
+    if (rc == 0 && places.file) rc = join_directory(o, places.file, reterr);
+    if (rc < 0) (void)err_prefix(reterr, "%s", config_called(c->config, CONFIG_grid));
     if (rc == 0 && (!places_local(&places) || c->listen || c->advertise)) {
         rc = route_new(o, reterr);
         if (rc == 0) rc = mourn_new(o, reterr);

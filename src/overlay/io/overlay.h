@@ -91,6 +91,7 @@ struct overlay_cfg {
     uint64_t link_rate;
     struct moyai_log *log;
     struct events *events;
+    const struct config *config; /* what errors call the options; may be NULL */
 };
 
 int overlay_new(struct overlay **ret, struct exec *x, const struct overlay_cfg *cfg, const struct overlay_ops *ops,

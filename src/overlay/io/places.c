@@ -11,6 +11,13 @@ static bool begins(const char *s, const char *with) {
     return strncmp(s, with, strlen(with)) == 0;
 }
 
+const char *places_path(const char *url) {
+    if (strncmp(url, "file:", 5) != 0) return NULL;
+    const char *path = url + 5;
+    if (strncmp(path, "///", 3) == 0) path += 2;
+    return path[0] == '/' && path[1] != '/' ? path : NULL;
+}
+
 static int parse_fds(struct places *p, const char *s, struct moyai_error *reterr) {
     char *end;
     long in = strtol(s + 3, &end, 10), out = -1;
@@ -33,6 +40,8 @@ static int add(struct places *p, char *s, struct moyai_error *reterr) {
     uint16_t port;
     struct moyai_error why = {0};
     if (begins(s, "file:")) {
+        if (!places_path(s))
+            return err_set(reterr, MOYAI_EINVAL, "\"%.100s\" is no rendezvous: file:/DIR has an absolute path", s);
         if (p->file) return err_set(reterr, MOYAI_EINVAL, "two file: addresses: a grid has one directory at most");
         p->file = s;
         return 1;

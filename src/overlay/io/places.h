@@ -26,6 +26,7 @@ struct places {
 
 /* EINVAL: the text names the address and what is wrong with it. ENOMEM. Nothing is kept on failure. */
 int places_parse(struct places *p, const char *text, struct moyai_error *reterr) MOYAI_MUST_USE;
+const char *places_path(const char *url); /* of file:/dir or file:///dir; NULL: it is neither */
 void places_done(struct places *p);
 
 /* Only a directory: its nodes are all of one host, as long as none is told to listen. */

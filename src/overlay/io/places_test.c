@@ -42,6 +42,7 @@ static void what_is_wrong_is_named(void **state) {
         {"fd:1", "fd:1"},           {"fd:1,", "fd:1,"},           {"fd:1,2x", "fd:1,2x"},
         {"fd:-1,2", "fd:-1,2"},     {"fd:1,2 fd:3,4", "two fd:"}, {"fd:,", "fd:,"},
         {"file:/a file:/b", "two"}, {"/tmp/x", "/tmp/x"},         {"file:/a nonsense", "nonsense"},
+        {"file:a", "file:a"},       {"file:", "\"file:\""},       {"file://host/a", "absolute path"},
     };
     struct places p;
     struct moyai_error e;

@@ -9,6 +9,7 @@
 #include "link/rundir.h"
 #include "overlay/io/await.h"
 #include "overlay/io/dirwatch.h"
+#include "overlay/io/places.h"
 #include "overlay/io/store.h"
 
 #include <dirent.h>
@@ -41,16 +42,8 @@ struct rdv {
     struct dirwatch watch;
 };
 
-/* The path in file:/dir or file:///dir; NULL if it is neither. */
-static const char *path_of_url(const char *url) {
-    if (strncmp(url, "file:", 5) != 0) return NULL;
-    const char *path = url + 5;
-    if (strncmp(path, "///", 3) == 0) path += 2;
-    return path[0] == '/' && path[1] != '/' ? path : NULL;
-}
-
 int rdv_open(struct rdv **ret, const char *url, struct moyai_error *reterr) {
-    const char *path = path_of_url(url);
+    const char *path = places_path(url);
     if (!path)
         return err_set(reterr, MOYAI_EINVAL, "'%.100s' is not the address of a grid: file:/DIR with an absolute path",
                        url);

@@ -568,7 +568,7 @@ static int listen_word(struct wide *w, const char *word, void *arg, struct moyai
     struct tcp_addr at;
     struct moyai_error why = {0};
     int rc = listen_at(w, word, s->first, s->last, &at, &why);
-    if (rc < 0) return err_set(reterr, rc, "option listen: %s", why.text);
+    if (rc < 0) return err_set(reterr, rc, "%s: %s", config_called(w->o->cfg.config, CONFIG_listen), why.text);
     if (!s->port) s->port = tcp_port(&at);
     if (!s->advertise) return 0;
     if (strcmp(word, "any") != 0) {
@@ -590,12 +590,11 @@ static int advertise_word(struct wide *w, const char *word, void *arg, struct mo
     uint16_t port;
     struct moyai_error why = {0};
     int rc = tcp_split(word, false, host, &port, &why);
-    if (rc < 0) return err_set(reterr, rc, "option advertise: %s", why.text);
+    if (rc < 0) return err_set(reterr, rc, "%s: %s", config_called(w->o->cfg.config, CONFIG_advertise), why.text);
     snprintf(full, sizeof full, strchr(host, ':') ? "[%s]:%u" : "%s:%u", host, port ? port : s->port);
     if (!peers_address_put(w->text, sizeof w->text, &w->self.n_text, full))
-        return err_set(reterr, MOYAI_EINVAL,
-                       "option advertise: \"%.80s\" is longer than %u characters, or one too many", full,
-                       PEERS_ADDRESS);
+        return err_set(reterr, MOYAI_EINVAL, "%s: \"%.80s\" is longer than %u characters, or one too many",
+                       config_called(w->o->cfg.config, CONFIG_advertise), full, PEERS_ADDRESS);
     return 0;
 }
 
@@ -605,7 +604,7 @@ static int listen_all(struct wide *w, struct moyai_error *reterr) {
     if (c->port_range) {
         struct moyai_error why = {0};
         int rc = tcp_parse_range(c->port_range, &s.first, &s.last, &why);
-        if (rc < 0) return err_set(reterr, rc, "option port-range: %s", why.text);
+        if (rc < 0) return err_set(reterr, rc, "%s: %s", config_called(c->config, CONFIG_port_range), why.text);
     }
     int rc = each_word(c->listen ? c->listen : "any", listen_word, w, &s, reterr);
     if (rc == 0 && c->advertise) rc = each_word(c->advertise, advertise_word, w, &s, reterr);
@@ -649,7 +648,9 @@ static int begin(struct wide *w, struct moyai_error *reterr) {
     for (uint32_t i = 0; peers_address_get(&w->self, i, o->hello.endpoints[i]); i++) o->hello.n_endpoints = i + 1;
     struct peers_cfg pc = {.self = w->self, .seed = rng_next(&o->rng), .degree = c->degree, .rescue = RESCUE};
     size_t n = peers_size(&pc);
-    if (n == 0) return err_set(reterr, MOYAI_EINVAL, "option degree: %u links are too many", c->degree);
+    if (n == 0)
+        return err_set(reterr, MOYAI_EINVAL, "%s: %u links are too many", config_called(c->config, CONFIG_degree),
+                       c->degree);
     w->peers = calloc(1, (n + 63) / 64 * 64);
     if (!w->peers) return err_set(reterr, MOYAI_ENOMEM, "out of memory");
     rc = peers_init(w->peers, &pc);

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Options with wrong values: the error calls the option as it was given, also where a node that is alone ignores it. */
+#include "tests/public/kit.h"
+
+#include <unistd.h>
+
+static void expect(const struct moyai_node_opts *o, int code, const char *begin) {
+    struct moyai_error e = {0};
+    moyai_node *n = NULL;
+    KIT_RC(moyai_node_new(&n, o, &e), code);
+    FIBER_ASSERT(!n);
+    if (strncmp(e.text, begin, strlen(begin)) != 0) FIBER_FAIL("\"%s\" does not begin with \"%s\"", e.text, begin);
+}
+
+static void of_the_environment(void **state) {
+    (void)state;
+    static const char *const wrong[][3] = {
+        {"MOYAI_GRID", "/tmp/foo", "$MOYAI_GRID: \"/tmp/foo\" is no rendezvous"},
+        {"MOYAI_GRID", "file:foo", "$MOYAI_GRID: \"file:foo\" is no rendezvous"},
+        {"MOYAI_RUN_DIR", "foo", "$MOYAI_RUN_DIR: run directory 'foo' must be an absolute path"},
+        {"MOYAI_PARENT", "foo", "$MOYAI_PARENT: \"foo\" is no node id"},
+        {"MOYAI_LOG", "lnk=trace", "$MOYAI_LOG: log levels \"lnk=trace\""},
+        {"MOYAI_PORT_RANGE", "x", "$MOYAI_PORT_RANGE: \"x\""},
+        {"MOYAI_LISTEN", "a b:c", "$MOYAI_LISTEN: \"b:c\""},
+        {"MOYAI_ADVERTISE", "b:c", "$MOYAI_ADVERTISE: \"b:c\""},
+        {"MOYAI_STACK", "1k", "$MOYAI_STACK is \"1k\""},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        const char *name = wrong[i][0];
+        char *had = getenv(name) ? strdup(getenv(name)) : NULL;
+        setenv(name, wrong[i][1], 1);
+        expect(NULL, MOYAI_EINVAL, wrong[i][2]);
+        if (strcmp(name, "MOYAI_GRID") != 0) { /* and when it is alone */
+            unsetenv("MOYAI_GRID");
+            expect(NULL, MOYAI_EINVAL, wrong[i][2]);
+            setenv("MOYAI_GRID", kit_grid(), 1);
+        }
+        if (had)
+            setenv(name, had, 1);
+        else
+            unsetenv(name);
+        free(had);
+    }
+}
+
+static void of_the_program(void **state) {
+    (void)state;
+    struct moyai_node_opts o = MOYAI_NODE_OPTS_INIT;
+    o.grid = "/tmp/foo";
+    expect(&o, MOYAI_EINVAL, "option grid: \"/tmp/foo\" is no rendezvous");
+    o.grid = NULL;
+    o.run_dir = "foo";
+    expect(&o, MOYAI_EINVAL, "option run_dir: run directory 'foo'");
+    o.run_dir = NULL;
+    o.port_range = "x";
+    expect(&o, MOYAI_EINVAL, "option port_range: \"x\"");
+}
+
+/* What only the use of it tells. */
+static void what_cannot_be_used(void **state) {
+    (void)state;
+    char missing[300], grid[320];
+    snprintf(missing, sizeof missing, "%s/not/there", kit_dir());
+    snprintf(grid, sizeof grid, "file:%s", missing);
+    struct moyai_node_opts o = MOYAI_NODE_OPTS_INIT;
+    o.grid = grid;
+    expect(&o, MOYAI_ESYS, "option grid: rendezvous directory '");
+    o.grid = NULL;
+    o.run_dir = missing;
+    expect(&o, MOYAI_ESYS, "option run_dir: run directory '");
+    setenv("MOYAI_GRID", grid, 1);
+    expect(NULL, MOYAI_ESYS, "$MOYAI_GRID: rendezvous directory '");
+    setenv("MOYAI_GRID", kit_grid(), 1);
+    setenv("MOYAI_RUN_DIR", missing, 1);
+    expect(NULL, MOYAI_ESYS, "$MOYAI_RUN_DIR: run directory '");
+    setenv("MOYAI_RUN_DIR", kit_dir(), 1);
+}
+
+/* A title that is too long is cut. */
+static void a_long_title_is_cut(void **state) {
+    (void)state;
+    char title[201];
+    memset(title, 'x', sizeof title);
+    title[200] = 0;
+    struct moyai_node_opts o = MOYAI_NODE_OPTS_INIT;
+    o.title = title;
+    moyai_node *n = kit_node(&o);
+    moyai_ref *self = NULL;
+    moyai_value *v = NULL;
+    const char *got = NULL;
+    KIT_OK(moyai_node_ref(n, moyai_node_self(n), &self));
+    KIT_OK(moyai_call(self, "info", MOYAI_NONE, MOYAI_INTO(&v), NULL));
+    KIT_OK(moyai_value_get(moyai_value_find(v, "title"), MOYAI_INTO(&got)->v[0]));
+    FIBER_ASSERT_INT(strlen(got), 63);
+    moyai_value_free(v);
+    moyai_ref_unref(self);
+    moyai_node_free(n);
+}
+
+static int tests(void) {
+    const struct CMUnitTest list[] = {
+        cmocka_unit_test(of_the_environment),
+        cmocka_unit_test(of_the_program),
+        cmocka_unit_test(what_cannot_be_used),
+        cmocka_unit_test(a_long_title_is_cut),
+    };
+    return cmocka_run_group_tests(list, NULL, NULL);
+}
+
+int main(int argc, char **argv) {
+    static const struct kit_role roles[] = {{NULL, NULL}};
+    return kit_main(argc, argv, roles, tests);
+}
