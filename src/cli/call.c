@@ -223,7 +223,7 @@ int cli_call(int argc, char **argv) {
                "  {\"$bytes\": \"...\"}  bytes, in base64\n"
                "  {\"$ref\": \"...\"}    a reference\n\n"
                "Other forms are in the manual page. An argument that begins with '-' comes after '--'. "
-               "NODE is a node's id or its beginning; it has the methods info and objects.\n\n" CLI_TIME_FORM,
+               "NODE is a node's id or its beginning; it has the methods info, objects and ping.\n\n" CLI_TIME_FORM,
     };
     static struct request q = {.timeout = MOYAI_FOREVER};
     argp_parse(&parser, argc, argv, ARGP_NO_HELP, NULL, &q);

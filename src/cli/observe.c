@@ -4,17 +4,36 @@
 #include "base/err.h"
 #include "base/id.h"
 #include "cli/cli.h"
+#include "cli/crawl.h"
 #include "node/node.h"
 
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define PREFIX_LEAST 4 /* hex digits that are taken for the beginning of an id */
+#define LINK_TIME    (10 * MOYAI_SEC)
+#define LINK_LOOK    (5 * MOYAI_MS)
+#define FIND_TIME    (2 * MOYAI_SEC) /* to ask who is there */
+#define PREFIX_LEAST 4               /* hex digits that are taken for the beginning of an id */
 
-/* A directory, as moyai run has it. Other addresses are the library's business. */
+/* A directory, as moyai run has it. Other addresses, and several, are the library's business. */
 static bool is_directory(const char *grid) {
-    return strncmp(grid, "file:", 5) == 0 || !strchr(grid, ':');
+    return !strchr(grid, ':') || (strncmp(grid, "file:", 5) == 0 && !strpbrk(grid, " \t\n"));
+}
+
+/* In a grid of several hosts a node begins without links, and knows nobody until it has one. Nothing tells when. */
+static int wait_linked(moyai_node *n, const char *grid, struct moyai_error *why) {
+    moyai_ns until = moyai_now() + (moyai_ns)LINK_TIME;
+    for (;;) {
+        struct moyai_node_stats s = {.size = sizeof s};
+        moyai_node_stats(n, &s);
+        if (s.links > 0) return 0;
+        if (moyai_node_stopping(n)) return err_set(why, MOYAI_ECANCELED, "interrupted");
+        if (moyai_now() > until)
+            return err_set(why, MOYAI_ETIMEDOUT, "no node of the grid at '%.150s' could be reached within %g s", grid,
+                           (double)LINK_TIME * 1e-9);
+        (void)moyai_sleep_masked(n, LINK_LOOK);
+    }
 }
 
 int observer_join(struct observer *o, const char *title, const char *grid) {
@@ -33,8 +52,10 @@ int observer_join(struct observer *o, const char *title, const char *grid) {
     opts.grid = grid;
     opts.title = title;
     opts.signals = true;
+    opts.outbound_only = true;
     int rc = 0;
-    if (is_directory(grid)) {
+    bool directory = is_directory(grid);
+    if (directory) {
         rc = run_grid_join(&o->grid, grid, &why);
         opts.grid = o->grid.address;
         if (o->grid.run_dir[0]) opts.run_dir = o->grid.run_dir;
@@ -42,9 +63,11 @@ int observer_join(struct observer *o, const char *title, const char *grid) {
     if (rc == 0) rc = moyai_node_new(&o->node, &opts, &why);
     if (rc == 0) {
         node_observe(o->node);
-        return CLI_OK;
+        if (!directory) rc = wait_linked(o->node, grid, &why);
+        if (rc == 0) return CLI_OK;
     }
     fprintf(stderr, "%s: %s\n", title, why.text);
+    moyai_node_free(o->node);
     (void)run_grid_end(&o->grid, NULL);
     return why.code == MOYAI_EINVAL ? CLI_USAGE : CLI_FAILED;
 }
@@ -54,22 +77,35 @@ void observer_leave(struct observer *o) {
     (void)run_grid_end(&o->grid, NULL);
 }
 
+/* ---- finding --------------------------------------------------------------------------------- */
+
 struct prefix {
     char text[33];
     struct moyai_node_id id;
     size_t found;
 };
 
-static bool match(const struct rdv_node *node, const struct moyai_error *bad, void *ctx) {
-    struct prefix *p = ctx;
+static void match(struct prefix *p, const char *id) {
+    if (strncmp(id, p->text, strlen(p->text)) != 0) return;
+    (void)id_parse(id, 32, p->id.b);
+    p->found++;
+}
+
+static bool match_known(const struct rdv_node *node, const struct moyai_error *bad, void *ctx) {
     char id[33];
     if (bad) return true;
     id_format(node->id.b, id);
-    if (strncmp(id, p->text, strlen(p->text)) == 0) {
-        p->id = node->id;
-        p->found++;
-    }
-    return p->found < 2;
+    match(ctx, id);
+    return true;
+}
+
+/* By asking all nodes: where no directory knows them. */
+static int match_all(struct observer *o, struct prefix *p, struct moyai_error *why) {
+    struct crawl c;
+    int rc = crawl(&c, o, FIND_TIME, why);
+    for (size_t i = 0; i < c.n; i++) match(p, c.node[i]->id);
+    crawl_done(&c);
+    return rc;
 }
 
 /* ENOENT: no such node; EINVAL: several. */
@@ -78,7 +114,8 @@ static int find_prefix(struct observer *o, const char *target, moyai_ref **ret, 
     size_t n = strlen(target);
     if (n < PREFIX_LEAST || n >= 32 || strspn(target, "0123456789abcdefABCDEF") != n) return MOYAI_ENOENT;
     for (size_t i = 0; i < n; i++) p.text[i] = (char)tolower((unsigned char)target[i]);
-    int rc = node_known(o->node, match, &p, why);
+    int rc = node_known(o->node, match_known, &p, why);
+    if (rc == 0 && p.found == 0) rc = match_all(o, &p, why);
     if (rc < 0) return rc;
     if (p.found == 0)
         return err_set(why, MOYAI_ENOENT, "'%s' is neither the name of an object nor the beginning of a node's id",

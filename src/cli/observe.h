@@ -16,7 +16,7 @@ struct observer {
 };
 
 /* --grid, for --help. */
-#define OBSERVE_GRID_HELP "The grid: a directory, file:DIR (default MOYAI_GRID)"
+#define OBSERVE_GRID_HELP "The grid: a directory, or as MOYAI_GRID (the default)"
 
 /* Join the grid; NULL: that of MOYAI_GRID. title: what the node is called. SIGINT and SIGTERM ask it to stop. 0
  * or the exit status, and the reason has been printed. */
@@ -25,7 +25,7 @@ void observer_leave(struct observer *o);
 
 /*
  * What is called that: a reference "moyai:OBJECT@NODE"; a node id of 32 hex digits; a name that an object has; else the
- * beginning of a node's id, four digits or more, if there is just one such node in the rendezvous. Nodes are referred
+ * beginning of a node's id, four digits or more, if there is just one such node. Nodes are referred
  * to as objects (moyai_node_ref). ENOENT and others, with the text.
  */
 int observer_find(struct observer *o, const char *target, moyai_ref **ret, struct moyai_error *why);

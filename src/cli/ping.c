@@ -101,15 +101,24 @@ static void say_lost(const struct observer *o, int64_t seq, int rc, const struct
     }
 }
 
-static int ping(struct observer *o, struct moyai_node_id to, const struct request *q) {
+/* By a call of the node itself: it goes the way of all calls, through others if need be. */
+static int ping_once(moyai_ref *node, const struct request *q) {
+    moyai_future *f = moyai_call_async(node, "ping", MOYAI_NONE);
+    moyai_future_deadline(f, q->timeout);
+    int rc = moyai_future_get_masked(f, MOYAI_NONE);
+    moyai_future_free(f);
+    return rc;
+}
+
+static int ping(struct observer *o, moyai_ref *node, const struct request *q) {
     struct statistics s = {0};
     char id[33];
     bool over = false;
-    moyai_node_id_format(to, id);
+    moyai_node_id_format(moyai_ref_home(node), id);
     moyai_ns begin = moyai_now(), next = begin;
     for (int64_t seq = 1; !over; seq++) {
         moyai_ns sent = moyai_now();
-        int rc = moyai_ping(o->node, to, q->timeout);
+        int rc = ping_once(node, q);
         double ms = (double)(moyai_now() - sent) * 1e-6;
         s.sent++;
         if (rc < 0)
@@ -157,12 +166,16 @@ int cli_ping(int argc, char **argv) {
     if (status) return status;
     struct moyai_error why = {0};
     moyai_ref *ref = NULL;
-    if (observer_find(&o, q.target, &ref, &why) == 0) {
-        status = ping(&o, moyai_ref_home(ref), &q);
+    moyai_ref *node = NULL;
+    int rc = observer_find(&o, q.target, &ref, &why);
+    if (rc == 0 && (rc = moyai_node_ref(o.node, moyai_ref_home(ref), &node)) < 0) moyai_last_error(o.node, &why);
+    if (rc == 0) {
+        status = ping(&o, node, &q);
     } else {
         fprintf(stderr, "%s: %s\n", argv[0], why.text);
         status = CLI_FAILED;
     }
+    moyai_ref_unref(node);
     moyai_ref_unref(ref);
     observer_leave(&o);
     return status;

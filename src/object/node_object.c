@@ -277,10 +277,16 @@ static moyai_value *do_objects(moyai_node *n, struct arguments *a, struct moyai_
     return page;
 }
 
+/* ping(): true, for whoever measures how long that takes. */
+static moyai_value *do_ping(moyai_node *n, struct arguments *a, struct moyai_error *no) {
+    static const struct moyai_into none = {NULL, 0};
+    return get(n, a, &none, no) < 0 ? NULL : moyai_value_new((struct moyai_arg){.tag = MOYAI_T_BOOL, .v.b = true});
+}
+
 static const struct {
     const char *name;
     moyai_value *(*run)(moyai_node *n, struct arguments *a, struct moyai_error *no);
-} methods[] = {{"info", do_info}, {"objects", do_objects}};
+} methods[] = {{"info", do_info}, {"objects", do_objects}, {"ping", do_ping}};
 
 int node_object_call(moyai_node *n, const struct peer *p, const struct request_head *h, const uint8_t *bytes,
                      size_t len, struct codec_out *out, uint8_t *buf, size_t cap, struct moyai_error *no) {
@@ -291,7 +297,7 @@ int node_object_call(moyai_node *n, const struct peer *p, const struct request_h
         m++;
     if (m == n_methods)
         return failure_set(no, MOYAI_ENOMETHOD, MOYAI_AT_PEER, MOYAI_NEVER_EXECUTED,
-                           "a node has no method '%.*s', but 'info' and 'objects'", h->method_len, h->method);
+                           "a node has no method '%.*s', but 'info', 'objects' and 'ping'", h->method_len, h->method);
     if (p && overlay_owes_much(p))
         return failure_set(no, MOYAI_EBUSY, MOYAI_AT_PEER, MOYAI_NEVER_EXECUTED,
                            "its caller does not take earlier answers");

@@ -2,12 +2,14 @@
 /* The verbs that look at a grid, with nodes in processes of their own: ping, call, ps, graph. */
 #include "tests/cli/kit.h"
 
+#include <arpa/inet.h>
 #include <dirent.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -403,8 +405,8 @@ static void strange_titles(void **state) {
     cli_free(&other);
 }
 
-/* A node that nobody looks after, serving the name. */
-static pid_t start_node(const char *name) {
+/* A node that nobody looks after, serving the name, with those variables. */
+static pid_t start_node(const char *name, const char *const *env) {
     int out[2];
     char byte;
     assert_int_equal(pipe(out), 0);
@@ -413,6 +415,7 @@ static pid_t start_node(const char *name) {
     if (pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         setenv("MOYAI_GRID", grid, 1);
+        for (; env && *env; env++) putenv((char *)(uintptr_t)*env);
         dup2(out[1], 1);
         execl(kit_program("NODE"), "cli_node", "serve", name, NULL);
         _exit(120);
@@ -430,7 +433,7 @@ static void dead_nodes(void **state) {
     assert_non_null(mkdtemp(dir));
     snprintf(grid, sizeof grid, "file:%s", dir);
     pid_t pid[3];
-    for (int i = 0; i < 3; i++) pid[i] = start_node((const char *[]){"a", "b", "c"}[i]);
+    for (int i = 0; i < 3; i++) pid[i] = start_node((const char *[]){"a", "b", "c"}[i], NULL);
     id_of(pid[0], a);
     for (int i = 0; i < 3; i++) kill(pid[i], SIGKILL);
     for (int i = 0; i < 3; i++) assert_int_equal(waitpid(pid[i], NULL, 0), pid[i]);
@@ -439,14 +442,79 @@ static void dead_nodes(void **state) {
     HAS(c.text[0].p, "no answer: seq=1, ");
     HAS(c.text[0].p, "\n1 sent, 0 answered"); /* there is no use in more */
     cli_free(&c);
+    assert_int_equal(entries(), 2); /* it is known now */
     assert_int_equal(IN_GRID("ps"), 0);
-    assert_int_equal(kit_count(&c.text[0], "  dead"), 3);
+    assert_int_equal(kit_count(&c.text[0], "  dead"), 2);
     cli_free(&c);
     assert_int_equal(entries(), 0);
     assert_int_equal(IN_GRID("ps"), 0);
     assert_int_equal(kit_count(&c.text[0], ""), 1);
     cli_free(&c);
     snprintf(command, sizeof command, "rm -r %s %s/moyai", dir, kit_dir());
+    assert_int_equal(system(command), 0);
+}
+
+/* ---- several hosts --------------------------------------------------------------------------- */
+
+/* A port that is free now. */
+static int free_port(void) {
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof a;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_true(fd >= 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&a, sizeof a), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&a, &len), 0);
+    close(fd);
+    return ntohs(a.sin_port);
+}
+
+/* No directory knows the nodes, and none but one can be connected to: who looks goes from that one to the others, and
+ * talks to them through it. */
+static void several_hosts(void **state) {
+    (void)state;
+    static char base[64] = "/tmp/moyai-cli-look-XXXXXX", key[100], listen_at[220], dir[3][100], command[100];
+    assert_non_null(mkdtemp(base));
+    snprintf(key, sizeof key, "MOYAI_KEY_FILE=%s/key", base);
+    snprintf(grid, sizeof grid, "127.0.0.1:%d", free_port());
+    snprintf(listen_at, sizeof listen_at, "MOYAI_LISTEN=%s", grid);
+    assert_int_equal(cli_do(&c, "key", "new", "--key-file", key + strlen("MOYAI_KEY_FILE="), NULL), 0);
+    cli_free(&c);
+    setenv("MOYAI_KEY_FILE", key + strlen("MOYAI_KEY_FILE="), 1);
+    pid_t pid[3];
+    for (int i = 0; i < 3; i++) {
+        snprintf(dir[i], sizeof dir[i], "MOYAI_RUN_DIR=%s/%d", base, i);
+        pid[i] = start_node((const char *[]){"middle", "left", "right"}[i],
+                            (const char *const[]){i ? "MOYAI_OUTBOUND_ONLY=yes" : listen_at, dir[i],
+                                                  i == 1 ? "MOYAI_SITE=over there" : "MOYAI_SITE=here", NULL});
+    }
+    /* All are there when they have found the one in the middle. */
+    for (bool all = false; !all; cli_free(&c)) {
+        assert_int_equal(IN_GRID("ps"), 0);
+        assert_in_range(kit_count(&c.text[0], ""), 2, 4);
+        all = kit_count(&c.text[0], "") == 4;
+    }
+    assert_int_equal(IN_GRID("ps"), 0);
+    assert_int_equal(kit_count(&c.text[0], "  over there  "), 1);
+    HAS_NOT(c.text[0].p, "no answer");
+    cli_free(&c);
+    assert_int_equal(IN_GRID("graph"), 0);
+    assert_int_equal(kit_count(&c.text[0], " (tcp)"), 3);
+    cli_free(&c);
+    for (int i = 0; i < 3; i++) {
+        char id[33];
+        assert_int_equal(pid_of((const char *[]){"middle", "left", "right"}[i]), pid[i]);
+        id_of(pid[i], id);
+        id[10] = 0;
+        assert_int_equal(IN_GRID("ping", "-c", "2", "-i", "0", id), 0);
+        HAS(c.text[0].p, "2 sent, 2 answered");
+        cli_free(&c);
+    }
+    for (int i = 2; i >= 0; i--) {
+        kill(pid[i], SIGTERM);
+        assert_int_equal(waitpid(pid[i], NULL, 0), pid[i]);
+    }
+    unsetenv("MOYAI_KEY_FILE");
+    snprintf(command, sizeof command, "rm -r %s %s/moyai", base, kit_dir());
     assert_int_equal(system(command), 0);
 }
 
@@ -484,6 +552,7 @@ int main(void) {
         RUN(draws),
         RUN(strange_titles),
         cmocka_unit_test(dead_nodes),
+        cmocka_unit_test(several_hosts),
         cmocka_unit_test(no_grid),
     };
     return cmocka_run_group_tests(tests, kit_setup, kit_teardown);

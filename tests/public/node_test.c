@@ -44,6 +44,7 @@ static int open_world(void **state) {
     (void)state;
     struct moyai_node_opts o = MOYAI_NODE_OPTS_INIT;
     o.title = "the test";
+    o.site = "a place";
     node = kit_node(&o);
     return 0;
 }
@@ -111,7 +112,7 @@ static void says_what_it_is(void **state) {
     EXPECT_TEXT(v, "node", hex);
     EXPECT_TEXT(v, "title", "the test");
     EXPECT_TEXT(v, "host", host);
-    EXPECT_TEXT(v, "site", "");
+    EXPECT_TEXT(v, "site", "a place");
     EXPECT_TEXT(v, "version", moyai_version());
     FIBER_ASSERT_INT(number(v, "pid"), getpid());
     FIBER_ASSERT(strlen(text(v, "host_id")) == 32);
@@ -332,6 +333,10 @@ static void refuses(void **state) {
         KIT_RC(moyai_object_end(refs[i]), MOYAI_ENOOBJECT);
         KIT_OK(moyai_call_oneway(refs[i], "info", MOYAI_NONE));
         moyai_value_free(info_of(refs[i]));
+        bool there = false;
+        KIT_OK(moyai_call(refs[i], "ping", MOYAI_NONE, MOYAI_INTO(&there), NULL));
+        FIBER_ASSERT(there);
+        expect(refs[i], "ping", MOYAI_ARGS(1), MOYAI_EARGS, "ping");
     }
     FIBER_ASSERT(!moyai_ref_equal(refs[0], refs[1]));
     char line[MOYAI_REF_TEXT];

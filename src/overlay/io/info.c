@@ -3,8 +3,7 @@
 #include "overlay/io/internal.h"
 
 void overlay_self(const struct overlay *o, struct overlay_self *out) {
-    *out = (struct overlay_self){.site = ""};
-    hello_text(out->title, sizeof out->title, o->cfg.title ? o->cfg.title : "");
+    *out = (struct overlay_self){.title = o->title, .site = o->site};
     memcpy(out->host, o->hello.host, sizeof out->host);
 }
 

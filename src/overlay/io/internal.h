@@ -135,7 +135,8 @@ struct overlay {
     struct exec *x;
     const struct overlay_ops *ops;
     void *ctx;
-    struct overlay_cfg cfg;
+    struct overlay_cfg cfg; /* its texts may be gone after overlay_new */
+    char title[64], site[64];
     struct moyai_rng rng;
     struct rundir *dir;
     struct rdv *rdv;

@@ -470,7 +470,7 @@ void peer_name(struct peer *p, char out[PEER_NAME]) {
 }
 
 void overlay_self_name(const struct overlay *o, char out[PEER_NAME]) {
-    entry_called(out, o->cfg.self.b, o->cfg.title ? o->cfg.title : "", getpid());
+    entry_called(out, o->cfg.self.b, o->title, getpid());
 }
 
 void overlay_release(struct peer *p) {
@@ -696,6 +696,8 @@ int overlay_new(struct overlay **ret, struct exec *x, const struct overlay_cfg *
     if (!o) return err_set(reterr, MOYAI_ENOMEM, "out of memory");
     o->x = x;
     o->cfg = *cfg;
+    hello_text(o->title, sizeof o->title, cfg->title ? cfg->title : "");
+    hello_text(o->site, sizeof o->site, cfg->site ? cfg->site : "");
     o->ops = ops;
     o->ctx = ctx;
     o->listener = -1;
@@ -775,7 +777,9 @@ struct rdv *overlay_rdv(struct overlay *o) {
     return o->rdv;
 }
 size_t overlay_links(const struct overlay *o) {
-    return o->n_links - o->n_half_open;
+    size_t n = 0;
+    for (const struct olink *k = o->links; k; k = k->next) n += k->up;
+    return n;
 }
 uint8_t *overlay_buffer(struct overlay *o, size_t n) {
     return buffers_get(o->buffers, n);

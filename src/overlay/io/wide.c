@@ -642,6 +642,7 @@ static int begin(struct wide *w, struct moyai_error *reterr) {
     else
         default_site(site);
     w->self.site = hash_site(site);
+    hello_text(o->site, sizeof o->site, site);
     if (!c->outbound_only && (rc = listen_all(w, reterr)) < 0) return rc;
     w->self.text = w->text;
     w->self.accepts = w->self.n_text > 0;
