@@ -21,7 +21,7 @@ struct exec;
 struct fiber;
 
 struct exec_cfg {
-    size_t stack;      /* bytes of a fiber's stack without its guard page; 0: 256 KiB */
+    size_t stack;      /* bytes of a fiber's stack without its guard; 0: 256 KiB */
     size_t max_fibers; /* 0: 25,000; lowered at start to what vm.max_map_count allows */
     bool own_thread;   /* make a node thread; else the thread that calls exec_new is it */
 };

@@ -81,10 +81,10 @@ struct fiber *fiber_new(size_t stack, unsigned colour, void (*fn)(struct fiber *
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     stack = (stack + page - 1) / page * page;
     size_t mapped = FIBER_GUARD + stack;
-    char *map =
-        mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+    /* The guard is addresses and nothing else, wherever the system counts memory that is promised. */
+    char *map = mmap(NULL, mapped, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
     if (map == MAP_FAILED) return NULL;
-    if (mprotect(map, FIBER_GUARD, PROT_NONE) < 0) {
+    if (mprotect(map + FIBER_GUARD, stack, PROT_READ | PROT_WRITE) < 0) {
         munmap(map, mapped);
         return NULL;
     }

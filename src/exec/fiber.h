@@ -30,8 +30,9 @@
 struct exec;
 struct exec_task;
 
-/* Below each stack. Several pages, since a function with a large frame may jump over one; costs no memory. */
-#define FIBER_GUARD ((size_t)64 << 10)
+/* Below each stack. Large, since a function with a large frame jumps over a small one into another fiber's stack (but
+ * for compilers that touch every page, -fstack-clash-protection); costs addresses and no memory. */
+#define FIBER_GUARD ((size_t)2 << 20)
 
 struct fiber {
     void *ctx;        /* where it goes on; valid while it does not run */

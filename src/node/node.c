@@ -97,7 +97,9 @@ static void on_signal(struct exec_fd *f, int events, void *arg) {
     moyai_node *n = arg;
     struct signalfd_siginfo si;
     if (read(n->signal_fd, &si, sizeof si) != sizeof si) return;
-    if (atomic_exchange(&n->stop, true)) {
+    /* Who runs the process may ask it when somebody else has already, and kills it himself when its time is over. */
+    bool again = atomic_exchange(&n->stop, true);
+    if (again && !(n->config.parent && si.ssi_signo == SIGTERM)) {
         /* The second one: its default course, which this thread lets through. */
         sigset_t set;
         sigemptyset(&set);
@@ -123,6 +125,50 @@ static int take_signals(moyai_node *n, struct moyai_error *reterr) {
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
+
+/*
+ * A program may end without moyai_node_free, by exit or the return of main. Then its nodes say farewell all the same:
+ * others need not find out that they are dead, and nothing of them is left behind. They are not freed: the program may
+ * have handlers of its own that use them, or free them, after this one.
+ */
+static pthread_mutex_t live_lock = PTHREAD_MUTEX_INITIALIZER;
+static moyai_node *live_nodes;
+static bool at_exit;
+static pid_t live_pid;
+
+static void say_farewell(void) {
+    if (getpid() != live_pid) return; /* forked: they are the parent's, and so may the lock be */
+    pthread_mutex_lock(&live_lock);
+    for (moyai_node *n = live_nodes; n; n = n->live_next) {
+        if (exec_forked(n->x)) continue;
+        exec_lock(n->x);
+        EVENT(n->events, &n->id, "node-end", event_int("calls-made", (int64_t)n->calls_made),
+              event_int("calls-served", (int64_t)n->calls_served));
+        overlay_close(n->o);
+        exec_unlock(n->x);
+        events_flush(n->events);
+    }
+    pthread_mutex_unlock(&live_lock);
+}
+
+static void live_add(moyai_node *n) {
+    pthread_mutex_lock(&live_lock);
+    if (!at_exit) at_exit = atexit(say_farewell) == 0;
+    live_pid = getpid();
+    n->live_next = live_nodes;
+    live_nodes = n;
+    pthread_mutex_unlock(&live_lock);
+}
+
+static void live_remove(moyai_node *n) {
+    pthread_mutex_lock(&live_lock);
+    for (moyai_node **q = &live_nodes; *q; q = &(*q)->live_next)
+        if (*q == n) {
+            *q = n->live_next;
+            break;
+        }
+    pthread_mutex_unlock(&live_lock);
+}
 
 static void node_release(moyai_node *n) {
     /* Timers and hooks of the layers above are taken out of exec before it goes. */
@@ -213,6 +259,7 @@ int moyai_node_new(moyai_node **ret, const struct moyai_node_opts *user, struct 
         return rc;
     }
     EVENT(n->events, &n->id, "node-start", event_text("title", oc.title), event_int("pid", getpid()));
+    live_add(n);
     *ret = n;
     return 0;
 }
@@ -220,6 +267,7 @@ int moyai_node_new(moyai_node **ret, const struct moyai_node_opts *user, struct 
 void moyai_node_free(moyai_node *n) {
     if (!n) return;
     if (exec_forked(n->x)) return; /* the parent's: nothing of it may be touched here */
+    live_remove(n);
     EVENT(n->events, &n->id, "node-end", event_int("calls-made", (int64_t)n->calls_made),
           event_int("calls-served", (int64_t)n->calls_served));
     exec_halt(n->x); /* own thread: no user code runs from here on */

@@ -141,6 +141,7 @@ int api_refuse(moyai_node *n, int code, const char *fmt, ...) MOYAI_PRINTF(3, 4)
 /* ---- the node -------------------------------------------------------------------------------- */
 
 struct moyai_node {
+    moyai_node *live_next; /* node.c */
     struct exec *x;
     struct overlay *o;
     struct moyai_log *log;

@@ -20,6 +20,15 @@ static int m_overflow(moyai_request *rq, void *self) {
     return moyai_return(rq, MOYAI_ARGS(deeper(top, 0)));
 }
 
+/* One frame that is larger than the stack by far. */
+static int m_large(moyai_request *rq, void *self) {
+    (void)self;
+    volatile double a[400][400];
+    for (int i = 0; i < 400; i++)
+        for (int j = 0; j < 400; j++) a[i][j] = i + j;
+    return moyai_return(rq, MOYAI_ARGS(a[17][4]));
+}
+
 static int m_fault(moyai_request *rq, void *self) {
     (void)rq, (void)self;
     volatile int *volatile nowhere = NULL;
@@ -35,7 +44,7 @@ static int m_deep(moyai_request *rq, void *self) {
 }
 
 static const struct moyai_method methods[] = {
-    {"overflow", m_overflow}, {"fault", m_fault}, {"deep", m_deep}, {NULL, NULL}};
+    {"overflow", m_overflow}, {"large", m_large}, {"fault", m_fault}, {"deep", m_deep}, {NULL, NULL}};
 static const struct moyai_class cls = MOYAI_CLASS("Deep", methods, NULL);
 
 static int role_deep(int argc, char **argv) {
@@ -79,6 +88,7 @@ static void a_fiber_s_stack_overflows(void **state) {
     die("A=1", "main", "overflow", "moyai: a fiber's stack of 256 KiB overflowed");
     die("MOYAI_STACK=64KiB", "main", "overflow", "moyai: a fiber's stack of 64 KiB overflowed");
     die("A=1", "own", "overflow", "moyai: a fiber's stack of 256 KiB overflowed");
+    die("A=1", "main", "large", "moyai: a fiber's stack of 256 KiB overflowed");
 }
 
 static void another_fault_is_no_overflow(void **state) {

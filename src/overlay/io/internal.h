@@ -31,6 +31,7 @@
 #define ACCEPT_FIRST   (10 * MOYAI_MS)
 #define ACCEPT_MOST    (320 * MOYAI_MS)
 #define DEAD_MOST      4096u /* dead nodes remembered */
+#define SWEEP_MOST     32u   /* entries that a node looks at when it joins */
 #define PINGS_MOST     64u   /* unanswered on one link */
 #define ANSWERS_MOST   256u  /* sent to a link that has no room */
 

@@ -655,12 +655,55 @@ static void on_hook(struct exec_hook *h) {
     if (o->n_dead > DEAD_MOST) forget_dead(o);
 }
 
+/*
+ * Processes that were killed while nobody was linked to them have left their entries. Who joins looks at some, which
+ * are others each time, and removes those of the dead: the directory does not grow for ever, and a thousand that join
+ * at once do not look at a thousand each.
+ */
+struct sweep {
+    struct overlay *o;
+    size_t n, skip;
+    size_t n_dead;
+    struct moyai_node_id dead[SWEEP_MOST];
+};
+
+static bool sweep_count(const struct moyai_node_id *id, void *ctx) {
+    (void)id;
+    ((struct sweep *)ctx)->n++;
+    return true;
+}
+
+static bool sweep_one(const struct moyai_node_id *id, void *ctx) {
+    struct sweep *s = ctx;
+    struct overlay *o = s->o;
+    if (s->skip > 0) {
+        s->skip--;
+        return true;
+    }
+    struct rdv_node e;
+    if (!id_equal(id->b, o->cfg.self.b) && rdv_get_node(o->rdv, id, &e, NULL) == 0 && id_equal(e.host, o->hello.host) &&
+        rundir_is_dead(o->dir, id))
+        s->dead[s->n_dead++] = *id;
+    return ++s->n < SWEEP_MOST;
+}
+
+static void sweep(struct overlay *o) {
+    struct sweep s = {.o = o};
+    if (rdv_node_ids(o->rdv, sweep_count, &s, NULL) < 0 || s.n < 2) return;
+    s.skip = s.n > SWEEP_MOST ? (size_t)rng_below(&o->rng, s.n - SWEEP_MOST + 1) : 0;
+    s.n = 0;
+    if (rdv_node_ids(o->rdv, sweep_one, &s, NULL) < 0) return;
+    for (size_t i = 0; i < s.n_dead; i++) forget_node(o, s.dead[i].b);
+}
+
 static int join_directory(struct overlay *o, const char *url, struct moyai_error *reterr) {
     int rc = rdv_open(&o->rdv, url, reterr);
     if (rc < 0) return rc;
     struct rdv_node e;
     rdv_node_fill(&e, &o->cfg.self, rundir_host(o->dir), rundir_path(o->dir), o->hello.title);
-    return rdv_put_node(o->rdv, &e, reterr);
+    rc = rdv_put_node(o->rdv, &e, reterr);
+    if (rc == 0) sweep(o);
+    return rc;
 }
 
 static int join(struct overlay *o, struct moyai_error *reterr) {
@@ -727,6 +770,7 @@ int overlay_new(struct overlay **ret, struct exec *x, const struct overlay_cfg *
 
 void overlay_close(struct overlay *o) {
     struct peer *p, *tmp;
+    if (o->closing) return;
     HASH_ITER (hh, o->peers, p, tmp)
         if (p->opened) peer_pump(p); /* last answers and one-way calls leave before the farewell, as far as they can */
     o->closing = true;

@@ -171,6 +171,23 @@ int rdv_nodes(struct rdv *r, bool (*fn)(const struct rdv_node *node, const struc
     return store_each(&r->store, &r->store.nodes, each_node, &e, reterr);
 }
 
+struct each_id {
+    bool (*fn)(const struct moyai_node_id *id, void *ctx);
+    void *ctx;
+};
+
+static bool each_id(const char *file, void *ctx) {
+    const struct each_id *e = ctx;
+    struct moyai_node_id id;
+    return !id_parse(file, strlen(file), id.b) || e->fn(&id, e->ctx);
+}
+
+int rdv_node_ids(struct rdv *r, bool (*fn)(const struct moyai_node_id *id, void *ctx), void *ctx,
+                 struct moyai_error *reterr) {
+    struct each_id e = {fn, ctx};
+    return store_each(&r->store, &r->store.nodes, each_id, &e, reterr);
+}
+
 /* ---- names ----------------------------------------------------------------------------------- */
 
 /* The entry in m/<file>, open as *fd to be locked. */

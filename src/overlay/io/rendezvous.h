@@ -59,6 +59,10 @@ int rdv_get_node(struct rdv *r, const struct moyai_node_id *id, struct rdv_node 
 int rdv_nodes(struct rdv *r, bool (*fn)(const struct rdv_node *node, const struct moyai_error *bad, void *ctx),
               void *ctx, struct moyai_error *reterr) MOYAI_MUST_USE;
 
+/* The ids of all entries, unread, in no order, until fn returns false. */
+int rdv_node_ids(struct rdv *r, bool (*fn)(const struct moyai_node_id *id, void *ctx), void *ctx,
+                 struct moyai_error *reterr) MOYAI_MUST_USE;
+
 /*
  * Give an object a name. Exactly one of several that try at once gets it. 0 also if the same object of the same node
  * has it already. EEXIST: another one has it (its owner in the text), and dead (may be NULL: nobody is) does not say
