@@ -315,6 +315,7 @@ int exec_wait(struct exec *x, struct exec_waiter *w, moyai_ns deadline) {
         return w->result;
     }
     if (!w->fiber && x->scheduling) return MOYAI_ESTATE; /* see exec_can_wait */
+    if (x->draining) return MOYAI_ECLOSED;               /* no fiber is to run any more */
     w->parked = true;
     if (deadline == UINT64_MAX) {
         park(x, w);
@@ -345,7 +346,7 @@ bool exec_wake(struct exec *x, struct exec_waiter *w, int result) {
 void exec_yield(struct exec *x) {
     struct exec_waiter w;
     exec_waiter_init(x, &w);
-    if (w.foreign || (!w.fiber && x->scheduling)) return;
+    if (w.foreign || (!w.fiber && x->scheduling) || x->draining) return;
     w.after = x->polls + 1;
     w.parked = true;
     exec_wake(x, &w, 0);
@@ -358,7 +359,7 @@ static void on_serve_deadline(struct exec *x, struct exec_timer *t) {
 }
 
 int exec_serve(struct exec *x, const atomic_bool *stop, moyai_ns deadline) {
-    if (x->scheduling || !exec_on_node_thread(x)) return MOYAI_ESTATE;
+    if (x->scheduling || !exec_on_node_thread(x) || x->draining) return MOYAI_ESTATE;
     struct exec *outer = enter_scheduler(x);
     struct exec_timer timer;
     exec_timer_init(&timer, on_serve_deadline);

@@ -113,8 +113,8 @@ void exec_local_done(struct exec *x, void (*done)(void *arg, void *local), void 
 /* Take the lock as a foreign thread that may wait before it releases it with exec_foreign_leave. */
 void exec_foreign_enter(struct exec *x);
 void exec_foreign_leave(struct exec *x);
-/* Get them out, before the exec ends: their waits return ECLOSED, also later ones; returns once all that have entered
- * have left. Lock held, and released meanwhile; not a foreign thread that has entered. */
+/* Get them out, before the exec ends: their waits return ECLOSED, and all later ones, whosever; returns once all that
+ * have entered have left. Lock held, and released meanwhile; not a foreign thread that has entered. */
 void exec_foreign_drain(struct exec *x);
 
 void exec_yield(struct exec *x); /* lock held; behind everything now runnable, after one poll */

@@ -7,12 +7,17 @@
  * the execs that still live, which it finds in a list of all: their addresses alone do not tell, since another may lie
  * there now.
  *
- * The order of locks: all_lock, then a node lock. all_lock is held across fork, so that a child in which a thread ends
- * finds it free; the child touches no exec of its parent.
+ * The order of locks: a node lock, then all_lock; so who has found an exec there pins it, and lets go of all_lock
+ * before he takes the exec's lock.
+ *
+ * A forked child has copies of all descriptors: of the listening socket, whose refusal tells others that the parent has
+ * died, and of the links, whose end does. So both locks of all execs are held across fork (against their order, hence
+ * by trying), and the child closes what its parent's execs watch, and forgets them.
  */
 #include "exec/impl.h"
 
 #include <limits.h>
+#include <sched.h>
 #include <stdlib.h>
 
 struct exec_local {
@@ -24,7 +29,8 @@ struct exec_local {
 
 static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct exec *all_execs; /* by all_next */
-static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_cond_t unpinned = PTHREAD_COND_INITIALIZER;
+static pthread_once_t once = PTHREAD_ONCE_INIT, fork_once = PTHREAD_ONCE_INIT;
 static pthread_key_t key;
 static bool have_key;
 
@@ -43,7 +49,10 @@ static bool lives(const struct exec *x, uint64_t id) {
     return false;
 }
 
+static void watch_fork(void);
+
 void foreign_exec_begin(struct exec *x) {
+    pthread_once(&fork_once, watch_fork);
     static uint64_t ids; /* never 0, never used twice */
     all_take();
     x->id = ++ids;
@@ -59,7 +68,39 @@ void foreign_exec_end(struct exec *x) {
             *p = x->all_next;
             break;
         }
+    while (x->pins > 0) pthread_cond_wait(&unpinned, &all_lock);
     all_release();
+}
+
+/* ---- fork ------------------------------------------------------------------------------------ */
+
+static void before_fork(void) {
+    for (bool all = false; !all;) {
+        all_take();
+        struct exec *x = all_execs, *failed;
+        while (x && lock_try(&x->lock)) x = x->all_next;
+        failed = x;
+        all = !failed;
+        if (all) continue;
+        for (x = all_execs; x != failed; x = x->all_next) exec_unlock(x);
+        all_release();
+        sched_yield();
+    }
+}
+
+static void after_fork(void) {
+    for (struct exec *x = all_execs; x; x = x->all_next) exec_unlock(x);
+    all_release();
+}
+
+static void after_fork_child(void) {
+    for (struct exec *x = all_execs; x; x = x->all_next) loop_close_fds(x);
+    after_fork();
+    all_execs = NULL;
+}
+
+static void watch_fork(void) {
+    (void)pthread_atfork(before_fork, after_fork, after_fork_child); /* out of memory: as if it were not needed */
 }
 
 /* ---- locals ---- */
@@ -70,18 +111,23 @@ static void thread_ends(void *arg) {
         struct exec_local *l = tls->locals;
         tls->locals = l->next;
         all_take();
-        if (l->slot && lives(l->x, l->id) && !exec_forked(l->x)) {
+        bool pinned = l->slot && lives(l->x, l->id);
+        if (pinned) l->x->pins++;
+        all_release();
+        if (pinned) {
             exec_lock(l->x);
             if (l->x->local_done) l->x->local_done(l->x->local_arg, l->slot);
             exec_unlock(l->x);
+            all_take();
+            if (--l->x->pins == 0) pthread_cond_broadcast(&unpinned);
+            all_release();
         }
-        all_release();
         free(l);
     }
 }
 
 static void make_key(void) {
-    have_key = pthread_key_create(&key, thread_ends) == 0 && pthread_atfork(all_take, all_release, all_release) == 0;
+    have_key = pthread_key_create(&key, thread_ends) == 0;
 }
 
 static void drop_dead(struct exec_tls *tls) {

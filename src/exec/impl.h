@@ -46,6 +46,7 @@ struct exec {
     /* ---- foreign threads: foreign.c ---- */
     struct exec_waiter *waiting; /* lock held */
     struct exec *all_next;       /* all_lock */
+    unsigned pins;               /* all_lock: threads that end and still have to do with it */
     atomic_uint inside;          /* futex word: contexts between exec_foreign_enter and _leave */
     bool draining;               /* lock held; nobody may wait here any more */
     void (*local_done)(void *arg, void *local);
@@ -115,7 +116,8 @@ void loop_done(struct exec *x);
 /* One turn of the loop by `who`, who becomes the driver for it: hooks, changes, timers, poll, callbacks. It blocks if
  * `block` (node thread only) and nothing is runnable. Lock held; driver is DRIVER_NONE. */
 void loop_turn(struct exec *x, enum exec_driver who, bool block);
-void loop_arm(struct exec *x); /* before somebody blocks outside of loop_turn. Lock held */
+void loop_close_fds(struct exec *x); /* in a forked child */
+void loop_arm(struct exec *x);       /* before somebody blocks outside of loop_turn. Lock held */
 /* Wake whoever polls or watches, once; nothing if somebody drives. Lock held. */
 void loop_wake(struct exec *x);
 /* At the head of each libuv callback: the driver takes the lock if it does not hold it. */

@@ -37,6 +37,12 @@ static inline void lock_take(struct lock *l) {
         lock_slow(l);
 }
 
+static inline bool lock_try(struct lock *l) {
+    unsigned old = LOCK_FREE;
+    return atomic_compare_exchange_strong_explicit(&l->state, &old, LOCK_HELD, memory_order_acquire,
+                                                   memory_order_relaxed);
+}
+
 static inline void lock_release(struct lock *l) {
     if (atomic_exchange_explicit(&l->state, LOCK_FREE, memory_order_release) == LOCK_SLEEPERS) lock_wake(l);
 }

@@ -234,6 +234,10 @@ struct exec_fd *exec_fd_new(struct exec *x, int fd, int events, exec_fd_fn fn, v
     return f;
 }
 
+void loop_close_fds(struct exec *x) {
+    for (struct exec_fd *f = x->fds; f; f = f->next) close(f->fd);
+}
+
 void exec_fd_events(struct exec_fd *f, int events) {
     set_want(f, events);
     if (f->want != f->have) change(f);

@@ -149,6 +149,43 @@ static void test_thread_ends(void **state) {
     pthread_barrier_destroy(&k->step);
 }
 
+/* Threads that end while others come: in whatever order they take their locks, all get through. */
+static void *come_and_go(void *arg) {
+    struct exec *x = arg;
+    exec_foreign_enter(x);
+    *exec_local(x) = x;
+    exec_foreign_leave(x);
+    return NULL;
+}
+
+static void *bring_others(void *arg) {
+    for (int i = 0; i < FIBER_SCALE(2000, 300, 100); i++) {
+        pthread_t t[2];
+        for (int k = 0; k < 2; k++) FIBER_ASSERT(pthread_create(&t[k], NULL, come_and_go, arg) == 0);
+        for (int k = 0; k < 2; k++) pthread_join(t[k], NULL);
+    }
+    return NULL;
+}
+
+static void count_it(void *arg, void *local) {
+    (void)local;
+    ++*(int *)arg;
+}
+
+static void test_threads_come_and_go(void **state) {
+    (void)state;
+    struct exec *x = test_exec(&(struct exec_cfg){.own_thread = true});
+    int ended = 0;
+    exec_lock(x);
+    exec_local_done(x, count_it, &ended);
+    exec_unlock(x);
+    pthread_t t[2];
+    for (int i = 0; i < 2; i++) pthread_create(&t[i], NULL, bring_others, x);
+    for (int i = 0; i < 2; i++) pthread_join(t[i], NULL);
+    assert_int_equal(ended, 4 * FIBER_SCALE(2000, 300, 100));
+    exec_free(x);
+}
+
 /* ---- the end of an exec in which threads wait ---- */
 
 struct caught {
@@ -413,10 +450,15 @@ static void test_kick(void **state) {
 int main(void) {
     hang_guard();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_foreign_wait),  cmocka_unit_test(test_own_thread),
-        cmocka_unit_test(test_timeouts_race), cmocka_unit_test(test_posts),
-        cmocka_unit_test(test_two_nodes),     cmocka_unit_test(test_busy_node_lets_others_in),
-        cmocka_unit_test(test_kick),          cmocka_unit_test(test_thread_ends),
+        cmocka_unit_test(test_foreign_wait),
+        cmocka_unit_test(test_own_thread),
+        cmocka_unit_test(test_timeouts_race),
+        cmocka_unit_test(test_posts),
+        cmocka_unit_test(test_two_nodes),
+        cmocka_unit_test(test_busy_node_lets_others_in),
+        cmocka_unit_test(test_kick),
+        cmocka_unit_test(test_thread_ends),
+        cmocka_unit_test(test_threads_come_and_go),
         cmocka_unit_test(test_drain),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

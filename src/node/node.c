@@ -65,6 +65,8 @@ static int configure(moyai_node *n, const struct moyai_node_opts *in, struct moy
     if (rc < 0) return rc;
     if (opts->stack < 16384)
         return err_set(reterr, MOYAI_EINVAL, "option stack: %zu bytes are less than 16384", opts->stack);
+    if (opts->stack > (size_t)1 << 30)
+        return err_set(reterr, MOYAI_EINVAL, "option stack: %zu bytes are more than 1 GiB", opts->stack);
     if (opts->max_message > UINT32_MAX / 2)
         return err_set(reterr, MOYAI_EINVAL, "option max_message: %zu bytes are more than %u", opts->max_message,
                        UINT32_MAX / 2);

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 static moyai_node *node;
-static moyai_ref *kept; /* to the end */
+static moyai_ref *volatile kept; /* to the end */
 
 static int m_sleep(moyai_request *rq, void *self) {
     (void)self;

@@ -180,6 +180,47 @@ static void threads_come_back_from_a_node_that_ends(void **state) {
     }
 }
 
+/* ---- what may block at the end of a node ---------------------------------------------------------- */
+
+struct ending {
+    moyai_node *node;
+    bool freeing;
+    int rc, went_on;
+};
+static struct ending ending;
+
+static void on_destroy(void *self) {
+    (void)self;
+    ending.rc = moyai_sleep(ending.node, 5 * MOYAI_MS);
+}
+
+static int m_go_on(moyai_request *rq, void *self) {
+    (void)self;
+    while (!ending.freeing) (void)moyai_sleep_masked(moyai_request_node(rq), MOYAI_MS);
+    ending.went_on++;
+    return 0;
+}
+
+/* No method runs any more, whatever a destroy function waits for. */
+static void a_destroy_function_cannot_wait(void **state) {
+    (void)state;
+    static const struct moyai_method loop[] = {{"go_on", m_go_on}, {NULL, NULL}}, none[] = {{NULL, NULL}};
+    static const struct moyai_class running = MOYAI_CLASS("Running", loop, NULL),
+                                    blocking = MOYAI_CLASS("Blocking", none, on_destroy);
+    for (int own = 0; own < 2; own++) {
+        ending = (struct ending){.node = own ? own_node() : kit_node(NULL)};
+        moyai_ref *a = kit_object(ending.node, &running, NULL), *b = kit_object(ending.node, &blocking, NULL);
+        KIT_OK(moyai_call_oneway(a, "go_on", MOYAI_NONE));
+        if (!own) kit_settle(ending.node);
+        ending.freeing = !own; /* the other one would see it at once */
+        moyai_node_free(ending.node);
+        FIBER_ASSERT_INT(ending.rc, MOYAI_ECLOSED);
+        FIBER_ASSERT_INT(ending.went_on, 0);
+        moyai_ref_unref(a);
+        moyai_ref_unref(b);
+    }
+}
+
 /* ---- the thread ends before the node --------------------------------------------------------- */
 
 static void *call_once(void *arg) {
@@ -269,6 +310,7 @@ static int tests(void) {
     const struct CMUnitTest all[] = {
         cmocka_unit_test(a_wait_that_could_not_end_is_refused),
         cmocka_unit_test(threads_come_back_from_a_node_that_ends),
+        cmocka_unit_test(a_destroy_function_cannot_wait),
         cmocka_unit_test(threads_that_have_ended_keep_nothing),
         cmocka_unit_test(a_node_hears_stop_among_long_calls),
     };

@@ -168,6 +168,20 @@ static int m_fork_and_return(moyai_request *rq, void *self) {
     return moyai_return(rq, MOYAI_ARGS((int64_t)pid));
 }
 
+/* Leave a child behind, until it is told to end. */
+static int m_leave_child(moyai_request *rq, void *self) {
+    (void)self;
+    _Atomic uint32_t *shared = kit_shared("left", 2);
+    pid_t pid = fork();
+    FIBER_ASSERT(pid >= 0);
+    if (pid > 0) return moyai_return(rq, MOYAI_ARGS((int64_t)pid));
+    alarm(300);
+    shared[0] = 1;
+    while (!shared[1]) usleep(1000);
+    shared[0] = 2;
+    _exit(0);
+}
+
 static void go_fork(void *done) {
     pid_t pid = fork_here(NULL, true);
     if (pid == 0) return;
@@ -175,14 +189,17 @@ static void go_fork(void *done) {
     *(bool *)done = true;
 }
 
-static const struct moyai_method methods[] = {
-    {"count", m_count}, {"hang", m_hang}, {"fork", m_fork}, {"fork_and_return", m_fork_and_return}, {NULL, NULL}};
+static const struct moyai_method methods[] = {{"count", m_count},
+                                              {"hang", m_hang},
+                                              {"fork", m_fork},
+                                              {"fork_and_return", m_fork_and_return},
+                                              {"leave_child", m_leave_child},
+                                              {NULL, NULL}};
 static const struct moyai_class cls = MOYAI_CLASS("Forking", methods, NULL);
 
 static int role_counter(int argc, char **argv) {
-    (void)argc, (void)argv;
     int64_t calls = 0;
-    return kit_serve(NULL, &cls, &calls, "counter");
+    return kit_serve(NULL, &cls, &calls, argc > 0 ? argv[0] : "counter");
 }
 
 /* ---- the tests ------------------------------------------------------------------------------- */
@@ -282,6 +299,28 @@ static void while_other_threads_are_busy(void **state) {
     for (int i = 0; i < 2; i++) pthread_join(thread[i], NULL);
 }
 
+/* A child that lives on has copies of the parent's sockets: they do not keep it from being known as dead. */
+static void a_child_does_not_hide_its_parent_s_death(void **state) {
+    (void)state;
+    _Atomic uint32_t *shared = kit_shared("left", 2);
+    moyai_node *n = kit_node(NULL);
+    pid_t pid = kit_child("counter", "parent", NULL);
+    moyai_ref *ref = kit_lookup(n, "parent"), *found = NULL;
+    int64_t child = 0;
+    KIT_OK(moyai_call(ref, "leave_child", MOYAI_NONE, MOYAI_INTO(&child), NULL));
+    moyai_future *f = moyai_call_async(ref, "hang", MOYAI_NONE);
+    KIT_UNTIL(n, shared[0] == 1);
+    kit_kill(pid);
+    KIT_RC(moyai_future_get(f, MOYAI_NONE), MOYAI_EDEAD);
+    KIT_RC(moyai_lookup(n, "parent", &found), MOYAI_ENOENT);
+    FIBER_ASSERT_INT(shared[0], 1); /* it lives */
+    shared[1] = 1;
+    KIT_UNTIL(n, shared[0] == 2);
+    moyai_future_free(f);
+    moyai_ref_unref(ref);
+    moyai_node_free(n);
+}
+
 static int tests(void) {
 #define WORLD(test) cmocka_unit_test_setup_teardown(test, open_world, close_world)
     const struct CMUnitTest all[] = {
@@ -289,6 +328,7 @@ static int tests(void) {
         WORLD(in_a_method),
         WORLD(in_a_method_and_back),
         WORLD(while_other_threads_are_busy),
+        cmocka_unit_test(a_child_does_not_hide_its_parent_s_death),
     };
     return cmocka_run_group_tests(all, NULL, NULL);
 }

@@ -13,6 +13,7 @@
 
 #include <errno.h>
 #include <linux/sockios.h>
+#include <malloc.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -60,7 +61,21 @@ static int m_wait(moyai_request *rq, void *self) {
     return 0;
 }
 
-static const struct moyai_method methods[] = {{"touch", m_touch}, {"look", m_look}, {"wait", m_wait}, {NULL, NULL}};
+/* A large answer, all of it the same. */
+enum { BIG = 4100000, BIG_BYTE = 0x5a };
+static int m_give(moyai_request *rq, void *self) {
+    struct state *s = self;
+    uint8_t *p = malloc(BIG);
+    FIBER_ASSERT(p);
+    memset(p, BIG_BYTE, BIG);
+    int rc = moyai_return(rq, MOYAI_ARGS(moyai_bytes(p, BIG)));
+    free(p);
+    s->done++;
+    return rc;
+}
+
+static const struct moyai_method methods[] = {
+    {"touch", m_touch}, {"look", m_look}, {"wait", m_wait}, {"give", m_give}, {NULL, NULL}};
 static const struct moyai_class cls = MOYAI_CLASS("Attacked", methods, NULL);
 
 static uint64_t links(void) {
@@ -342,6 +357,90 @@ static void data_of_another_link_is_none(void **state) {
     close(new);
 }
 
+static void answer(int fd, struct session_frame f) {
+    uint8_t bytes[64];
+    f.id = peer.session;
+    f.path = peer.path;
+    size_t n = session_wire_head_size(&f);
+    session_wire_put_head(bytes, &f);
+    put_frame_head(fd, (uint8_t)(FRAME_SESSION + f.kind), n);
+    put(fd, bytes, n);
+}
+
+/* Take the large answer: acknowledge it, allow all of it. */
+static void take_big(int fd, uint64_t want) {
+    static uint8_t bytes[2 * FRAME_MAX];
+    uint64_t count = 0;
+    bool granted = false;
+    for (size_t have = 0, at; count < want;) {
+        (void)moyai_sleep_masked(node, 1);
+        ssize_t k = recv(fd, bytes + have, sizeof bytes - have, 0);
+        if (k < 0 && errno == EAGAIN) continue;
+        if (k <= 0) FIBER_FAIL("the node has closed the link after %llu bytes", (unsigned long long)count);
+        have += (size_t)k;
+        uint64_t before = count;
+        for (at = 0; have - at >= FRAME_HEAD;) {
+            struct frame_head h;
+            KIT_OK(frame_get_head(bytes + at, &h, NULL));
+            if (have - at < FRAME_HEAD + h.length) break;
+            static struct session_chunk chunks[SESSION_CHUNKS];
+            struct session_frame f = {.chunks = chunks};
+            size_t head;
+            if (h.type == FRAME_SESSION + SESSION_DATA) {
+                KIT_OK(session_wire_get(h.type, bytes + at + FRAME_HEAD, h.length, &f, &head, NULL));
+                for (uint32_t i = 0; i < f.n_chunks; i++) count += chunks[i].len;
+            }
+            at += FRAME_HEAD + h.length;
+        }
+        memmove(bytes, bytes + at, have - at);
+        have -= at;
+        if (count == before) continue;
+        if (!granted)
+            answer(fd, (struct session_frame){.kind = SESSION_GRANT, .ack = count, .stream = 1, .allowed = want});
+        else
+            answer(fd, (struct session_frame){.kind = SESSION_ACK, .ack = count});
+        granted = true;
+    }
+}
+
+/* A link that is full of an answer when the session goes elsewhere has lent its bytes; when all of it has been taken by
+ * the other link they go, and what the old one still writes is what they were. */
+static void an_old_link_writes_no_freed_bytes(void **state) {
+    (void)state;
+    enum { ALL = BIG + REPLY_HEAD + 5 };
+    /* What is freed stays mapped, and is not what it was. */
+    mallopt(M_MMAP_THRESHOLD, 32 << 20);
+    mallopt(M_TRIM_THRESHOLD, 1 << 30);
+    mallopt(M_PERTURB, 0x33);
+    int old = connect_peer();
+    take_path(old);
+    call(old, "give");
+    KIT_UNTIL(node, here.done == 1);
+    for (int i = 0; i < 50; i++) {
+        answer(old, (struct session_frame){.kind = SESSION_GRANT, .stream = 1, .allowed = ALL});
+        (void)moyai_sleep_masked(node, MOYAI_MS);
+    }
+    int new = connect_peer();
+    peer.path += 2;
+    answer(new, (struct session_frame){.kind = SESSION_RESUME});
+    take_big(new, ALL);
+    settle(new);
+    size_t odd = 0, total = 0;
+    static uint8_t bytes[1 << 20];
+    for (int idle = 0; idle < 50; idle++) {
+        (void)moyai_sleep_masked(node, MOYAI_MS);
+        ssize_t k = recv(old, bytes, sizeof bytes, 0);
+        if (k <= 0) continue;
+        idle = 0;
+        total += (size_t)k;
+        for (ssize_t i = 0; i < k; i++) odd += bytes[i] != BIG_BYTE;
+    }
+    FIBER_ASSERT(total > 100000); /* it was full of the answer */
+    if (odd > 4096) FIBER_FAIL("%zu bytes of %zu are not those of the answer", odd, total);
+    close(old);
+    close(new);
+}
+
 /* ---- answers that are none ------------------------------------------------------------------- */
 
 /* The first reply is large and arrives; the second answers the same call. Neither is the answer, the peer is broken. */
@@ -594,6 +693,7 @@ static int tests(void) {
         WORLD(a_frame_of_an_old_path_touches_no_other_call),
         WORLD(data_of_another_link_is_none),
         WORLD(a_second_reply_is_refused),
+        WORLD(an_old_link_writes_no_freed_bytes),
         WORLD(a_peer_that_reads_no_pongs_loses_its_link),
         WORLD(a_peer_that_reads_no_refusals_loses_its_link),
         WORLD(a_node_takes_any_arguments),

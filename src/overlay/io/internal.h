@@ -236,6 +236,12 @@ void witness_link_down(struct overlay *o, const uint8_t id[16], bool farewell);
 bool witness_watches(const struct overlay *o, const uint8_t id[16]);
 void witness_done(struct overlay *o);
 
+/* forget.c */
+void forget_init(struct overlay *o);
+void forget_close(struct overlay *o);
+void forget_node(struct overlay *o, const uint8_t node[16]); /* it is dead */
+void forget_some(struct overlay *o);                         /* look for some that are */
+
 /* buffers.c */
 int buffers_new(struct buffers **ret);
 void buffers_free(struct buffers *b);

@@ -368,6 +368,9 @@ void peer_drain(struct peer *p, const struct session_frame *frame, uint8_t *payl
         case SESSION_FX_ACKED: {
             struct msg *m = (struct msg *)(uintptr_t)fx.token;
             peer_drops_remove(p, m);
+            /* It was taken by this path; another link may still have to write what it was given of it before. */
+            if (m->length >= LINK_LARGE && p->links && (p->links->peer_next || p->links != p->via.link))
+                msg_unborrow(p, m);
             peer_over(p, m);
             m->done(m, 0, MOYAI_MAY_HAVE_EXECUTED);
             break;
