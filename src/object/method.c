@@ -63,7 +63,7 @@ static int raise_error(moyai_request *rq, const moyai_future *cause, int code, c
     code = raised_code(code);
     if (!rq || exec_forked(rq->node->x)) return code;
     struct moyai_error e;
-    err_vset(&e, code, fmt, ap);
+    err_vset(&e, code, fmt ? fmt : "no text given", ap);
     e.where = MOYAI_AT_METHOD;
     e.executed = MOYAI_WAS_EXECUTED;
     if (code != given && given != MOYAI_SIGNALLED)

@@ -27,9 +27,16 @@ static void forget_step(struct overlay *o, moyai_dur most) {
     free(f);
 }
 
+static void forget_some(struct overlay *o);
+
 static void forget_due(struct exec *x, struct exec_timer *t) {
     struct overlay *o = (struct overlay *)((char *)t - offsetof(struct overlay, forget_timer));
-    forget_step(o, FORGET_HOLD);
+    if (o->forget_look) {
+        o->forget_look = false;
+        forget_some(o);
+    } else {
+        forget_step(o, FORGET_HOLD);
+    }
     if (o->forgets) exec_timer_set(x, t, moyai_now()); /* in the next turn of the loop */
 }
 
@@ -52,9 +59,9 @@ void forget_node(struct overlay *o, const uint8_t node[16]) {
 }
 
 /*
- * Processes that were killed while nobody was linked to them have left their entries. Who joins looks at some, which
- * are others each time, and removes those of the dead: the directory does not grow for ever, and a thousand that join
- * at once do not look at a thousand each.
+ * Processes that were killed while nobody was linked to them have left their entries. Who joins looks at some after a
+ * while, which are others each time, and removes those of the dead: the directory does not grow for ever, and a
+ * thousand that join at once do not look at a thousand each.
  */
 struct sweep {
     struct overlay *o;
@@ -83,13 +90,18 @@ static bool sweep_one(const struct moyai_node_id *id, void *ctx) {
     return ++s->n < SWEEP_MOST;
 }
 
-void forget_some(struct overlay *o) {
+static void forget_some(struct overlay *o) {
     struct sweep s = {.o = o};
     if (rdv_node_ids(o->rdv, sweep_count, &s, NULL) < 0 || s.n < 2) return;
     s.skip = s.n > SWEEP_MOST ? (size_t)rng_below(&o->rng, s.n - SWEEP_MOST + 1) : 0;
     s.n = 0;
     if (rdv_node_ids(o->rdv, sweep_one, &s, NULL) < 0) return;
     for (size_t i = 0; i < s.n_dead; i++) forget_node(o, s.dead[i].b);
+}
+
+void forget_joined(struct overlay *o) {
+    o->forget_look = true;
+    exec_timer_set(o->x, &o->forget_timer, moyai_now() + (moyai_ns)SWEEP_AFTER);
 }
 
 void forget_init(struct overlay *o) {

@@ -30,10 +30,11 @@
 #define PROBE_TIME     (5 * MOYAI_SEC)
 #define ACCEPT_FIRST   (10 * MOYAI_MS)
 #define ACCEPT_MOST    (320 * MOYAI_MS)
-#define DEAD_MOST      4096u /* dead nodes remembered */
-#define SWEEP_MOST     32u   /* entries that a node looks at when it joins */
-#define PINGS_MOST     64u   /* unanswered on one link */
-#define ANSWERS_MOST   256u  /* sent to a link that has no room */
+#define DEAD_MOST      4096u           /* dead nodes remembered */
+#define SWEEP_MOST     32u             /* entries that a node looks at ... */
+#define SWEEP_AFTER    (1 * MOYAI_SEC) /* when it has been there so long */
+#define PINGS_MOST     64u             /* unanswered on one link */
+#define ANSWERS_MOST   256u            /* sent to a link that has no room */
 
 struct ping_list {
     struct ping *first, *last;
@@ -143,6 +144,7 @@ struct overlay {
     struct rdv *rdv;
     struct forget *forgets, *forgets_last; /* what the dead have left in it, being removed */
     struct exec_timer forget_timer;
+    bool forget_look; /* it is to look for the dead */
     int listener;
     struct exec_fd *listen_fd;
     struct exec_timer accept_timer; /* out of descriptors: look again */
@@ -240,7 +242,7 @@ void witness_done(struct overlay *o);
 void forget_init(struct overlay *o);
 void forget_close(struct overlay *o);
 void forget_node(struct overlay *o, const uint8_t node[16]); /* it is dead */
-void forget_some(struct overlay *o);                         /* look for some that are */
+void forget_joined(struct overlay *o);                       /* look for some that are, soon */
 
 /* buffers.c */
 int buffers_new(struct buffers **ret);

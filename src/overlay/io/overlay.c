@@ -615,7 +615,7 @@ static int join_directory(struct overlay *o, const char *url, struct moyai_error
     struct rdv_node e;
     rdv_node_fill(&e, &o->cfg.self, rundir_host(o->dir), rundir_path(o->dir), o->hello.title);
     rc = rdv_put_node(o->rdv, &e, reterr);
-    if (rc == 0) forget_some(o);
+    if (rc == 0) forget_joined(o);
     return rc;
 }
 

@@ -168,7 +168,7 @@ size_t overlay_links(const struct overlay *o); /* that are up */
 /* For reports (info.c): what this node calls itself, and its links that are up until fn returns false. */
 struct overlay_self {
     const char *title, *site; /* site: where it says it is; "": not known */
-    uint8_t host[16]; /* all zero: in no grid */
+    uint8_t host[16];         /* all zero: in no grid */
 };
 void overlay_self(const struct overlay *o, struct overlay_self *out);
 struct overlay_link_info {
