@@ -86,6 +86,8 @@ int located_claim(moyai_node *n, const char *name, const uint8_t object[16], str
 /* until: 0: who has it now. 0; ENOENT, ETIMEDOUT (e is not set); SIGNALLED, ECANCELED ... */
 int located_find(moyai_node *n, const char *name, moyai_ns until, uint8_t object[16], uint8_t node[16],
                  struct moyai_error *e);
+#define NAME_AWAITED (5 * MOYAI_SEC) /* after which who waits for a name says so in the log, once */
+void name_awaited(moyai_node *n, const char *name);
 void names_unwait(moyai_node *n); /* the node ends: nobody waits any more */
 void names_done(moyai_node *n);   /* it has ended */
 extern const struct codec_refs object_refs_template;

@@ -30,11 +30,17 @@ static void begin(moyai_node *n, struct asking *a, const char *what) {
     blocked_init(n, &a->b, what);
 }
 
-/* rc: of asking. */
-static int wait_for(struct asking *a, int rc, moyai_ns until, bool masked) {
+/* rc: of asking. name: to be said if it takes long; or NULL. */
+static int wait_for(struct asking *a, int rc, moyai_ns until, bool masked, const char *name) {
     moyai_node *n = a->node;
     if (rc < 0 || a->told) return rc;
-    rc = block(n, &a->b, until, masked);
+    moyai_ns say = name ? moyai_now() + (moyai_ns)NAME_AWAITED : UINT64_MAX;
+    rc = block(n, &a->b, say < until ? say : until, masked);
+    if (rc == MOYAI_ETIMEDOUT && say < until) {
+        name_awaited(n, name);
+        blocked_init(n, &a->b, a->b.what);
+        rc = block(n, &a->b, until, masked);
+    }
     overlay_name_drop(n->o, &a->ask);
     return a->told && rc == 0 ? 0 : rc;
 }
@@ -42,7 +48,7 @@ static int wait_for(struct asking *a, int rc, moyai_ns until, bool masked) {
 int located_claim(moyai_node *n, const char *name, const uint8_t object[16], struct moyai_error *e) {
     struct asking a;
     begin(n, &a, "waits for a name to be its own");
-    int rc = wait_for(&a, overlay_name_claim(n->o, name, object, &a.ask), UINT64_MAX, true);
+    int rc = wait_for(&a, overlay_name_claim(n->o, name, object, &a.ask), UINT64_MAX, true, NULL);
     if (rc == MOYAI_EAGAIN)
         return err_set(e, MOYAI_ELIMIT, "this node has as many names as it may have in a grid without a directory");
     if (rc == MOYAI_EEXIST) return err_set(e, rc, "the name \"%s\" belongs to another object of this process", name);
@@ -68,7 +74,7 @@ int located_find(moyai_node *n, const char *name, moyai_ns until, uint8_t object
                  struct moyai_error *e) {
     struct asking a;
     begin(n, &a, "waits for a name");
-    int rc = wait_for(&a, overlay_name_find(n->o, name, until, &a.ask), until ? until : UINT64_MAX, false);
+    int rc = wait_for(&a, overlay_name_find(n->o, name, until, &a.ask), until ? until : UINT64_MAX, false, name);
     if (rc == MOYAI_EAGAIN) return err_set(e, MOYAI_ELIMIT, "too many look-ups are under way");
     if (rc == MOYAI_ETIMEDOUT) return rc;
     if (rc != 0) {

@@ -352,30 +352,39 @@ void names_lost(void *ctx, const uint8_t key[16]) {
 
 struct others {
     const moyai_node *n;
+    uint8_t parent[16]; /* of moyai run: none of those that were meant. Zero: none */
     size_t found;
 };
 
 static bool count_other(const struct rdv_node *node, const struct moyai_error *bad, void *ctx) {
     struct others *o = ctx;
-    if (bad || !id_equal(node->id.b, o->n->id.b)) o->found++;
+    if (bad || !(id_equal(node->id.b, o->n->id.b) || id_equal(node->id.b, o->parent))) o->found++;
     return o->found <= OTHERS_MOST;
 }
 
-/* Nobody has it. A grid other than the one that was meant, or none, is the usual reason: so say which it is, and after
- * a wait, whether anybody else is there. */
-static int not_found(moyai_node *n, const char *name, int rc, struct moyai_error *e) {
+static bool count_linked(const struct overlay_link_info *l, void *ctx) {
+    struct others *o = ctx;
+    if (!id_equal(l->peer, o->parent)) o->found++;
+    return true;
+}
+
+/* Nobody has it. A grid other than the one that was meant, or none, is the usual reason: so say which it is, and
+ * after a wait (count), whether anybody else is there. */
+static int not_found(moyai_node *n, const char *name, int rc, const char *late, bool count, struct moyai_error *e) {
     struct rdv *r = overlay_rdv(n->o);
-    const char *late = rc == MOYAI_ETIMEDOUT ? " in time" : "";
-    if (overlay_locates(n->o))
+    struct others o = {.n = n};
+    if (n->config.parent) (void)id_parse(n->config.parent, strlen(n->config.parent), o.parent);
+    if (overlay_locates(n->o)) {
+        overlay_each_link(n->o, count_linked, &o);
         return err_set(e, rc,
-                       "nobody has registered the name \"%s\"%s in this grid, which has %zu nodes linked to this one",
-                       name, late, overlay_links(n->o));
+                       "nobody has registered the name \"%s\"%s in this grid, which has %zu node%s linked to this one",
+                       name, late, o.found, o.found == 1 ? "" : "s");
+    }
     if (!r)
         return err_set(e, rc, "nobody has registered the name \"%s\"%s: this node is alone, as MOYAI_GRID is not set",
                        name, late);
     char where[48] = "";
-    struct others o = {n, 0};
-    if (rc == MOYAI_ETIMEDOUT && rdv_nodes(r, count_other, &o, NULL) == 0) {
+    if (count && rdv_nodes(r, count_other, &o, NULL) == 0) {
         if (o.found == 0)
             snprintf(where, sizeof where, ", in which there is no other node");
         else
@@ -384,6 +393,17 @@ static int not_found(moyai_node *n, const char *name, int rc, struct moyai_error
     }
     return err_set(e, rc, "nobody has registered the name \"%s\"%s in the grid at \"file:%s\"%s", name, late,
                    rdv_path(r), where);
+}
+
+static int nobody_has(moyai_node *n, const char *name, int rc, struct moyai_error *e) {
+    bool waited = rc == MOYAI_ETIMEDOUT;
+    return not_found(n, name, rc, waited ? " in time" : "", waited, e);
+}
+
+void name_awaited(moyai_node *n, const char *name) {
+    struct moyai_error e;
+    (void)not_found(n, name, MOYAI_ENOENT, "", true, &e);
+    log_warning(n->log, "object", "MOYAI-NAME-AWAITED", "waits for a name and goes on waiting, mistyped? %s", e.text);
 }
 
 /* ENOENT: nobody has it now. until: where names are located, to wait so long for it. */
@@ -395,12 +415,12 @@ static int find(moyai_node *n, const char *name, moyai_ns until, moyai_ref **ret
         memcpy(oid.b, ob->id, 16);
     } else if (overlay_locates(n->o)) {
         int rc = located_find(n, name, until, oid.b, nid.b, e);
-        if (rc == MOYAI_ENOENT || rc == MOYAI_ETIMEDOUT) return not_found(n, name, rc, e);
+        if (rc == MOYAI_ENOENT || rc == MOYAI_ETIMEDOUT) return nobody_has(n, name, rc, e);
         if (rc != 0) return rc;
     } else {
         struct rdv *r = overlay_rdv(n->o);
         int rc = r ? rdv_get_name(r, name, is_dead, n, &oid, &nid, e) : MOYAI_ENOENT;
-        if (rc == MOYAI_ENOENT) return not_found(n, name, rc, e);
+        if (rc == MOYAI_ENOENT) return nobody_has(n, name, rc, e);
         if (rc < 0) return rc;
         if (id_equal(nid.b, n->id.b)) { /* none of this node's objects has it */
             (void)stale_remove(n, name, NULL);
@@ -428,6 +448,7 @@ static int lookup(moyai_node *n, const char *name, moyai_ns until, moyai_ref **r
                     "waits for the name \"%s\", which nobody but this process can register: MOYAI_GRID is not set",
                     name);
     struct name_wait *w = NULL;
+    moyai_ns say = moyai_now() + (moyai_ns)NAME_AWAITED;
     while (rc == MOYAI_ENOENT && until != 0) {
         if (!w && !(w = wait_enter(n, name))) {
             rc = err_set(&e, MOYAI_ENOMEM, "out of memory for waiting for a name");
@@ -441,10 +462,14 @@ static int lookup(moyai_node *n, const char *name, moyai_ns until, moyai_ref **r
         struct blocked b;
         blocked_init(n, &b, "waits for a name");
         wait_add(&w->first, &b);
-        rc = block(n, &b, until, false);
+        rc = block(n, &b, say < until ? say : until, false);
         wait_remove(&b);
-        if (rc == MOYAI_ETIMEDOUT)
-            not_found(n, name, rc, &e);
+        if (rc == MOYAI_ETIMEDOUT && say < until) {
+            name_awaited(n, name);
+            say = UINT64_MAX;
+            rc = 0;
+        } else if (rc == MOYAI_ETIMEDOUT)
+            nobody_has(n, name, rc, &e);
         else if (rc < 0)
             e = context_get(n)->last;
         if (rc == 0) rc = find(n, name, 0, ret, &e);

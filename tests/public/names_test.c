@@ -97,6 +97,16 @@ static int role_sender(int argc, char **argv) {
     return 1;
 }
 
+static int role_waiter(int argc, char **argv) {
+    (void)argc;
+    moyai_node *n = kit_node(NULL);
+    moyai_ref *ref = NULL;
+    KIT_OK(moyai_lookup_wait(n, argv[0], MOYAI_FOREVER, &ref));
+    moyai_ref_unref(ref);
+    moyai_node_free(n);
+    return 0;
+}
+
 static void wait_for_ever(void *n) {
     moyai_ref *ref;
     if (moyai_lookup_wait(n, "master", MOYAI_FOREVER, &ref) == 0) moyai_ref_unref(ref);
@@ -552,6 +562,38 @@ static void a_name_not_found_is_explained(void **state) {
     free(said);
 }
 
+static bool has_said(pid_t pid, const char *part) {
+    char *said = kit_stderr(pid);
+    bool has = strstr(said, part) != NULL;
+    free(said);
+    return has;
+}
+
+/* Who waits for long says so, also if it would wait for ever; its parent, which has started it only, does not count. */
+static void a_long_wait_is_told(void **state) {
+    (void)state;
+    char grid[300], parent[33], env[2][320], want[400];
+    snprintf(grid, sizeof grid, "%s/waiting", kit_grid()); /* with nobody's entry in it who was killed */
+    struct moyai_node_opts opts = MOYAI_NODE_OPTS_INIT;
+    opts.grid = grid;
+    moyai_node *n = kit_node(&opts);
+    moyai_ref *ref = kit_object(n, &cls, &numbers[0]);
+    moyai_node_id_format(moyai_node_self(n), parent);
+    snprintf(env[0], sizeof env[0], "MOYAI_PARENT=%s", parent);
+    snprintf(env[1], sizeof env[1], "MOYAI_GRID=%s", grid);
+    snprintf(want, sizeof want, "\"mastre\" in the grid at \"%s\", in which there is no other node", grid);
+    pid_t pid = kit_child_quiet("waiter", "MOYAI_LOG=warning", env[0], env[1], "mastre", NULL);
+    KIT_UNTIL(n, has_said(pid, "MOYAI-NAME-AWAITED"));
+    FIBER_ASSERT(has_said(pid, want));
+    KIT_OK(moyai_register(ref, "mastre"));
+    FIBER_ASSERT_INT(kit_reap(pid), 0); /* it has gone on waiting */
+    char *said = kit_stderr(pid);
+    FIBER_ASSERT(!strstr(strstr(said, "MOYAI-NAME-AWAITED") + 1, "MOYAI-NAME-AWAITED"));
+    free(said);
+    moyai_ref_unref(ref);
+    moyai_node_free(n);
+}
+
 /* ---- the life of objects --------------------------------------------------------------------- */
 
 struct state {
@@ -734,6 +776,7 @@ static int tests(void) {
         WORLD(a_name_outlives_its_object_for_a_while_at_most),
         WORLD(without_a_grid_names_are_the_process_s_own),
         WORLD(a_name_not_found_is_explained),
+        WORLD(a_long_wait_is_told),
         WORLD(an_object_ends_when_the_last_has_left),
         WORLD(an_object_ends_with_a_dead_caller),
         WORLD(objects_end_with_their_node),
@@ -745,7 +788,7 @@ static int tests(void) {
 }
 
 int main(int argc, char **argv) {
-    static const struct kit_role roles[] = {
-        {"named", role_named}, {"racer", role_racer}, {"sender", role_sender}, {"alone", role_alone}, {NULL, NULL}};
+    static const struct kit_role roles[] = {{"named", role_named},   {"racer", role_racer}, {"sender", role_sender},
+                                            {"waiter", role_waiter}, {"alone", role_alone}, {NULL, NULL}};
     return kit_main(argc, argv, roles, tests);
 }
