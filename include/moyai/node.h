@@ -50,7 +50,8 @@ struct moyai_node_opts {
 /*
  * opts.signals: the first SIGTERM or SIGINT makes moyai_node_serve() return and moyai_node_stopping() true, also while
  * user code computes, and does nothing else: calls, waits and sleeps in progress go on. A program that does not serve
- * asks moyai_node_stopping() in its loop and lets none of its waits last longer than it may take to notice, see
+ * asks moyai_node_stopping() in its loop and lets none of its waits last longer than it may take to notice: it waits in
+ * sets with a time-out, since nothing wakes moyai_call(), moyai_future_get() and moyai_lookup_wait(MOYAI_FOREVER), see
  * moyai_node(3). The second one has its default course: it kills the process.
  */
 
@@ -77,8 +78,10 @@ MOYAI_API void moyai_node_free(moyai_node *node);
 
 /*
  * Serve calls until moyai_node_stop() is called, the timeout passes, or (opts.signals) a signal
- * asks to stop. Returns 0, ETIMEDOUT, ESTATE (not there), EINVAL, or EFORK. May switch fibers. Node thread, not a
- * method or fiber.
+ * asks to stop. What is in progress then is in progress still: who wants to finish it ends the objects
+ * (moyai_object_end), so that nothing new begins, and sleeps (moyai_sleep_masked) until the fibers of
+ * moyai_node_stats() are 0; only then moyai_node_free(), which abandons them. See moyai(7). Returns 0, ETIMEDOUT,
+ * ESTATE (not there), EINVAL, or EFORK. May switch fibers. Node thread, not a method or fiber.
  */
 MOYAI_API int moyai_node_serve(moyai_node *node, moyai_dur timeout);
 
