@@ -53,13 +53,28 @@ static int m_add_at(moyai_request *rq, void *self) {
     return moyai_return(rq, MOYAI_ARGS(y));
 }
 
+/* linked(n): when this node has so many links. */
+static int m_linked(moyai_request *rq, void *self) {
+    (void)self;
+    int64_t n;
+    KIT_OK(moyai_args(rq, MOYAI_INTO(&n)));
+    moyai_node *node = moyai_request_node(rq);
+    struct moyai_node_stats s = {.size = sizeof s};
+    for (;;) {
+        moyai_node_stats(node, &s);
+        if (s.links >= (uint64_t)n) return 0;
+        (void)moyai_sleep_masked(node, MOYAI_MS);
+    }
+}
+
 static int m_sleep(moyai_request *rq, void *self) {
     (void)self;
     return moyai_sleep_masked(moyai_request_node(rq), MOYAI_FOREVER);
 }
 
 static const struct moyai_method methods[] = {{"add", m_add},       {"counts", m_counts}, {"echo", m_echo},
-                                              {"add_at", m_add_at}, {"sleep", m_sleep},   {NULL, NULL}};
+                                              {"add_at", m_add_at}, {"sleep", m_sleep},   {"linked", m_linked},
+                                              {NULL, NULL}};
 static const struct moyai_class cls = MOYAI_CLASS("Server", methods, NULL);
 
 static int role_server(int argc, char **argv) {
@@ -236,7 +251,9 @@ static void a_death_is_known_beyond_others(void **state) {
         KIT_OK(moyai_call(ref[i], "add", MOYAI_ARGS(1), MOYAI_INTO(&y), NULL));
         f[i] = moyai_call_async(ref[i], "sleep", MOYAI_NONE);
     }
-    (void)moyai_sleep(n, 700 * MOYAI_MS); /* so that they have their links; nothing else says so */
+    /* Three witnesses at least; of those that can be connected to one is enough, but its neighbours must know it. */
+    KIT_OK(moyai_call(ref[0], "linked", MOYAI_ARGS(4), MOYAI_NONE, NULL));
+    KIT_OK(moyai_call(ref[2], "linked", MOYAI_ARGS(4), MOYAI_NONE, NULL));
     moyai_ns before = moyai_now();
     kit_kill(pid[0]);
     struct moyai_error e;

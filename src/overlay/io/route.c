@@ -16,7 +16,6 @@
 #include "overlay/relay_wire.h"
 #include "overlay/session_wire.h"
 
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -220,12 +219,16 @@ static void end_free(struct route *t, struct end *e) {
     (void)t;
 }
 
-static bool end_make(struct route *t, uint64_t path, struct peer *p) {
+static void end_make(struct route *t, uint64_t path, struct peer *p) {
     struct end *e = &t->ends[relay_index(path)];
-    assert(!e->path);
+    if (e->path) { /* the machine has said that it is down, but its turn has not come */
+        struct peer *old = e->p;
+        uint64_t gone = e->path;
+        end_free(t, e);
+        peer_path_down(old, gone);
+    }
     *e = (struct end){.path = path, .p = p};
     p->n_paths++;
-    return true;
 }
 
 uint64_t route_open(struct peer *p) {
