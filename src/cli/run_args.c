@@ -23,7 +23,8 @@ enum {
 
 static const struct argp_option options[] = {
     {"count", 'n', "COUNT", 0, "Processes of this group (default 1)", 0},
-    {"grid", KEY_GRID, "DIR", 0, "Add the processes to the grid at DIR (or file:DIR) instead of making one", 1},
+    {"grid", KEY_GRID, "ADDRESS", 0,
+     "Add the processes to the grid at DIR, file:DIR, http://HOST:PORT/NAME or HOST:PORT instead of making one", 1},
     {"grid-file", KEY_GRID_FILE, "FILE", 0, "Write the grid's address to FILE once it is there", 1},
     {"print-grid", KEY_PRINT_GRID, 0, 0, "Say the grid's address on standard error", 1},
     {"keep", KEY_KEEP, 0, 0, "Do not remove the grid's directory at the end", 1},

@@ -2,6 +2,7 @@
 #include "cli/run_grid.h"
 
 #include "base/err.h"
+#include "overlay/io/places.h"
 #include "overlay/io/rendezvous.h"
 
 #include <dirent.h>
@@ -172,6 +173,17 @@ static bool may_be_grid(const char *path) {
     return no_entries || nodes;
 }
 
+/* A grid of several hosts, which is met at addresses: nothing of it is a file of ours. */
+static int join_wide(struct run_grid *g, const char *where, const struct places *p, struct moyai_error *reterr) {
+    if (p->in >= 0)
+        return err_set(reterr, MOYAI_EINVAL, "'%.80s': processes of a run do not have the descriptors of fd:", where);
+    if (snprintf(g->address, sizeof g->address, "%s", where) >= (int)sizeof g->address)
+        return err_set(reterr, MOYAI_ERANGE, "the grid's address is too long");
+    const char *env = getenv("MOYAI_RUN_DIR");
+    snprintf(g->run_dir, sizeof g->run_dir, "%s", env ? env : "");
+    return 0;
+}
+
 static const char *directory_of(const char *where) {
     return strncmp(where, "file:", 5) == 0 ? where + 5 : where;
 }
@@ -189,14 +201,20 @@ int run_grid_join(struct run_grid *g, const char *where, struct moyai_error *ret
     *g = (struct run_grid){.lock = -1};
     int rc = run_grid_check(where, reterr);
     if (rc < 0) return rc;
+    struct places places;
+    if (access(where, F_OK) < 0 && places_parse(&places, where, NULL) == 0) {
+        bool wide = !places_local(&places);
+        rc = wide ? join_wide(g, where, &places, reterr) : 0;
+        places_done(&places);
+        if (wide || rc < 0) return rc;
+    }
     const char *dir = directory_of(where);
     if (!realpath(dir, g->path)) {
         int sys = errno;
         if (sys != ENOENT && sys != ENOTDIR) return err_sys(reterr, sys, "cannot join the grid '%s'", where);
         if (dir == where && strchr(where, ':'))
             return err_set(reterr, MOYAI_EINVAL,
-                           "'%s' is not the address of a grid in a directory: DIR or file:DIR. Set MOYAI_GRID to it, "
-                           "and start the processes without moyai run",
+                           "'%s' is not the address of a grid: DIR, file:DIR, http://HOST:PORT/GRID or HOST:PORT",
                            where);
         return err_set(reterr, MOYAI_ENOENT, "there is no grid at '%s': no such directory", dir);
     }

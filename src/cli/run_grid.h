@@ -18,8 +18,8 @@
 #include <moyai/error.h>
 
 struct run_grid {
-    char path[PATH_MAX];
-    char address[PATH_MAX + 8]; /* file:PATH */
+    char path[PATH_MAX];        /* empty: it has no directory */
+    char address[PATH_MAX + 8]; /* file:PATH, or where it is met */
     char run_dir[PATH_MAX];     /* empty: the library's default */
     bool own;                   /* made by us, to be removed by us */
     bool keep;
@@ -33,8 +33,8 @@ int run_grid_make(struct run_grid *g, bool keep, struct moyai_error *reterr) MOY
 /* Could that be the address of a grid? EINVAL: it is empty or an option, as where a shell's $(...) gave nothing. */
 int run_grid_check(const char *where, struct moyai_error *reterr) MOYAI_MUST_USE;
 
-/* Join the grid at DIR or file:DIR, with the run directory of its nodes on this host. ENOENT: no such directory;
- * EINVAL: no such address; EPERM, ERANGE and what the rendezvous says. */
+/* Join the grid at DIR or file:DIR, or any other address of MOYAI_GRID, with the run directory of its nodes on this
+ * host. ENOENT: no such directory; EINVAL: no such address; EPERM, ERANGE and what the rendezvous says. */
 int run_grid_join(struct run_grid *g, const char *where, struct moyai_error *reterr) MOYAI_MUST_USE;
 
 /* Write the address to a file, whole or not at all. */

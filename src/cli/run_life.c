@@ -499,7 +499,7 @@ static int prepare(struct run *r, struct moyai_error *why) {
     }
     number_all(r);
     node_witness(r->node);
-    if (r->a->grid) exec_timer_set(r->x, &r->grid_look, moyai_now() + GRID_LOOK);
+    if (r->a->grid && r->grid->path[0]) exec_timer_set(r->x, &r->grid_look, moyai_now() + GRID_LOOK);
     if (r->a->timeout) exec_timer_set(r->x, &r->timeout, moyai_now() + (moyai_ns)r->a->timeout);
     return 0;
 }

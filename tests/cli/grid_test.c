@@ -174,6 +174,46 @@ static void joining(void **state) {
     cli_free(&c);
 }
 
+/* A grid of several hosts: met at a server, with a key. Who runs a process witnesses its end there, too. */
+static void met_at_a_server(void **state) {
+    (void)state;
+    char key[64], url[100];
+    struct cli e, a, b, c;
+    snprintf(key, sizeof key, "/tmp/moyai-cli-key-%d", (int)getpid());
+    setenv("MOYAI_KEY_FILE", key, 1);
+    assert_int_equal(cli_do(&c, "key", "new", NULL), 0);
+    cli_free(&c);
+    cli_start(&e, NULL, "endpoint", "--listen", "127.0.0.1:0", NULL);
+    snprintf(url, sizeof url, "%.80s", strstr(cli_line(&e, 1, "http://"), "http://"));
+    strcpy(strstr(url + 7, "/"), "/test");
+    cli_start(&b, NULL, "run", "--grid", url, "-n", "2", "sh", "-c", "exec \"$0\" serve far$MOYAI_RANK",
+              kit_program("NODE"), NULL);
+    cli_start(&a, NULL, "run", "--grid", url, "@n", "master", NULL);
+    assert_string_equal(ask(&a, "wait far0"), "ok");
+    pid_t far = atoi(ask(&a, "call far0"));
+    assert_true(far > 0);
+    assert_string_equal(ask(&a, "wait far1"), "ok");
+    cli_type(&a, "block far0\n");
+    assert_int_equal(kill(far, SIGKILL), 0);
+    assert_non_null(strstr(cli_line(&a, 1, "block far0:"), "MOYAI_EDEAD"));
+    assert_true(atoi(ask(&a, "call far1")) > 0);
+    struct cli *all[] = {&a, &b, &e};
+    for (size_t i = 0; i < 3; i++) {
+        kill(all[i]->pid, SIGTERM);
+        assert_int_equal(cli_wait(all[i]), i < 2 ? 143 : 0);
+        cli_free(all[i]);
+    }
+    assert_int_equal(unlink(key), 0);
+    assert_int_equal(cli_do(&c, "run", "--grid", url, "true", NULL), 125); /* no key */
+    assert_non_null(strstr(c.text[1].p, "moyai key new"));
+    cli_free(&c);
+    unsetenv("MOYAI_KEY_FILE");
+    char command[100]; /* the default run directory, which such a grid uses, stays */
+    snprintf(command, sizeof command, "rmdir %s/moyai", kit_dir());
+    assert_int_equal(system(command), 0);
+    assert_int_equal(kit_left(), 0);
+}
+
 /* A grid of the user's own, that nobody runs: --grid neither makes nor removes the directory. */
 static void grid_of_ones_own(void **state) {
     (void)state;
@@ -212,10 +252,15 @@ static void keeping(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nodes_find_each_other), cmocka_unit_test(evidence_of_death),
-        cmocka_unit_test(wrapped_node),          cmocka_unit_test(ending_in_order_is_no_death),
-        cmocka_unit_test(process_events),        cmocka_unit_test(joining),
-        cmocka_unit_test(grid_of_ones_own),      cmocka_unit_test(keeping),
+        cmocka_unit_test(nodes_find_each_other),
+        cmocka_unit_test(evidence_of_death),
+        cmocka_unit_test(wrapped_node),
+        cmocka_unit_test(ending_in_order_is_no_death),
+        cmocka_unit_test(process_events),
+        cmocka_unit_test(joining),
+        cmocka_unit_test(met_at_a_server),
+        cmocka_unit_test(grid_of_ones_own),
+        cmocka_unit_test(keeping),
     };
     return cmocka_run_group_tests(tests, kit_setup, kit_teardown);
 }

@@ -125,6 +125,7 @@ struct peer {
     int64_t pid;       /* of its hello or its entry in the rendezvous; 0: not known */
     char title[64];    /* and what it calls itself; may be cut */
     bool asked;        /* the rendezvous, for these */
+    bool here;         /* it has had a Unix link: it is of this host */
     char at[TCP_TEXT]; /* the address by which this node had a link to it; "": none */
 
     bool dead;

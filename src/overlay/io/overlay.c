@@ -290,6 +290,7 @@ static int on_hello(struct olink *k, const uint8_t *p, size_t n, struct moyai_er
     /* Who has taken a connection is offered it; who has made one hears of it from what is asked. */
     if (k->outgoing) exec_timer_clear(o->x, &k->hello_timer);
     if (!k->tcp) {
+        peer->here = true;
         witness_hello(k);
         olink_up(k);
     }
@@ -526,6 +527,11 @@ void peer_declare(struct peer *p, int code, const char *text) {
     if (o->wide) wide_died(o->wide, p->id);
     if (o->route) route_died(o->route, p->id, code);
     if (o->rdv && code == MOYAI_EDEAD && !o->closing) forget_node(o, p->id);
+    if (!o->rdv && code == MOYAI_EDEAD && p->here) { /* nobody else would remove its socket */
+        struct moyai_node_id id;
+        memcpy(id.b, p->id, 16);
+        rundir_unlink(o->dir, &id);
+    }
     p->dead_next = NULL;
     if (o->dead_last)
         o->dead_last->dead_next = p;

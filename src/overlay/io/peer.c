@@ -117,7 +117,7 @@ static void find_path(struct peer *p) {
     }
     struct moyai_node_id id;
     memcpy(id.b, p->id, 16);
-    if (o->route && !rundir_has(o->dir, &id)) { /* not of this host */
+    if (o->route && !p->here && !rundir_has(o->dir, &id)) { /* not of this host */
         unsigned retries = p->retries;
         uint64_t path = route_open(p);
         if (path) {
