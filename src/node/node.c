@@ -144,9 +144,10 @@ static void say_farewell(void) {
     for (moyai_node *n = live_nodes; n; n = n->live_next) {
         if (exec_forked(n->x)) continue;
         exec_lock(n->x);
-        EVENT(n->events, &n->id, "node-end", event_int("calls-made", (int64_t)n->calls_made),
-              event_int("calls-served", (int64_t)n->calls_served));
-        overlay_close(n->o);
+        if (!n->ending)
+            EVENT(n->events, &n->id, "node-end", event_int("calls-made", (int64_t)n->calls_made),
+                  event_int("calls-served", (int64_t)n->calls_served));
+        overlay_farewell(n->o);
         exec_unlock(n->x);
         events_flush(n->events);
     }
@@ -269,7 +270,6 @@ int moyai_node_new(moyai_node **ret, const struct moyai_node_opts *user, struct 
 void moyai_node_free(moyai_node *n) {
     if (!n) return;
     if (exec_forked(n->x)) return; /* the parent's: nothing of it may be touched here */
-    live_remove(n);
     EVENT(n->events, &n->id, "node-end", event_int("calls-made", (int64_t)n->calls_made),
           event_int("calls-served", (int64_t)n->calls_served));
     exec_halt(n->x); /* own thread: no user code runs from here on */
@@ -287,6 +287,7 @@ void moyai_node_free(moyai_node *n) {
         }
     objects_end_all(n);
     exec_unlock(n->x);
+    live_remove(n); /* now: a program that ends meanwhile says farewell for it */
     node_release(n);
 }
 

@@ -4,9 +4,11 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 static moyai_node *node;
@@ -27,12 +29,29 @@ static const struct moyai_class cls = MOYAI_CLASS("Ending", methods, NULL);
 
 /* How: main returns, exit in a method, a child of fork exits first, the node is freed in a handler. */
 static void free_it(void) {
+    struct moyai_node_id other = {{1}};
+    moyai_ref *ref = NULL;
+    KIT_RC(moyai_ping(node, other, MOYAI_SEC), MOYAI_ECLOSED); /* it has said farewell */
+    KIT_RC(moyai_register(kept, "again"), MOYAI_ECLOSED);
+    KIT_RC(moyai_lookup(node, "nobody", &ref), MOYAI_ENOENT);
     moyai_node_free(node);
+}
+
+/* A thread waits for a name, and its time is over when the farewell has been said. */
+static void slow_handler(void) {
+    struct timespec ts = {.tv_nsec = 100 * 1000 * 1000};
+    nanosleep(&ts, NULL);
+}
+
+static void *wait_for_nobody(void *arg) {
+    moyai_ref *ref = NULL;
+    return moyai_lookup_wait(arg, "nobody", 50 * MOYAI_MS, &ref) == 0 ? arg : NULL;
 }
 
 static int role_leaver(int argc, char **argv) {
     FIBER_ASSERT_INT(argc, 2);
     if (strcmp(argv[1], "handler") == 0) atexit(free_it);
+    if (strcmp(argv[1], "thread") == 0) atexit(slow_handler);
     struct moyai_node_opts opts = MOYAI_NODE_OPTS_INIT;
     opts.signals = true;
     opts.own_thread = strcmp(argv[1], "own") == 0;
@@ -43,6 +62,12 @@ static int role_leaver(int argc, char **argv) {
         pid_t pid = fork();
         if (pid == 0) exit(0);
         FIBER_ASSERT(waitpid(pid, NULL, 0) == pid);
+    }
+    pthread_t thread;
+    if (strcmp(argv[1], "thread") == 0) {
+        FIBER_ASSERT(pthread_create(&thread, NULL, wait_for_nobody, node) == 0);
+        (void)moyai_sleep(node, 20 * MOYAI_MS);
+        return 0;
     }
     if (opts.own_thread)
         (void)moyai_sleep(node, MOYAI_SEC);
@@ -69,7 +94,7 @@ static int entries(const char *sub) {
 
 static void nothing_is_left_by_who_ends(void **state) {
     (void)state;
-    static const char *const how[] = {"main", "method", "fork", "handler", "own"};
+    static const char *const how[] = {"main", "method", "fork", "handler", "own", "thread"};
     moyai_node *n = kit_node(NULL);
     FIBER_ASSERT_INT(entries("n"), 1);
     int sockets = entries("");
@@ -80,7 +105,7 @@ static void nothing_is_left_by_who_ends(void **state) {
         moyai_ref *ref = kit_lookup(n, "leaver"), *gone = NULL;
         moyai_future *f = moyai_call_async(ref, strcmp(how[i], "method") == 0 ? "exit" : "sleep", MOYAI_NONE);
         kit_settle(n);
-        if (i != 1 && i != 4) kill(pid, SIGTERM);
+        if (i == 0 || i == 2 || i == 3) kill(pid, SIGTERM);
         KIT_RC(moyai_future_get(f, MOYAI_NONE), MOYAI_ECLOSED); /* it has left: not a death */
         int status = kit_reap(pid);
         FIBER_ASSERT(WIFEXITED(status) && WEXITSTATUS(status) == (i == 1 ? 5 : 0));

@@ -76,6 +76,7 @@ static bool sweep_count(const struct moyai_node_id *id, void *ctx) {
     return true;
 }
 
+/* A socket that is there and refuses: one that is not there may have been removed by a cleaner of old files. */
 static bool sweep_one(const struct moyai_node_id *id, void *ctx) {
     struct sweep *s = ctx;
     struct overlay *o = s->o;
@@ -85,7 +86,7 @@ static bool sweep_one(const struct moyai_node_id *id, void *ctx) {
     }
     struct rdv_node e;
     if (!id_equal(id->b, o->cfg.self.b) && rdv_get_node(o->rdv, id, &e, NULL) == 0 && id_equal(e.host, o->hello.host) &&
-        rundir_is_dead(o->dir, id))
+        rundir_has(o->dir, id) && rundir_is_dead(o->dir, id))
         s->dead[s->n_dead++] = *id;
     return ++s->n < SWEEP_MOST;
 }
@@ -110,5 +111,14 @@ void forget_init(struct overlay *o) {
 
 void forget_close(struct overlay *o) {
     exec_timer_clear(o->x, &o->forget_timer);
-    while (o->forgets) forget_step(o, MOYAI_FOREVER); /* nobody else would */
+    /* As far as that can be done soon; who joins next does the rest. */
+    for (moyai_ns end = moyai_now() + (moyai_ns)FORGET_LAST; o->forgets && moyai_now() < end;)
+        forget_step(o, FORGET_HOLD);
+    while (o->forgets) {
+        struct forget *f = o->forgets;
+        o->forgets = f->next;
+        if (f->rdv) rdv_forget_end(f->rdv);
+        free(f);
+    }
+    o->forgets_last = NULL;
 }

@@ -26,7 +26,8 @@
 #define PEER_STREAMS   64u   /* inbound large messages of one peer at once */
 #define HALF_OPEN_MOST 1024u /* links without a hello yet */
 #define HELLO_TIME     (5 * MOYAI_SEC)
-#define FORGET_HOLD    (1 * MOYAI_MS) /* the node lock, for what the dead have left */
+#define FORGET_HOLD    (1 * MOYAI_MS)  /* the node lock, for what the dead have left */
+#define FORGET_LAST    (50 * MOYAI_MS) /* and of it when the node ends */
 #define PROBE_TIME     (5 * MOYAI_SEC)
 #define ACCEPT_FIRST   (10 * MOYAI_MS)
 #define ACCEPT_MOST    (320 * MOYAI_MS)

@@ -127,6 +127,7 @@ struct olink *olink_new(struct overlay *o, int fd, struct tls *tls, struct peer 
 
 int olink_connect(struct peer *p) {
     struct overlay *o = p->o;
+    if (o->closing) return MOYAI_ECLOSED;
     if (!o->dir) return MOYAI_EUNREACHABLE;
     int fd;
     pid_t pid = 0;
@@ -688,6 +689,12 @@ int overlay_new(struct overlay **ret, struct exec *x, const struct overlay_cfg *
 }
 
 void overlay_close(struct overlay *o) {
+    overlay_farewell(o);
+    rdv_close(o->rdv);
+    o->rdv = NULL;
+}
+
+void overlay_farewell(struct overlay *o) {
     struct peer *p, *tmp;
     if (o->closing) return;
     HASH_ITER (hh, o->peers, p, tmp)
@@ -717,8 +724,7 @@ void overlay_close(struct overlay *o) {
     o->listen_fd = NULL;
     if (o->listener >= 0) close(o->listener);
     o->listener = -1;
-    rdv_close(o->rdv);
-    o->rdv = NULL;
+    if (o->rdv) rdv_withdraw(o->rdv);
     if (o->dir) rundir_unlink(o->dir, &o->cfg.self);
 }
 

@@ -98,6 +98,9 @@ int overlay_new(struct overlay **ret, struct exec *x, const struct overlay_cfg *
                 void *ctx, struct moyai_error *reterr);
 /* First half of the end: farewell on all links, entries removed, everything pending told. */
 void overlay_close(struct overlay *o);
+/* The same, but the rendezvous may still be asked: somebody may be waiting for it. overlay_close follows, or nothing.
+ */
+void overlay_farewell(struct overlay *o);
 void overlay_free(struct overlay *o);
 
 struct rdv *overlay_rdv(struct overlay *o); /* NULL without a grid, or without a directory */

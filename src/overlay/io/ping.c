@@ -97,6 +97,7 @@ void pings_pong(struct olink *k, const uint8_t bytes[8]) {
 
 int overlay_ping(struct overlay *o, const uint8_t node[16], struct ping *g) {
     struct peer *p = overlay_peer(o, node);
+    if (o->closing) return MOYAI_ECLOSED;
     if (!p) return MOYAI_ENOMEM;
     if (p->dead) return p->why.code;
     if (!olink_ready(p) && !olink_coming(p)) {

@@ -35,7 +35,7 @@ struct own {
 
 struct rdv {
     struct store store;
-    bool has_node;
+    bool has_node, withdrawn;
     struct moyai_node_id node; /* whose entry was put */
     struct own *own;           /* names that were put: uthash by name */
     bool poll_only;
@@ -287,6 +287,7 @@ int rdv_put_name(struct rdv *r, const char *name, const struct moyai_object_id *
                  const struct moyai_node_id *node, rdv_dead_fn *dead, void *ctx, struct moyai_error *reterr) {
     int rc = entry_check_name(name, reterr);
     if (rc < 0) return rc;
+    if (r->withdrawn) return err_set(reterr, MOYAI_ECLOSED, "this node has said farewell");
     struct rdv_name want;
     memset(&want, 0, sizeof want);
     strcpy(want.name, name);
@@ -369,8 +370,8 @@ int rdv_del_name(struct rdv *r, const char *name, const struct moyai_object_id *
     return rc;
 }
 
-void rdv_close(struct rdv *r) {
-    if (!r) return;
+void rdv_withdraw(struct rdv *r) {
+    r->withdrawn = true;
     while (r->own) {
         struct own *o = r->own;
         char name[ENTRY_NAME_MAX + 1];
@@ -382,6 +383,11 @@ void rdv_close(struct rdv *r) {
         struct moyai_node_id id = r->node;
         (void)rdv_del_node(r, &id, NULL);
     }
+}
+
+void rdv_close(struct rdv *r) {
+    if (!r) return;
+    rdv_withdraw(r);
     rdv_abandon(r);
 }
 

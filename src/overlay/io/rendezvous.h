@@ -40,7 +40,8 @@ int rdv_open(struct rdv **ret, const char *url, struct moyai_error *reterr) MOYA
 /* Removes what was put through r (its names, then its node entry) and frees r. NULL is fine. A forked child must use
  * rdv_abandon. */
 void rdv_close(struct rdv *r);
-void rdv_abandon(struct rdv *r); /* free r and leave all entries */
+void rdv_withdraw(struct rdv *r); /* the first half; nothing can be put any more, all else works */
+void rdv_abandon(struct rdv *r);  /* free r and leave all entries */
 
 const char *rdv_path(const struct rdv *r);
 

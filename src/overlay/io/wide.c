@@ -70,6 +70,10 @@ struct wide {
     uint32_t entries;
     bool looked; /* the machine is still to hear that all have */
     bool stepping, closing;
+    /* Large, and of one step at a time. */
+    struct peers_effect fx;
+    struct peers_event later;
+    struct peers_frame frame;
 };
 
 static void step(struct wide *w, struct peers_event *ev);
@@ -363,23 +367,22 @@ static void step(struct wide *w, struct peers_event *ev) {
     while (more) {
         if (ev) {
             ev->now = exec_now(w->o->x);
-            (void)peers_step(w->peers, ev);              /* EINVAL: of what was dropped meanwhile */
-            static _Thread_local struct peers_effect fx; /* large */
-            while (peers_next(w->peers, &fx)) effect(w, &fx);
+            (void)peers_step(w->peers, ev); /* EINVAL: of what was dropped meanwhile */
+            while (peers_next(w->peers, &w->fx)) effect(w, &w->fx);
         }
-        static _Thread_local struct peers_event later;
-        later = (struct peers_event){0};
-        ev = &later;
+        struct peers_event *later = &w->later;
+        *later = (struct peers_event){0};
+        ev = later;
         if (w->failed) {
             struct making *m = w->failed;
             w->failed = m->next;
-            later.kind = PEERS_EV_FAILED;
-            memcpy(later.id.b, m->id, 16);
+            later->kind = PEERS_EV_FAILED;
+            memcpy(later->id.b, m->id, 16);
             free(m);
         } else if (w->looked) {
             w->looked = false;
-            later.kind = PEERS_EV_LOOKED;
-            later.entries = w->entries;
+            later->kind = PEERS_EV_LOOKED;
+            later->entries = w->entries;
         } else {
             more = false;
         }
@@ -419,21 +422,20 @@ void wide_hello(struct olink *k, const struct link_hello *h) {
 
 int wide_frame(struct olink *k, const struct frame_head *h, const uint8_t *payload, struct moyai_error *why) {
     struct wide *w = k->o->wide;
-    static _Thread_local struct peers_frame f; /* large */
-    int rc = peers_wire_get(h->type, payload, h->length, &f, why);
+    struct peers_frame *f = &w->frame;
+    int rc = peers_wire_get(h->type, payload, h->length, f, why);
     if (rc < 0) return rc;
     if (w->closing) return 0;
-    struct peers_event ev = {.kind = PEERS_EV_FRAME, .link = k->number, .frame = &f, .now = exec_now(k->o->x)};
+    struct peers_event ev = {.kind = PEERS_EV_FRAME, .link = k->number, .frame = f, .now = exec_now(k->o->x)};
     memcpy(ev.id.b, k->peer->id, 16);
-    if (f.kind == PEERS_OFFER && !k->offered && !k->outgoing) k->offered = true;
+    if (f->kind == PEERS_OFFER && !k->offered && !k->outgoing) k->offered = true;
     if (!k->offered) return 0; /* dropped: not for the machine */
     assert(!w->stepping);
     rc = peers_step(w->peers, &ev);
-    if (rc == MOYAI_EPROTO) return err_set(why, rc, "peers frame of kind %d breaks the protocol", (int)f.kind);
+    if (rc == MOYAI_EPROTO) return err_set(why, rc, "peers frame of kind %d breaks the protocol", (int)f->kind);
     if (rc < 0) return 0;
     w->stepping = true;
-    static _Thread_local struct peers_effect fx;
-    while (peers_next(w->peers, &fx)) effect(w, &fx);
+    while (peers_next(w->peers, &w->fx)) effect(w, &w->fx);
     w->stepping = false;
     step(w, NULL);
     return 0;
