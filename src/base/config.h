@@ -40,6 +40,9 @@ enum config_type {
       "nobody can connect to this host: do not listen")                                                                \
     X(site, char *, STRING, "MOYAI_SITE", NULL, 0, 0, "name",                                                          \
       "nodes of one site can connect to each other; none: the host's domain")                                          \
+    X(grid_file, char *, STRING, "MOYAI_GRID_FILE", NULL, 0, 0, "path",                                                \
+      "what is to be forwarded by ssh to clusters that nothing else reaches; none: nothing")                           \
+    X(ssh, char *, STRING, "MOYAI_SSH", "ssh", 0, 0, "program", "that forwards, of OpenSSH's kind")                    \
     X(degree, int64_t, INTEGER, "MOYAI_DEGREE", "15", 1, 20, "links",                                                  \
       "that a node opens in a grid of several hosts; it takes three times as many")                                    \
     X(relay_memory, uint64_t, SIZE, "MOYAI_RELAY_MEMORY", "64MiB", 1, INT64_MAX, "bytes",                              \

@@ -242,14 +242,14 @@ int exec_child_spawn(struct exec *x, struct exec_child **ret, const struct child
 
     /* The system calls of a spawn last until the child's exec, a millisecond and more: as user code. */
     bool node = exec_on_node_thread(x);
-    if (node)
+    if (!opts->keep_lock && node)
         exec_user_enter(x);
-    else
+    else if (!opts->keep_lock)
         exec_unlock(x);
     int rc = spawn(&c->pid, opts);
-    if (node)
+    if (!opts->keep_lock && node)
         exec_user_leave(x);
-    else
+    else if (!opts->keep_lock)
         exec_lock(x);
     if (rc) {
         free(c);

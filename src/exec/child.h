@@ -18,6 +18,7 @@ struct child_opts {
     const int *extra_fds;    /* further descriptors that keep their numbers in the child */
     size_t n_extra_fds;
     bool own_group; /* a process group of its own */
+    bool keep_lock; /* within a callback of the driver, which must not release it */
 };
 /* status: as of waitpid, or EXEC_STATUS_UNKNOWN, which is neither an exit nor a signal: the process had been reaped by
  * somebody else. Called once on the driver, lock held; c stays valid until exec_child_free, which may be called here.
@@ -25,8 +26,9 @@ struct child_opts {
 #define EXEC_STATUS_UNKNOWN (-1)
 typedef void (*child_exit_fn)(struct exec_child *c, int status, void *arg);
 
-/* Start a process. Lock held; released while the system makes the process, a millisecond or so. The child gets default
- * dispositions for SIGPIPE and an empty signal mask. ENOENT: no such program; EPERM; ELIMIT; ESYS. */
+/* Start a process. Lock held; released, unless told to keep it, while the system makes the process, a millisecond or
+ * so. The child gets default dispositions for SIGPIPE and an empty signal mask. ENOENT: no such program; EPERM; ELIMIT;
+ * ESYS. */
 int exec_child_spawn(struct exec *x, struct exec_child **ret, const struct child_opts *opts, child_exit_fn fn,
                      void *arg, struct moyai_error *reterr);
 pid_t exec_child_pid(const struct exec_child *c);

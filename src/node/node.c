@@ -235,6 +235,8 @@ int moyai_node_new(moyai_node **ret, const struct moyai_node_opts *user, struct 
                              .advertise = opts.advertise,
                              .port_range = opts.port_range,
                              .site = opts.site,
+                             .grid_file = n->config.grid_file,
+                             .ssh = n->config.ssh,
                              .outbound_only = opts.outbound_only,
                              .degree = (uint32_t)n->config.degree,
                              .relay_memory = n->config.relay_memory,

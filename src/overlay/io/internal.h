@@ -72,6 +72,7 @@ struct olink {
     int slot;     /* its number with the locating machine; -1: none */
     moyai_ns probed;
     const char *place;
+    struct line *line; /* of the grid file (lines.h), by which it goes; NULL: none */
     char at[TCP_TEXT]; /* the address it leads to, or came from; "": a Unix socket */
 };
 

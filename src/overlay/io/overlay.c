@@ -236,7 +236,8 @@ static void olink_up(struct olink *k) {
 void olink_used(struct olink *k) {
     k->mesh = true;
     if (!k->up) olink_up(k);
-    if (k->outgoing) memcpy(k->peer->at, k->at, sizeof k->at);
+    /* By a forwarded port it is ssh that takes connections, or does not. */
+    if (k->outgoing && !k->line) memcpy(k->peer->at, k->at, sizeof k->at);
     route_link_up(k);
     mourn_link_up(k);
     olink_probe(k); /* how far is it? */
@@ -637,7 +638,7 @@ static int join(struct overlay *o, struct moyai_error *reterr) {
     rc = places_parse(&places, c->grid, reterr);
     if (rc == 0 && places.file) rc = join_directory(o, places.file, reterr);
     if (rc < 0) (void)err_prefix(reterr, "%s", config_called(c->config, CONFIG_grid));
-    if (rc == 0 && (!places_local(&places) || c->listen || c->advertise)) {
+    if (rc == 0 && (!places_local(&places) || c->listen || c->advertise || c->grid_file)) {
         rc = route_new(o, reterr);
         if (rc == 0) rc = mourn_new(o, reterr);
         if (rc == 0) rc = wide_new(o, &places, reterr);

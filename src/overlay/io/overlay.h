@@ -84,6 +84,7 @@ struct overlay_cfg {
     moyai_dur reattach, idle;
     /* Of grids of several hosts; texts NULL: the default. */
     const char *key_file, *listen, *advertise, *port_range, *site;
+    const char *grid_file, *ssh; /* NULL: none; "ssh" */
     bool outbound_only;
     uint32_t degree;
     uint64_t relay_memory; /* bytes */

@@ -15,6 +15,7 @@
 #include "base/err.h"
 #include "link/seal.h"
 #include "overlay/io/dial.h"
+#include "overlay/io/lines.h"
 #include "overlay/io/meet.h"
 #include "overlay/peers.h"
 #include "overlay/peers_wire.h"
@@ -28,6 +29,7 @@
 #include <unistd.h>
 
 #define LISTENERS  8u
+#define LINE_PORTS 8u   /* besides, for the grid file */
 #define HALF_TCP   256u /* connections that have not said hello */
 #define DIAL_TIME  (8 * MOYAI_SEC)
 #define LIFETIME   600u /* seconds, of an entry */
@@ -57,13 +59,14 @@ struct wide {
     struct keyfile *keys;
     struct tls_ctx *tls;
     struct places places;
-    struct listener listener[LISTENERS];
+    struct listener listener[LISTENERS + LINE_PORTS];
     size_t n_listeners;
     struct peers *peers;
     struct peers_endpoint self;
     uint8_t text[PEERS_TEXT];
     struct exec_timer timer;
     struct meet *meet;
+    struct lines *lines; /* NULL: none */
     struct making *making;
     struct making *failed; /* whose failure the machine is still to hear */
     unsigned looking;      /* places that have not answered yet */
@@ -340,6 +343,7 @@ static void effect(struct wide *w, const struct peers_effect *fx) {
     case PEERS_FX_USE:
         k = olink_by_number(o, fx->link);
         if (k) olink_used(k);
+        if (k && k->line) lines_used(k->line);
         break;
     case PEERS_FX_DROP:
         k = olink_by_number(o, fx->link);
@@ -417,6 +421,10 @@ void wide_hello(struct olink *k, const struct link_hello *h) {
         k->offered = true;
         struct peers_event ev = {.kind = PEERS_EV_UP, .link = k->number, .id = h->node, .what = PEERS_MESH};
         step(w, &ev);
+    } else if (k->line) {
+        k->offered = true;
+        struct peers_event ev = {.kind = PEERS_EV_UP, .link = k->number, .id = h->node, .what = PEERS_LINE};
+        step(w, &ev);
     }
 }
 
@@ -450,6 +458,11 @@ void wide_link_down(struct olink *k) {
     if (k->asked) {
         k->asked = false;
         say_failed(w, k->peer->id);
+    }
+    if (k->line) {
+        struct line *l = k->line;
+        k->line = NULL;
+        lines_down(l);
     }
     if (k->offered) {
         k->offered = false;
@@ -508,12 +521,35 @@ static void on_accept(struct exec_fd *f, int events, void *arg) {
     }
 }
 
+/* where NULL: any address. */
+static int listen_on(struct wide *w, const struct tcp_addr *where, uint16_t first, uint16_t last, struct tcp_addr *at,
+                     struct moyai_error *reterr) {
+    struct listener *l = &w->listener[w->n_listeners];
+    int rc = tcp_listen(&l->fd, where, first, last, at, reterr);
+    if (rc < 0) return rc;
+    l->w = w;
+    exec_timer_init(&l->timer, on_accept_later);
+    l->watched = exec_fd_new(w->o->x, l->fd, UV_READABLE, on_accept, l);
+    if (!l->watched) {
+        close(l->fd);
+        return err_set(reterr, MOYAI_ENOMEM, "out of memory");
+    }
+    w->n_listeners++;
+    return 0;
+}
+
+int wide_listen(struct overlay *o, const struct tcp_addr *at, struct moyai_error *reterr) {
+    struct tcp_addr got;
+    if (o->wide->n_listeners == LISTENERS + LINE_PORTS)
+        return err_set(reterr, MOYAI_ELIMIT, "no more than %u ports of the grid file lead to one node", LINE_PORTS);
+    return listen_on(o->wide, at, 0, 0, &got, reterr);
+}
+
 /* "any", or addresses of this host with or without a port. */
 static int listen_at(struct wide *w, const char *text, uint16_t first, uint16_t last, struct tcp_addr *at,
                      struct moyai_error *reterr) {
     if (w->n_listeners == LISTENERS)
         return err_set(reterr, MOYAI_EINVAL, "more than %u addresses to listen at", LISTENERS);
-    struct listener *l = &w->listener[w->n_listeners];
     struct tcp_addr where;
     bool any = strcmp(text, "any") == 0;
     if (!any) {
@@ -525,17 +561,7 @@ static int listen_at(struct wide *w, const char *text, uint16_t first, uint16_t 
         rc = tcp_parse(full, &where, reterr);
         if (rc < 0) return rc;
     }
-    int rc = tcp_listen(&l->fd, any ? NULL : &where, first, last, at, reterr);
-    if (rc < 0) return rc;
-    l->w = w;
-    exec_timer_init(&l->timer, on_accept_later);
-    l->watched = exec_fd_new(w->o->x, l->fd, UV_READABLE, on_accept, l);
-    if (!l->watched) {
-        close(l->fd);
-        return err_set(reterr, MOYAI_ENOMEM, "out of memory");
-    }
-    w->n_listeners++;
-    return 0;
+    return listen_on(w, any ? NULL : &where, first, last, at, reterr);
 }
 
 static void advertise(struct wide *w, const struct tcp_addr *a) {
@@ -661,6 +687,10 @@ static int begin(struct wide *w, struct moyai_error *reterr) {
     if (w->places.n_http > 0)
         rc = meet_new(&w->meet, o->x, w->keys, (const char *const *)w->places.http, w->places.n_http, &meet_ops, w,
                       reterr);
+    if (rc == 0 && c->grid_file) {
+        rc = lines_new(&w->lines, o, w->tls, w->keys, reterr);
+        if (rc < 0) (void)err_prefix(reterr, "%s", config_called(c->config, CONFIG_grid_file));
+    }
     return rc;
 }
 
@@ -681,6 +711,8 @@ int wide_new(struct overlay *o, const struct places *places, struct moyai_error 
 void wide_close(struct wide *w) {
     if (!w || w->closing) return;
     w->closing = true;
+    lines_close(w->lines);
+    w->lines = NULL;
     while (w->making) making_free(w->making);
     while (w->failed) {
         struct making *m = w->failed;

@@ -22,5 +22,6 @@ void wide_hello(struct olink *k, const struct link_hello *h); /* it is greeted *
 int wide_frame(struct olink *k, const struct frame_head *h, const uint8_t *payload, struct moyai_error *why);
 void wide_link_down(struct olink *k); /* the link has ended, by whoever's doing; it still exists */
 void wide_died(struct wide *w, const uint8_t id[16]);
+int wide_listen(struct overlay *o, const struct tcp_addr *at, struct moyai_error *reterr); /* there, too, told nobody */
 
 #endif

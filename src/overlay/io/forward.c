@@ -1,0 +1,405 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "overlay/io/forward.h"
+
+#include "base/err.h"
+#include "base/rng.h"
+#include "exec/child.h"
+#include "link/tcp.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define LOOK       (2 * MOYAI_SEC)
+#define FIRST      (1 * MOYAI_SEC)
+#define MOST       (60 * MOYAI_SEC)
+#define RETRY      (100 * MOYAI_MS)
+#define RETRY_MOST (10 * MOYAI_SEC)
+#define PATIENCE   (60 * MOYAI_SEC)
+#define LAST       200u /* bytes of the last line that ssh has said */
+
+struct forward {
+    struct exec *x;
+    struct forward_cfg cfg;
+    struct moyai_rng rng;
+    char name[40]; /* of the lock's file */
+    bool runs;     /* ssh */
+    int lock;      /* -1: another has it */
+    struct exec_timer look_timer, start_timer, dial_timer;
+
+    struct exec_child *child;
+    int alive; /* the pipe whose end is the shell's; -1: none */
+    struct exec_fd *said;
+    int said_fd;
+    char last[LAST + 1], line[LAST + 1]; /* what it has said last, and what it is saying */
+    size_t n_line;
+    const char *killed; /* why; NULL: it was not */
+    moyai_ns started;
+    moyai_dur wait;
+    bool complained; /* about a lock that cannot be had */
+
+    uint16_t port; /* to connect to */
+    moyai_dur retry;
+    bool dialling; /* until it has failed, or the link has ended */
+    bool linked;
+    moyai_ns until; /* the port is to be open; UINT64_MAX: it has been */
+};
+
+/* A bit earlier or later, so that what failed at once is not tried again at once. */
+static moyai_ns soon(struct forward *f, moyai_dur d) {
+    uint64_t n = (uint64_t)d;
+    return moyai_now() + n - n / 8 + rng_below(&f->rng, n / 4 + 1);
+}
+
+static void double_up_to(moyai_dur *d, moyai_dur most) {
+    *d = *d < most / 2 ? *d * 2 : most;
+}
+
+/* ---- the lock -------------------------------------------------------------------------------- */
+
+/* 1: it is ours; 0: another's. An error: *why. Whoever ends in order removes the file, so the one that was locked must
+ * still be the one that is there. */
+static int take_lock(struct forward *f, struct moyai_error *why) {
+    char path[512];
+    snprintf(path, sizeof path, "%s/%s", f->cfg.dir, f->name);
+    int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0) return err_sys(why, errno, "cannot open \"%.200s\"", path);
+    struct stat here, there;
+    int rc = 0;
+    if (flock(fd, LOCK_EX | LOCK_NB) < 0)
+        rc = errno == EWOULDBLOCK ? 0 : err_sys(why, errno, "cannot lock \"%.200s\"", path);
+    else if (fstat(fd, &here) == 0 && stat(path, &there) == 0 && here.st_ino == there.st_ino &&
+             here.st_dev == there.st_dev)
+        rc = 1;
+    if (rc == 1)
+        f->lock = fd;
+    else
+        close(fd);
+    return rc;
+}
+
+static void drop_lock(struct forward *f) {
+    char path[512];
+    if (f->lock < 0) return;
+    snprintf(path, sizeof path, "%s/%s", f->cfg.dir, f->name);
+    unlink(path); /* while it is ours */
+    close(f->lock);
+    f->lock = -1;
+}
+
+static void on_look(struct exec *x, struct exec_timer *t) {
+    struct forward *f = (struct forward *)((char *)t - offsetof(struct forward, look_timer));
+    struct moyai_error why = {0};
+    int rc = take_lock(f, &why);
+    if (rc < 0 && !f->complained) {
+        f->complained = true;
+        log_warning(f->cfg.log, "overlay", "MOYAI-FORWARD", "\"%s\", line %u: %s", f->cfg.file, f->cfg.line->number,
+                    why.text);
+    }
+    if (rc <= 0)
+        exec_timer_set(x, t, soon(f, f->cfg.look));
+    else if (f->runs)
+        exec_timer_set(x, &f->start_timer, 1);
+    else
+        exec_timer_set(x, &f->dial_timer, 1);
+}
+
+/* ---- ssh ------------------------------------------------------------------------------------- */
+
+/* "$@" is ssh. The reader ends it with everything that it has started, as they are a process group. Then the status is
+ * nobody's concern; else it is that of ssh. */
+static const char guardian[] = "exec 3<&0\n"
+                               "\"$@\" </dev/null 3<&- &\n"
+                               "ssh=$!\n"
+                               "{ read -r nothing <&3; kill -9 0; } 2>/dev/null &\n"
+                               "reader=$!\n"
+                               "exec 3<&-\n"
+                               "wait $ssh 2>/dev/null\n"
+                               "status=$?\n"
+                               "kill -9 $reader\n"
+                               "exit $status\n";
+
+struct command {
+    const char *argv[48];
+    size_t n;
+    char forward[200], port[8];
+};
+
+static void add(struct command *c, const char *word) {
+    c->argv[c->n++] = word;
+}
+
+static void command(const struct forward *f, struct command *c) {
+    /* What is asked of the user's own settings is not to be taken over by them: a shared connection would make the
+     * forward outlive the process, and nobody is there to be asked. */
+    static const char *const options[] = {
+        "BatchMode=yes",     "ExitOnForwardFailure=yes", "ServerAliveInterval=15", "ServerAliveCountMax=3",
+        "ConnectTimeout=20", "ControlMaster=no",         "ControlPath=none",       "PermitLocalCommand=no",
+    };
+    const struct gridfile_line *l = f->cfg.line;
+    c->n = 0;
+    add(c, "/bin/sh");
+    add(c, "-c");
+    add(c, guardian);
+    add(c, "moyai-forward");
+    add(c, f->cfg.ssh);
+    add(c, "-N");
+    add(c, "-T");
+    add(c, "-a");
+    add(c, "-x");
+    for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
+        add(c, "-o");
+        add(c, options[i]);
+    }
+    if (l->user[0]) {
+        add(c, "-l");
+        add(c, l->user);
+    }
+    if (l->port) {
+        snprintf(c->port, sizeof c->port, "%u", l->port);
+        add(c, "-p");
+        add(c, c->port);
+    }
+    if (l->jump[0]) {
+        add(c, "-J");
+        add(c, l->jump);
+    }
+    snprintf(c->forward, sizeof c->forward, "127.0.0.1:%u:%s:%u", f->port, l->to_host, l->to);
+    add(c, l->reverse ? "-R" : "-L");
+    add(c, c->forward);
+    add(c, l->host[l->reverse ? 0 : 1]);
+    add(c, NULL);
+}
+
+static const char *leads_to(const struct forward *f) {
+    return f->cfg.line->host[f->cfg.line->reverse ? 0 : 1];
+}
+
+/* The end of a line that ssh says. */
+static void line_ends(struct forward *f) {
+    while (f->n_line > 0 && (f->line[f->n_line - 1] == '\r' || f->line[f->n_line - 1] == ' ')) f->n_line--;
+    if (f->n_line > 0) err_fit(f->last, sizeof f->last, f->line, f->n_line);
+    f->n_line = 0;
+}
+
+static void hear(struct forward *f) {
+    char buf[1024];
+    ssize_t n;
+    for (int i = 0; i < 64 && (n = read(f->said_fd, buf, sizeof buf)) > 0; i++)
+        for (ssize_t k = 0; k < n; k++)
+            if (buf[k] == '\n')
+                line_ends(f);
+            else if (f->n_line < LAST)
+                f->line[f->n_line++] = buf[k];
+}
+
+static void on_said(struct exec_fd *fd, int events, void *arg) {
+    struct forward *f = arg;
+    hear(f);
+    if (events & UV_DISCONNECT) exec_fd_events(fd, 0);
+}
+
+static void stop_dialling(struct forward *f) {
+    exec_timer_clear(f->x, &f->dial_timer);
+    if (f->dialling) f->cfg.ops->cancel(f->cfg.ctx, f);
+    f->dialling = f->linked = false;
+}
+
+static void let_go(struct forward *f) {
+    if (f->child) {
+        /* Whatever ssh has started is of its group; nothing of it has anything to put in order. */
+        (void)exec_child_kill(f->child, SIGKILL, true);
+        exec_child_free(f->child);
+    }
+    f->child = NULL;
+    if (f->alive >= 0) close(f->alive);
+    f->alive = -1;
+    if (f->said) exec_fd_free(f->said, true, NULL);
+    f->said = NULL;
+}
+
+static void again(struct forward *f) {
+    exec_timer_set(f->x, &f->start_timer, soon(f, f->wait));
+    double_up_to(&f->wait, f->cfg.most);
+}
+
+static void on_end(struct exec_child *c, int status, void *arg) {
+    struct forward *f = arg;
+    (void)c;
+    hear(f);
+    line_ends(f);
+    /* One that has run for long has not failed to begin. */
+    if (moyai_now() - f->started > (moyai_ns)f->cfg.most) f->wait = f->cfg.first;
+    char how[64];
+    if (f->killed)
+        snprintf(how, sizeof how, "was ended");
+    else if (status == EXEC_STATUS_UNKNOWN)
+        snprintf(how, sizeof how, "has ended");
+    else if (WIFSIGNALED(status))
+        snprintf(how, sizeof how, "was killed by signal %d", WTERMSIG(status));
+    else
+        snprintf(how, sizeof how, "has ended with status %d", WEXITSTATUS(status));
+    log_warning(f->cfg.log, "overlay", "MOYAI-FORWARD", "\"%s\", line %u: %s to %s %s%s%s%s%s%s; again in %.1f s",
+                f->cfg.file, f->cfg.line->number, f->cfg.ssh, leads_to(f), how, f->killed ? " since " : "",
+                f->killed ? f->killed : "", f->last[0] ? ", and said last: \"" : "", f->last, f->last[0] ? "\"" : "",
+                (double)f->wait * 1e-9);
+    stop_dialling(f);
+    let_go(f);
+    again(f);
+}
+
+/* A port of loopback that is free now. If it is not any more when ssh wants it, ssh ends and another is tried. */
+static uint16_t free_port(void) {
+    struct tcp_addr where, at;
+    int fd;
+    if (tcp_parse("127.0.0.1:0", &where, NULL) < 0 || tcp_listen(&fd, &where, 0, 0, &at, NULL) < 0) return 0;
+    close(fd);
+    return tcp_port(&at);
+}
+
+static int start(struct forward *f, struct moyai_error *why) {
+    f->port = f->cfg.line->listen ? f->cfg.line->listen : free_port();
+    if (!f->port) return err_set(why, MOYAI_ELIMIT, "no port of 127.0.0.1 is free, or no descriptor");
+    int in[2], err[2];
+    if (pipe2(in, O_CLOEXEC) < 0) return err_sys(why, errno, "cannot run %s", f->cfg.ssh);
+    if (pipe2(err, O_CLOEXEC) < 0) {
+        int sys = errno;
+        close(in[0]);
+        close(in[1]);
+        return err_sys(why, sys, "cannot run %s", f->cfg.ssh);
+    }
+    (void)fcntl(err[0], F_SETFL, O_NONBLOCK);
+    struct command c;
+    command(f, &c);
+    struct child_opts o = {.argv = c.argv, .fd = {in[0], -1, err[1]}, .own_group = true, .keep_lock = true};
+    int rc = exec_child_spawn(f->x, &f->child, &o, on_end, f, why);
+    close(in[0]);
+    close(err[1]);
+    f->alive = in[1];
+    f->said_fd = err[0];
+    f->n_line = 0;
+    f->last[0] = 0;
+    f->killed = NULL;
+    f->said = exec_fd_new(f->x, err[0], UV_READABLE | UV_DISCONNECT, on_said, f);
+    if (!f->said) close(err[0]);
+    if (rc == 0 && !f->said) rc = err_set(why, MOYAI_ENOMEM, "out of memory");
+    if (rc < 0) let_go(f);
+    return rc;
+}
+
+static void on_start(struct exec *x, struct exec_timer *t) {
+    struct forward *f = (struct forward *)((char *)t - offsetof(struct forward, start_timer));
+    struct moyai_error why = {0};
+    f->started = moyai_now();
+    if (start(f, &why) < 0) {
+        log_warning(f->cfg.log, "overlay", "MOYAI-FORWARD", "\"%s\", line %u: %s; again in %.1f s", f->cfg.file,
+                    f->cfg.line->number, why.text, (double)f->wait * 1e-9);
+        again(f);
+        return;
+    }
+    log_info(f->cfg.log, "overlay", "MOYAI-FORWARD", "\"%s\", line %u: %s to %s is started, port %u", f->cfg.file,
+             f->cfg.line->number, f->cfg.ssh, leads_to(f), f->port);
+    if (!f->cfg.connects) return;
+    f->retry = f->cfg.retry;
+    f->until = f->started + (moyai_ns)f->cfg.patience;
+    exec_timer_set(x, &f->dial_timer, soon(f, f->retry));
+}
+
+/* ---- connecting ------------------------------------------------------------------------------ */
+
+static void on_dial(struct exec *x, struct exec_timer *t) {
+    struct forward *f = (struct forward *)((char *)t - offsetof(struct forward, dial_timer));
+    (void)x;
+    f->dialling = true;
+    f->cfg.ops->dial(f->cfg.ctx, f, f->port);
+}
+
+static void dial_later(struct forward *f, moyai_dur most) {
+    if (f->runs && !f->child) return; /* with the next one */
+    exec_timer_set(f->x, &f->dial_timer, soon(f, f->retry));
+    double_up_to(&f->retry, most);
+}
+
+void forward_failed(struct forward *f, const struct moyai_error *why) {
+    f->dialling = false;
+    /* Somebody has taken the connection, if only to close it since nobody is there: ssh does what it should. */
+    if (why->code != MOYAI_EUNREACHABLE) f->until = UINT64_MAX;
+    if (f->runs && f->child && !f->killed && moyai_now() > f->until) {
+        f->killed = "its port did not open";
+        (void)exec_child_kill(f->child, SIGKILL, true);
+    }
+    dial_later(f, RETRY_MOST);
+}
+
+void forward_up(struct forward *f) {
+    log_info(f->cfg.log, "overlay", "MOYAI-FORWARD", "\"%s\", line %u: there is a link", f->cfg.file,
+             f->cfg.line->number);
+    f->linked = true;
+    f->until = UINT64_MAX;
+    f->wait = f->cfg.first;
+}
+
+void forward_down(struct forward *f) {
+    f->dialling = false;
+    if (f->linked) { /* else it was not wanted: there is another one, perhaps */
+        f->retry = f->cfg.retry;
+        f->until = moyai_now() + (moyai_ns)f->cfg.patience;
+    } else {
+        f->until = UINT64_MAX;
+    }
+    f->linked = false;
+    dial_later(f, MOST);
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+bool forward_concerns(const struct gridfile_line *l, const char *host, bool *connects) {
+    *connects = gridfile_is_host(l->host[0], host);
+    return *connects || (l->reverse && gridfile_is_host(l->host[1], host));
+}
+
+struct forward *forward_new(struct exec *x, const struct forward_cfg *cfg) {
+    struct forward *f = calloc(1, sizeof *f);
+    if (!f) return NULL;
+    f->x = x;
+    f->cfg = *cfg;
+    if (!f->cfg.look) f->cfg.look = LOOK;
+    if (!f->cfg.first) f->cfg.first = FIRST;
+    if (!f->cfg.most) f->cfg.most = MOST;
+    if (!f->cfg.retry) f->cfg.retry = RETRY;
+    if (!f->cfg.patience) f->cfg.patience = PATIENCE;
+    f->wait = f->cfg.first;
+    f->retry = f->cfg.retry;
+    f->runs = cfg->connects != cfg->line->reverse;
+    f->port = cfg->line->listen;
+    f->lock = f->alive = -1;
+    f->until = UINT64_MAX;
+    rng_seed(&f->rng, cfg->seed);
+    snprintf(f->name, sizeof f->name, "forward-%016" PRIx64 "%c", gridfile_hash(cfg->line), cfg->connects ? '1' : '2');
+    exec_timer_init(&f->look_timer, on_look);
+    exec_timer_init(&f->start_timer, on_start);
+    exec_timer_init(&f->dial_timer, on_dial);
+    exec_timer_set(x, &f->look_timer, 1);
+    return f;
+}
+
+void forward_free(struct forward *f) {
+    if (!f) return;
+    stop_dialling(f);
+    exec_timer_clear(f->x, &f->look_timer);
+    exec_timer_clear(f->x, &f->start_timer);
+    let_go(f);
+    drop_lock(f);
+    free(f);
+}
+
+bool forward_holds(const struct forward *f) {
+    return f->lock >= 0;
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One line of the grid file, kept standing: the ssh that forwards its port, and when to connect through it.
+ *
+ * Of the nodes of one host and run directory one does it, the one that has the line's file in the run directory locked
+ * (flock: the kernel drops the lock of whoever is killed); the others look again every few seconds. That one
+ *
+ *   runs ssh, if its host is the one to: restarted when it ends, after a second at first and a minute at last. Between
+ *   node and ssh stands a shell whose standard input is a pipe from the node: at its end, however the node came by it,
+ *   all that was started is killed, so that no ssh stays behind and holds the port;
+ *
+ *   and has its node connect to the forwarded port, if its host is HOST1: again and again until there is a link, and
+ *   again when that breaks. If the port does not open in a minute, ssh hangs and is replaced.
+ *
+ * What the link is, is the driver's business (forward_ops). All functions: node lock held.
+ */
+#ifndef OVERLAY_IO_FORWARD_H
+#define OVERLAY_IO_FORWARD_H
+
+#include "base/log.h"
+#include "exec/exec.h"
+#include "overlay/io/gridfile.h"
+
+struct forward;
+
+struct forward_ops {
+    /* Connect to that port of 127.0.0.1; the answer is forward_failed, or forward_up and, in any case, forward_down.
+     * Not from within. */
+    void (*dial)(void *ctx, struct forward *f, uint16_t port);
+    void (*cancel)(void *ctx, struct forward *f); /* not any more: no answer is to come, and a link is to end */
+};
+
+struct forward_cfg {
+    const struct gridfile_line *line; /* lives as long as the forward */
+    bool connects;                    /* this host is HOST1; else HOST2 */
+    const char *file;                 /* the grid file, for texts */
+    const char *ssh;                  /* the program */
+    const char *dir;                  /* for the lock: the run directory */
+    struct moyai_log *log;            /* may be NULL */
+    uint64_t seed;
+    const struct forward_ops *ops;
+    void *ctx;
+    /* 0: the default. */
+    moyai_dur look;        /* for the lock; 2 s */
+    moyai_dur first, most; /* before ssh is started again; 1 s, 60 s */
+    moyai_dur retry;       /* of connecting, at first; 100 ms, doubled up to 10 s */
+    moyai_dur patience;    /* until the port is open; 60 s */
+};
+
+/* Does a node of a host with this name have anything to do for the line? As HOST1 (*connects) or by running ssh. */
+bool forward_concerns(const struct gridfile_line *l, const char *host, bool *connects);
+
+/* NULL: out of memory. Begins by itself, from the loop. */
+struct forward *forward_new(struct exec *x, const struct forward_cfg *cfg);
+void forward_free(struct forward *f); /* what is under way is cancelled, ssh killed; NULL is fine */
+
+/* To `dial`: there is no connection, and why; the link is agreed on; it has ended. */
+void forward_failed(struct forward *f, const struct moyai_error *why);
+void forward_up(struct forward *f);
+void forward_down(struct forward *f);
+
+bool forward_holds(const struct forward *f); /* it is this node that does it */
+
+#endif

@@ -1,0 +1,439 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* With a program in ssh's place that does what it is told (tests/support/fake_ssh.c). */
+#include "overlay/io/forward.h"
+
+#include "link/tcp.h"
+#include "tests/support/fiber_assert.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define LIMIT (100 * MOYAI_SEC) /* hang guard */
+
+static struct world {
+    struct exec *x;
+    struct moyai_log log;
+    char dir[40], seen[16384];
+    struct gridfile file;
+    int listener; /* where the forward is to lead */
+    uint16_t port;
+    int dials, cancels;
+    uint16_t dialled; /* the last port */
+} w;
+
+static void sink(const struct log_event *ev, void *arg) {
+    (void)arg;
+    size_t n = strlen(w.seen);
+    snprintf(w.seen + n, sizeof w.seen - n, "%s\n", ev->text);
+}
+
+static void set_mode(const char *mode) {
+    char path[64], temp[64];
+    snprintf(path, sizeof path, "%s/mode", w.dir);
+    snprintf(temp, sizeof temp, "%s/mode.new", w.dir);
+    FILE *f = fopen(temp, "w");
+    assert_non_null(f);
+    fputs(mode, f);
+    fclose(f);
+    assert_int_equal(rename(temp, path), 0);
+}
+
+static char *slurp(const char *name) {
+    static char text[65536];
+    char path[64];
+    snprintf(path, sizeof path, "%s/%s", w.dir, name);
+    FILE *f = fopen(path, "r");
+    size_t n = f ? fread(text, 1, sizeof text - 1, f) : 0;
+    if (f) fclose(f);
+    text[n] = 0;
+    return text;
+}
+
+static pid_t pid(void) {
+    return (pid_t)atoi(slurp("pid"));
+}
+
+static void remove_file(const char *name) {
+    char path[64];
+    snprintf(path, sizeof path, "%s/%s", w.dir, name);
+    unlink(path);
+}
+
+static int begin(void **state) {
+    (void)state;
+    memset(&w, 0, sizeof w);
+    strcpy(w.dir, "/tmp/moyai-forward-XXXXXX");
+    if (!mkdtemp(w.dir)) return -1;
+    setenv("FAKE_SSH", w.dir, 1);
+    assert_int_equal(log_init(&w.log, "info", NULL), 0);
+    log_set_sink(&w.log, sink, NULL);
+    assert_int_equal(exec_new(&w.x, NULL, NULL), 0);
+    struct tcp_addr a, at;
+    assert_int_equal(tcp_parse("127.0.0.1:0", &a, NULL), 0);
+    assert_int_equal(tcp_listen(&w.listener, &a, 0, 0, &at, NULL), 0);
+    w.port = tcp_port(&at);
+    exec_lock(w.x);
+    return 0;
+}
+
+static int end(void **state) {
+    (void)state;
+    exec_unlock(w.x);
+    exec_free(w.x);
+    close(w.listener);
+    log_done(&w.log);
+    char command[80];
+    snprintf(command, sizeof command, "rm -rf %s", w.dir);
+    return system(command);
+}
+
+/* Let the node work until something has come true. */
+#define UNTIL(cond)                                                                                                    \
+    do {                                                                                                               \
+        moyai_ns limit_ = moyai_now() + (moyai_ns)LIMIT;                                                               \
+        while (!(cond)) {                                                                                              \
+            static const atomic_bool never;                                                                            \
+            if (moyai_now() > limit_) fail_msg("has not come true: %s; log: %s", #cond, w.seen);                       \
+            (void)exec_serve(w.x, &never, moyai_now() + 2 * MOYAI_MS);                                                 \
+        }                                                                                                              \
+    } while (0)
+
+static void on_dial(void *ctx, struct forward *f, uint16_t port) {
+    (void)ctx, (void)f;
+    w.dials++;
+    w.dialled = port;
+}
+static void on_cancel(void *ctx, struct forward *f) {
+    (void)ctx, (void)f;
+    w.cancels++;
+}
+static const struct forward_ops ops = {on_dial, on_cancel};
+
+static struct forward_cfg cfg_of(const char *host) {
+    struct forward_cfg c = {.file = "grid.conf",
+                            .ssh = FAKE_SSH,
+                            .dir = w.dir,
+                            .log = &w.log,
+                            .ops = &ops,
+                            .look = 5 * MOYAI_MS,
+                            .first = 5 * MOYAI_MS,
+                            .most = 40 * MOYAI_MS,
+                            .retry = 2 * MOYAI_MS,
+                            .patience = LIMIT};
+    c.line = &w.file.line[0];
+    assert_true(forward_concerns(c.line, host, &c.connects));
+    return c;
+}
+
+static void parse(const char *fmt, ...) MOYAI_PRINTF(1, 2);
+static void parse(const char *fmt, ...) {
+    char text[512];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    struct moyai_error e = {0};
+    if (gridfile_parse(&w.file, "grid.conf", text, strlen(text), &e) < 0) fail_msg("%s", e.text);
+}
+
+static int connect_to(uint16_t port) {
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons(port)};
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    if (connect(fd, (struct sockaddr *)&a, sizeof a) == 0) return fd;
+    close(fd);
+    return -1;
+}
+
+static void fail_with(struct forward *f, int code) {
+    struct moyai_error e = {.code = code};
+    forward_failed(f, &e);
+}
+
+/* It has ended, whoever is to reap it. */
+static bool has_ended(pid_t p) {
+    char path[40], state = 'Z';
+    snprintf(path, sizeof path, "/proc/%d/stat", p);
+    FILE *f = fopen(path, "r");
+    if (!f) return true;
+    if (fscanf(f, "%*d %*s %c", &state) != 1) state = 'Z';
+    fclose(f);
+    return state == 'Z' || state == 'X';
+}
+
+static int attempts(void) {
+    int n = 0;
+    for (const char *s = slurp("args"); (s = strstr(s, "\n\n")); s += 2) n++;
+    return n;
+}
+
+/* ---- tests ----------------------------------------------------------------------------------- */
+
+static void ssh_forwards_the_port(void **state) {
+    (void)state;
+    parse("forward here there user=kenji port=2222 jump=a@gate,b to=%u", w.port);
+    set_mode("forward");
+    struct forward_cfg c = cfg_of("here.example.org");
+    struct forward *f = forward_new(w.x, &c);
+    UNTIL(w.dials == 1);
+    int fd;
+    while ((fd = connect_to(w.dialled)) < 0) { /* not yet */
+        int n = w.dials;
+        fail_with(f, MOYAI_EUNREACHABLE);
+        UNTIL(w.dials > n);
+    }
+    struct tcp_addr from;
+    int there;
+    UNTIL(tcp_accept(w.listener, &there, &from, NULL) == 0);
+    assert_int_equal(write(fd, "x", 1), 1);
+    char b = 0;
+    UNTIL(read(there, &b, 1) == 1);
+    assert_int_equal(b, 'x');
+    close(there);
+    close(fd);
+    const char *args = slurp("args");
+    assert_non_null(strstr(args, "-N\n"));
+    assert_non_null(strstr(args, "-o\nBatchMode=yes\n"));
+    assert_non_null(strstr(args, "-o\nExitOnForwardFailure=yes\n"));
+    assert_non_null(strstr(args, "-o\nServerAliveInterval=15\n"));
+    char tail[160];
+    snprintf(tail, sizeof tail, "-l\nkenji\n-p\n2222\n-J\na@gate,b\n-L\n127.0.0.1:%u:127.0.0.1:%u\nthere\n\n",
+             w.dialled, w.port);
+    assert_non_null(strstr(args, tail));
+    pid_t p = pid();
+    forward_up(f);
+    forward_free(f);
+    assert_int_equal(w.cancels, 1);
+    UNTIL(has_ended(p));
+    assert_string_equal(slurp("forward"), "");
+}
+
+static void either_end_runs_it(void **state) {
+    (void)state;
+    bool connects;
+    uint16_t port;
+    struct tcp_addr a, at;
+    int fd;
+    assert_int_equal(tcp_parse("127.0.0.1:0", &a, NULL), 0);
+    assert_int_equal(tcp_listen(&fd, &a, 0, 0, &at, NULL), 0);
+    port = tcp_port(&at);
+    close(fd);
+    parse("forward here there\nforward here there reverse listen=%u to=%u", port, w.port);
+    assert_true(forward_concerns(&w.file.line[0], "here", &connects) && connects);
+    assert_false(forward_concerns(&w.file.line[0], "there", &connects));
+    assert_true(forward_concerns(&w.file.line[1], "here", &connects) && connects);
+    assert_true(forward_concerns(&w.file.line[1], "there", &connects) && !connects);
+    set_mode("forward");
+    struct forward_cfg there = cfg_of("here"), here = there;
+    there.line = here.line = &w.file.line[1];
+    there.connects = false;
+    struct forward *g = forward_new(w.x, &there);
+    UNTIL(pid() > 0);
+    char tail[100];
+    snprintf(tail, sizeof tail, "-R\n127.0.0.1:%u:127.0.0.1:%u\nhere\n\n", port, w.port);
+    assert_non_null(strstr(slurp("args"), tail));
+    assert_int_equal(w.dials, 0);
+    struct forward *f = forward_new(w.x, &here); /* the same run directory: each end has its own lock */
+    UNTIL(w.dials == 1);
+    assert_int_equal(w.dialled, port);
+    assert_int_equal(attempts(), 1);
+    fail_with(f, MOYAI_EUNREACHABLE);
+    UNTIL(w.dials == 2); /* with no ssh of its own it goes on by itself */
+    forward_down(f);
+    UNTIL(w.dials == 3);
+    forward_free(f);
+    forward_free(g);
+}
+
+static void it_is_started_again(void **state) {
+    (void)state;
+    parse("forward here there to=%u", w.port);
+    set_mode("refuse");
+    struct forward_cfg c = cfg_of("here");
+    struct forward *f = forward_new(w.x, &c);
+    UNTIL(attempts() >= 5);
+    UNTIL(strstr(w.seen, "again in 0.0 s"));
+    assert_non_null(strstr(w.seen, "\"grid.conf\", line 1: "));
+    UNTIL(strstr(w.seen, " to there has ended with status 255, and said last: \"somebody@somewhere: Permission denied "
+                         "(publickey).\""));
+    set_mode("forward");
+    UNTIL(pid() > 0);
+    pid_t p = pid();
+    int n = 0;
+    UNTIL(w.dials > n); /* while it runs somebody connects */
+    forward_up(f);
+    w.seen[0] = 0;
+    n = w.dials;
+    kill(p, SIGKILL);
+    UNTIL(pid() != p);
+    assert_non_null(strstr(w.seen, "has ended with status 137; again"));
+    UNTIL(w.dials > n);
+    p = pid();
+    forward_free(f);
+    UNTIL(has_ended(p));
+}
+
+static void the_pauses_grow(void **state) {
+    (void)state;
+    parse("forward here there");
+    set_mode("refuse");
+    struct forward_cfg c = cfg_of("here");
+    c.first = 100 * MOYAI_MS;
+    c.most = 300 * MOYAI_MS;
+    struct forward *f = forward_new(w.x, &c);
+    UNTIL(attempts() >= 5);
+    static const char *const said[] = {"again in 0.1 s", "again in 0.2 s", "again in 0.3", "again in 0.3"};
+    const char *s = w.seen;
+    for (size_t i = 0; i < 4; i++) {
+        s = strstr(s, said[i]);
+        if (!s) fail_msg("no \"%s\" in %s", said[i], w.seen);
+        s++;
+    }
+    forward_free(f);
+}
+
+static void a_missing_program_is_named(void **state) {
+    (void)state;
+    parse("forward here there");
+    struct forward_cfg c = cfg_of("here");
+    c.ssh = "/nonexistent/ssh";
+    struct forward *f = forward_new(w.x, &c);
+    UNTIL(strstr(w.seen, "again in"));
+    assert_non_null(strstr(w.seen, "status 127, and said last: \""));
+    assert_non_null(strstr(w.seen, "not found"));
+    forward_free(f);
+}
+
+static void one_that_hangs_is_replaced(void **state) {
+    (void)state;
+    parse("forward here there to=%u", w.port);
+    set_mode("hang");
+    struct forward_cfg c = cfg_of("here");
+    c.patience = 1;
+    struct forward *f = forward_new(w.x, &c);
+    UNTIL(pid() > 0);
+    pid_t p = pid();
+    UNTIL(w.dials == 1);
+    fail_with(f, MOYAI_EUNREACHABLE);
+    UNTIL(pid() != p);
+    UNTIL(has_ended(p));
+    assert_non_null(strstr(w.seen, "was ended since its port did not open"));
+    /* A port that is open, though nobody is behind it, is no reason. */
+    p = pid();
+    UNTIL(w.dials >= 2);
+    w.seen[0] = 0;
+    int n;
+    for (int i = 0; i < 5; i++) {
+        n = w.dials;
+        fail_with(f, i == 0 ? MOYAI_ECLOSED : MOYAI_EUNREACHABLE);
+        UNTIL(w.dials > n);
+    }
+    assert_int_equal(pid(), p);
+    assert_null(strstr(w.seen, "was ended"));
+    forward_free(f);
+    UNTIL(has_ended(p)); /* though it minds no signal */
+}
+
+static void one_of_several_does_it(void **state) {
+    (void)state;
+    parse("forward here there to=%u", w.port);
+    set_mode("forward");
+    struct forward_cfg c = cfg_of("here");
+    struct forward *f[3];
+    for (int i = 0; i < 3; i++) f[i] = forward_new(w.x, &c);
+    UNTIL(pid() > 0);
+    int holder = -1;
+    for (int i = 0; i < 3; i++)
+        if (forward_holds(f[i])) {
+            assert_int_equal(holder, -1);
+            holder = i;
+        }
+    assert_true(holder >= 0);
+    pid_t p = pid();
+    forward_free(f[holder]);
+    f[holder] = NULL;
+    UNTIL(pid() != p);
+    UNTIL(has_ended(p));
+    int holders = 0;
+    for (int i = 0; i < 3; i++) holders += f[i] && forward_holds(f[i]);
+    assert_int_equal(holders, 1);
+    for (int i = 0; i < 3; i++) forward_free(f[i]);
+}
+
+/* A node that is killed cannot end its ssh; another takes over all the same, and the port is free. */
+static void a_killed_holder_is_followed(void **state) {
+    (void)state;
+    uint16_t port;
+    struct tcp_addr a, at;
+    int fd;
+    assert_int_equal(tcp_parse("127.0.0.1:0", &a, NULL), 0);
+    assert_int_equal(tcp_listen(&fd, &a, 0, 0, &at, NULL), 0);
+    port = tcp_port(&at);
+    close(fd);
+    parse("forward here there listen=%u to=%u", port, w.port);
+    set_mode("forward");
+    fflush(NULL);
+    exec_unlock(w.x);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        struct exec *x;
+        alarm(300);
+        if (exec_new(&x, NULL, NULL) < 0) _exit(1);
+        exec_lock(x);
+        struct forward_cfg c = cfg_of("here");
+        static const atomic_bool never;
+        if (!forward_new(x, &c)) _exit(1);
+        for (;;) (void)exec_serve(x, &never, UINT64_MAX);
+    }
+    exec_lock(w.x);
+    UNTIL(pid() > 0);
+    pid_t p = pid();
+    struct forward_cfg c = cfg_of("here");
+    struct forward *f = forward_new(w.x, &c);
+    assert_false(forward_holds(f));
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    UNTIL(pid() != p);
+    UNTIL(has_ended(p));
+    assert_true(forward_holds(f));
+    UNTIL((fd = connect_to(port)) >= 0);
+    close(fd);
+    forward_free(f);
+}
+
+static void a_directory_that_is_gone_is_said_once(void **state) {
+    (void)state;
+    parse("forward here there");
+    struct forward_cfg c = cfg_of("here");
+    c.dir = "/nonexistent";
+    struct forward *f = forward_new(w.x, &c);
+    UNTIL(strstr(w.seen, "cannot open \"/nonexistent/forward-"));
+    size_t n = strlen(w.seen);
+    moyai_ns until = moyai_now() + 50 * MOYAI_MS; /* some looks */
+    UNTIL(moyai_now() > until);
+    assert_int_equal(strlen(w.seen), n);
+    forward_free(f);
+    remove_file("mode");
+}
+
+#define TEST(fn) cmocka_unit_test_setup_teardown(fn, begin, end)
+
+int main(void) {
+    alarm(600);
+    const struct CMUnitTest tests[] = {
+        TEST(ssh_forwards_the_port),  TEST(either_end_runs_it),          TEST(it_is_started_again),
+        TEST(the_pauses_grow),        TEST(a_missing_program_is_named),  TEST(one_that_hangs_is_replaced),
+        TEST(one_of_several_does_it), TEST(a_killed_holder_is_followed), TEST(a_directory_that_is_gone_is_said_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

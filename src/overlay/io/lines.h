@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The lines of the grid file that concern this host (gridfile.h, forward.h): connections through them, and loopback
+ * listeners at which they arrive. For the files of the overlay's driver only.
+ *
+ * A node of HOST2 that may listen does so at the line's port of 127.0.0.1, whose user need not be told where: of
+ * several nodes one has the port, and another takes it when that has ended.
+ */
+#ifndef OVERLAY_IO_LINES_H
+#define OVERLAY_IO_LINES_H
+
+#include "link/tls.h"
+#include "overlay/io/internal.h"
+
+struct lines;
+struct line;
+
+/* Read the grid file; tls and keys are borrowed. EINVAL, ENOENT ...: what
+ * is wrong with the file. */
+int lines_new(struct lines **ret, struct overlay *o, struct tls_ctx *tls, const struct keyfile *keys,
+              struct moyai_error *reterr);
+void lines_close(struct lines *s); /* ssh ends; links go on, and have nothing to do with it any more. NULL is fine */
+
+void lines_used(struct line *l); /* its link is agreed on */
+void lines_down(struct line *l); /* it has ended */
+
+#endif

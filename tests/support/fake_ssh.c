@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A stand-in for ssh: forwards a port, or does what ssh does when it cannot. $FAKE_SSH is a directory:
+ *
+ *   mode   what to do. forward: listen at the first port of -L or -R, and pass all to the second; of -R too, as here
+ *          both ends are one host. refuse: say why and end. hang: neither, for ever, whatever signal comes
+ *   args   to it the arguments are added, a line each, and an empty line
+ *   pid    is replaced by one with the process's number when it has begun
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static void die(const char *what) {
+    fprintf(stderr, "fake ssh: %s: %s\n", what, strerror(errno));
+    exit(255);
+}
+
+static void path_of(const char *name, char path[256]) {
+    snprintf(path, 256, "%s/%s", getenv("FAKE_SSH"), name);
+}
+
+static void record(int argc, char **argv) {
+    char path[256], all[4096] = "";
+    size_t n = 0;
+    for (int i = 1; i < argc; i++) n += (size_t)snprintf(all + n, sizeof all - n, "%s\n", argv[i]);
+    n += (size_t)snprintf(all + n, sizeof all - n, "\n");
+    path_of("args", path);
+    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND, 0600);
+    if (fd < 0 || write(fd, all, n) != (ssize_t)n) die(path);
+    close(fd);
+}
+
+static void say_pid(void) {
+    char path[256], temp[256];
+    path_of("pid", path);
+    path_of("pid.new", temp);
+    FILE *f = fopen(temp, "w");
+    if (!f || fprintf(f, "%d\n", getpid()) < 0 || fclose(f) || rename(temp, path) < 0) die(path);
+}
+
+static int listen_at(unsigned port) {
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM, 0), one = 1;
+    a.sin_port = htons((uint16_t)port);
+    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) < 0 ||
+        bind(fd, (struct sockaddr *)&a, sizeof a) < 0 || listen(fd, 16) < 0)
+        die("cannot listen");
+    return fd;
+}
+
+/* All of one side to the other until either ends. */
+static void pass(int a, unsigned port) {
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int b = socket(AF_INET, SOCK_STREAM, 0);
+    to.sin_port = htons((uint16_t)port);
+    if (b < 0 || connect(b, (struct sockaddr *)&to, sizeof to) < 0) return;
+    struct pollfd p[2] = {{.fd = a, .events = POLLIN}, {.fd = b, .events = POLLIN}};
+    static char buf[65536];
+    while (poll(p, 2, -1) >= 0)
+        for (int i = 0; i < 2; i++) {
+            if (!p[i].revents) continue;
+            ssize_t n = read(p[i].fd, buf, sizeof buf);
+            if (n <= 0) return;
+            for (ssize_t at = 0, m; at < n; at += m)
+                if ((m = write(p[!i].fd, buf + at, (size_t)(n - at))) <= 0) return;
+        }
+}
+
+int main(int argc, char **argv) {
+    char path[256], mode[16] = "";
+    unsigned port = 0, to = 0;
+    record(argc, argv);
+    path_of("mode", path);
+    FILE *f = fopen(path, "r");
+    if (!f || fscanf(f, "%15s", mode) != 1) die(path);
+    fclose(f);
+    if (strcmp(mode, "refuse") == 0) {
+        fprintf(stderr, "debug\nsomebody@somewhere: Permission denied (publickey).\r\n");
+        return 255;
+    }
+    if (strcmp(mode, "hang") == 0) {
+        signal(SIGTERM, SIG_IGN);
+        say_pid();
+        for (;;) pause();
+    }
+    for (int i = 1; i + 1 < argc; i++)
+        if (strcmp(argv[i], "-L") == 0 || strcmp(argv[i], "-R") == 0)
+            if (sscanf(argv[i + 1], "127.0.0.1:%u:127.0.0.1:%u", &port, &to) != 2) die(argv[i + 1]);
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGCHLD, SIG_IGN);
+    int fd = listen_at(port);
+    say_pid();
+    pid_t self = getpid();
+    for (;;) {
+        int c = accept(fd, NULL, NULL);
+        if (c < 0) die("cannot accept");
+        if (fork() == 0) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            if (getppid() == self) pass(c, to);
+            _exit(0);
+        }
+        close(c);
+    }
+}
