@@ -55,7 +55,7 @@ int located_claim(moyai_node *n, const char *name, const uint8_t object[16], str
     if (rc < 0) {
         *e = context_get(n)->last; /* block has said why */
         if (e->code != rc) err_set(e, rc, "%s", moyai_strerror(rc));
-        if (a.ask.token == 0) overlay_name_release(n->o, name);
+        overlay_name_release(n->o, name);
         return rc;
     }
     if (a.code == MOYAI_EEXIST) {

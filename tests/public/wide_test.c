@@ -350,6 +350,23 @@ static void another_key_is_another_grid(void **state) {
     KIT_RC(moyai_node_new(&n, &opts, &e), MOYAI_EINVAL);
     KIT_TEXT(e.text, "nonsense");
     opts.listen = NULL;
+    opts.grid = "fd:3,4";
+    KIT_RC(moyai_node_new(&n, &opts, &e), MOYAI_EINVAL);
+    KIT_TEXT(e.text, "fd:");
+    char mixed[160];
+    snprintf(mixed, sizeof mixed, "%s 127.0.0.1:1", kit_grid());
+    opts.grid = mixed;
+    KIT_RC(moyai_node_new(&n, &opts, &e), MOYAI_EINVAL);
+    KIT_TEXT(e.text, "directory");
+    /* A grid in a directory is one of one host: what is set for others does not change it. */
+    opts.grid = kit_grid();
+    opts.listen = "any";
+    opts.key_file = "/nonexistent/key";
+    moyai_node *local = kit_node(&opts);
+    moyai_node_free(local);
+    opts.listen = NULL;
+    opts.key_file = key;
+    opts.grid = places;
     opts.port_range = "9-3";
     KIT_RC(moyai_node_new(&n, &opts, &e), MOYAI_EINVAL);
     KIT_TEXT(e.text, "port_range");

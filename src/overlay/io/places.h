@@ -29,7 +29,7 @@ int places_parse(struct places *p, const char *text, struct moyai_error *reterr)
 const char *places_path(const char *url); /* of file:/dir or file:///dir; NULL: it is neither */
 void places_done(struct places *p);
 
-/* Only a directory: its nodes are all of one host, as long as none is told to listen. */
+/* Only a directory: its nodes are all of one host. */
 static inline bool places_local(const struct places *p) {
     return p->file && p->n_http + p->n_member == 0 && p->in < 0;
 }

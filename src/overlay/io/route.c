@@ -20,6 +20,8 @@
 #include <string.h>
 
 #define FIRST_COST (1 * MOYAI_MS) /* of a link whose round trip is not measured yet */
+#define PATHS      4096u          /* that end here or pass through */
+#define SPARE      256u           /* further places, for those that have ended until that is said */
 #define FRAME_NEED ((size_t)RELAY_OWN + RELAY_HEAD + FRAME_HEAD)
 
 /* ---- stepping -------------------------------------------------------------------------------- */
@@ -602,7 +604,11 @@ static void r_due(struct exec *x, struct exec_timer *timer) {
 int route_new(struct overlay *o, struct moyai_error *reterr) {
     struct locate_cfg lc = {
         .self = o->cfg.self, .seed = rng_next(&o->rng), .links = LOCATE_LINKS, .reattach = o->cfg.reattach};
-    struct relay_cfg rc = {.self = o->cfg.self, .seed = rng_next(&o->rng), .memory = o->cfg.relay_memory};
+    struct relay_cfg rc = {.self = o->cfg.self,
+                           .seed = rng_next(&o->rng),
+                           .pointers = PATHS,
+                           .spare = SPARE,
+                           .memory = o->cfg.relay_memory};
     size_t ln = locate_size(&lc), rn = relay_size(&rc);
     struct route *t = calloc(1, sizeof *t);
     if (!t) return err_set(reterr, MOYAI_ENOMEM, "out of memory");
@@ -613,7 +619,7 @@ int route_new(struct overlay *o, struct moyai_error *reterr) {
     if (ln == 0 || rn == 0) return err_set(reterr, MOYAI_EINVAL, "a bad limit for locating or relaying");
     t->l = calloc(1, (ln + 63) / 64 * 64);
     t->r = calloc(1, (rn + 63) / 64 * 64);
-    t->n_ends = 4096 + 256; /* pointers and spare of relay_cfg */
+    t->n_ends = PATHS + SPARE; /* relay_index is below */
     t->ends = calloc(t->n_ends, sizeof *t->ends);
     if (!t->l || !t->r || !t->ends) return err_set(reterr, MOYAI_ENOMEM, "out of memory");
     int e = locate_init(t->l, &lc);

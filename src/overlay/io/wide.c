@@ -13,7 +13,6 @@
 #include "overlay/io/wide.h"
 
 #include "base/err.h"
-#include "link/seal.h"
 #include "overlay/io/dial.h"
 #include "overlay/io/lines.h"
 #include "overlay/io/meet.h"
@@ -79,7 +78,7 @@ struct wide {
     struct peers_frame frame;
 };
 
-static void step(struct wide *w, struct peers_event *ev);
+static int step(struct wide *w, struct peers_event *ev);
 
 static uint64_t hash_site(const char *s) {
     uint64_t h = UINT64_C(14695981039346656037); /* FNV-1a */
@@ -150,12 +149,12 @@ static void on_dialled(void *arg, const struct dialled *got, const struct moyai_
     } else {
         char id[33] = "";
         if (!m->place) id_format(m->id, id);
-        log_info(o->cfg.log, "overlay", "MOYAI-DIAL", "cannot connect to %s%.8s: %s", m->place ? m->place : "node ", id,
-                 why->text);
         /* What somebody has typed, and that no key fits, is worth a word. */
         if (m->place || why->code == MOYAI_EPERM)
             log_warning(o->cfg.log, "overlay", "MOYAI-DIAL", "cannot connect to %s%.8s: %s",
                         m->place ? m->place : "node ", id, why->text);
+        else
+            log_info(o->cfg.log, "overlay", "MOYAI-DIAL", "cannot connect to node %.8s: %s", id, why->text);
     }
     bool place = m->place != NULL;
     uint8_t id[16];
@@ -362,16 +361,19 @@ static void effect(struct wide *w, const struct peers_effect *fx) {
     }
 }
 
-/* ev NULL: only what the machine is still to hear. */
-static void step(struct wide *w, struct peers_event *ev) {
-    if (w->closing) return;
+/* ev NULL: only what the machine is still to hear. Returns what it says to ev; EINVAL: of what was dropped meanwhile.
+ */
+static int step(struct wide *w, struct peers_event *ev) {
+    if (w->closing) return 0;
     assert(!w->stepping);
     w->stepping = true;
     bool more = true;
+    int first = 0;
     while (more) {
         if (ev) {
             ev->now = exec_now(w->o->x);
-            (void)peers_step(w->peers, ev); /* EINVAL: of what was dropped meanwhile */
+            int rc = peers_step(w->peers, ev);
+            if (ev != &w->later) first = rc;
             while (peers_next(w->peers, &w->fx)) effect(w, &w->fx);
         }
         struct peers_event *later = &w->later;
@@ -397,6 +399,7 @@ static void step(struct wide *w, struct peers_event *ev) {
         exec_timer_clear(w->o->x, &w->timer);
     else
         exec_timer_set(w->o->x, &w->timer, when);
+    return first;
 }
 
 static void on_timer(struct exec *x, struct exec_timer *t) {
@@ -434,19 +437,12 @@ int wide_frame(struct olink *k, const struct frame_head *h, const uint8_t *paylo
     int rc = peers_wire_get(h->type, payload, h->length, f, why);
     if (rc < 0) return rc;
     if (w->closing) return 0;
-    struct peers_event ev = {.kind = PEERS_EV_FRAME, .link = k->number, .frame = f, .now = exec_now(k->o->x)};
+    struct peers_event ev = {.kind = PEERS_EV_FRAME, .link = k->number, .frame = f};
     memcpy(ev.id.b, k->peer->id, 16);
     if (f->kind == PEERS_OFFER && !k->offered && !k->outgoing) k->offered = true;
     if (!k->offered) return 0; /* dropped: not for the machine */
-    assert(!w->stepping);
-    rc = peers_step(w->peers, &ev);
-    if (rc == MOYAI_EPROTO) return err_set(why, rc, "peers frame of kind %d breaks the protocol", (int)f->kind);
-    if (rc < 0) return 0;
-    w->stepping = true;
-    while (peers_next(w->peers, &w->fx)) effect(w, &w->fx);
-    w->stepping = false;
-    step(w, NULL);
-    return 0;
+    rc = step(w, &ev);
+    return rc == MOYAI_EPROTO ? err_set(why, rc, "peers frame of type %u breaks the protocol", h->type) : 0;
 }
 
 void wide_link_down(struct olink *k) {
