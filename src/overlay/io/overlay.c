@@ -641,7 +641,7 @@ static int join(struct overlay *o, struct moyai_error *reterr) {
         rc = err_set(reterr, MOYAI_EINVAL, "a directory (file:) cannot be one of several meeting places yet");
     if (rc == 0 && places.file) rc = join_directory(o, places.file, reterr);
     if (rc < 0) (void)err_prefix(reterr, "%s", config_called(c->config, CONFIG_grid));
-    if (rc == 0 && (!places_local(&places))) {
+    if (rc == 0 && ((!places_local(&places) || c->grid_file))) {
         rc = route_new(o, reterr);
         if (rc == 0) rc = mourn_new(o, reterr);
         if (rc == 0) rc = wide_new(o, &places, reterr);
