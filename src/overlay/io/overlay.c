@@ -698,6 +698,24 @@ void overlay_close(struct overlay *o) {
     o->rdv = NULL;
 }
 
+/*
+ * Who has connected but was not let in yet hears the farewell too; else it would find a refusing socket, which is what
+ * a death looks like. The socket's name goes first, so none comes after them.
+ */
+static void accept_last(struct overlay *o) {
+    if (o->dir) rundir_unlink(o->dir, &o->cfg.self);
+    for (unsigned i = 0; i < HALF_OPEN_MOST && o->listener >= 0; i++) {
+        int fd;
+        uid_t uid;
+        pid_t pid = 0;
+        struct moyai_error why = {0};
+        int rc = rundir_accept(o->listener, &fd, &uid, &pid, &why);
+        if (rc == MOYAI_EPERM) continue;
+        if (rc < 0) return;
+        if (!olink_new(o, fd, NULL, NULL, pid)) close(fd);
+    }
+}
+
 void overlay_farewell(struct overlay *o) {
     struct peer *p, *tmp;
     if (o->closing) return;
@@ -711,6 +729,7 @@ void overlay_farewell(struct overlay *o) {
     mourn_close(o->mourn);
     route_close(o->route);
     wide_close(o->wide); /* other threads have the lock meanwhile */
+    accept_last(o);
     while (o->links) {
         struct olink *k = o->links;
         /* Also if the peer's hello has not come: ours has gone out, so to it this node has been there. */
@@ -729,7 +748,6 @@ void overlay_farewell(struct overlay *o) {
     if (o->listener >= 0) close(o->listener);
     o->listener = -1;
     if (o->rdv) rdv_withdraw(o->rdv);
-    if (o->dir) rundir_unlink(o->dir, &o->cfg.self);
 }
 
 void overlay_free(struct overlay *o) {

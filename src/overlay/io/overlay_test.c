@@ -149,6 +149,40 @@ static void strangers_are_forgotten(void **state) {
     assert_int_equal(w->failed, 0); /* there was nothing to fail */
 }
 
+/* Else who has just connected would take the end for a death: its connection is broken, and the next one refused. */
+static void who_was_not_let_in_yet_hears_the_farewell(void **state) {
+    struct world *w = *state;
+    int fds[3];
+    for (unsigned k = 0; k < 3; k++) assert_int_equal(rundir_connect(w->dir, &w->self, &fds[k], NULL, NULL), 0);
+    overlay_farewell(w->o);
+    int fd;
+    assert_int_equal(rundir_connect(w->dir, &w->self, &fd, NULL, NULL), MOYAI_EDEAD);
+    assert_false(rundir_has(w->dir, &w->self));
+    for (unsigned k = 0; k < 3; k++) {
+        uint8_t bytes[2 * (FRAME_HEAD + HELLO_MAX)];
+        size_t n = 0;
+        ssize_t got;
+        while ((got = read(fds[k], bytes + n, sizeof bytes - n)) != 0) {
+            if (got > 0)
+                n += (size_t)got;
+            else
+                turn(w);
+        }
+        unsigned seen[2] = {0}, frames = 0;
+        for (size_t at = 0; at < n; frames++) {
+            struct frame_head head;
+            assert_true(n - at >= FRAME_HEAD);
+            assert_int_equal(frame_get_head(bytes + at, &head, NULL), 0);
+            if (frames < 2) seen[frames] = head.type;
+            at += FRAME_HEAD + head.length;
+        }
+        assert_int_equal(frames, 2);
+        assert_int_equal(seen[0], FRAME_HELLO);
+        assert_int_equal(seen[1], FRAME_FAREWELL);
+        close(fds[k]);
+    }
+}
+
 /* Who has left is remembered, so that it stays so: but nothing that belonged to it. */
 static void of_the_departed_only_that_is_kept(void **state) {
     struct world *w = *state;
@@ -391,6 +425,7 @@ static void the_dead_are_named(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(strangers_are_forgotten, open_world, close_world),
+        cmocka_unit_test_setup_teardown(who_was_not_let_in_yet_hears_the_farewell, open_world, close_world),
         cmocka_unit_test_setup_teardown(of_the_departed_only_that_is_kept, open_world, close_world),
         cmocka_unit_test_setup_teardown(who_was_asked_for_once_is_forgotten, open_world, close_world),
         cmocka_unit_test_setup_teardown(who_is_needed_stays, open_world, close_world),

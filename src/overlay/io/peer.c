@@ -132,7 +132,13 @@ static void find_path(struct peer *p) {
     int rc = p->path_rc = olink_connect(p);
     if (rc == MOYAI_EDEAD) {
         char text[MOYAI_ERROR_TEXT];
-        peer_died_text(p, "its process has ended", text);
+        if (rundir_has(o->dir, &id)) {
+            peer_died_text(p, "its process has ended", text);
+        } else { /* who removed it, the node itself or somebody who found it dead, cannot be known any more */
+            char who[PEER_NAME];
+            peer_name(p, who);
+            snprintf(text, sizeof text, "%s has ended: its socket is gone", who);
+        }
         peer_declare(p, MOYAI_EDEAD, text);
         return;
     }
