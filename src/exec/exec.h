@@ -128,6 +128,9 @@ void exec_kick(struct exec *x); /* wake the node thread so that it looks at *sto
 void exec_timer_init(struct exec_timer *t, void (*fn)(struct exec *, struct exec_timer *));
 void exec_timer_set(struct exec *x, struct exec_timer *t, moyai_ns when);   /* lock held; moves it if set */
 void exec_timer_unset(struct exec *x, struct exec_timer *t);                /* lock held; it must be set */
+static inline bool exec_timer_is_set(const struct exec_timer *t) {
+    return t->index != SIZE_MAX;
+}
 static inline void exec_timer_clear(struct exec *x, struct exec_timer *t) { /* lock held; fine if not set */
     if (t->index != SIZE_MAX) exec_timer_unset(x, t);
 }

@@ -358,6 +358,12 @@ void forward_down(struct forward *f) {
     dial_later(f, MOST);
 }
 
+void forward_hasten(struct forward *f) {
+    if (f->linked) return;
+    f->retry = f->cfg.retry;
+    if (exec_timer_is_set(&f->dial_timer)) exec_timer_set(f->x, &f->dial_timer, 1);
+}
+
 /* ---- life ------------------------------------------------------------------------------------ */
 
 bool forward_concerns(const struct gridfile_line *l, const char *host, bool *connects) {

@@ -58,6 +58,9 @@ void forward_free(struct forward *f); /* what is under way is cancelled, ssh kil
 void forward_failed(struct forward *f, const struct moyai_error *why);
 void forward_up(struct forward *f);
 void forward_down(struct forward *f);
+/* What made the link superfluous has gone: connect now, and not when it would be looked at again. Nothing if there is a
+ * link, or an attempt under way, which is then followed by another one soon. */
+void forward_hasten(struct forward *f);
 
 bool forward_holds(const struct forward *f); /* it is this node that does it */
 

@@ -411,6 +411,29 @@ static void a_killed_holder_is_followed(void **state) {
     forward_free(f);
 }
 
+/* A link that is not needed, as there is another, is tried seldom: but at once when that one has gone. */
+static void what_was_superfluous_is_hastened(void **state) {
+    (void)state;
+    parse("forward here there reverse listen=%u", w.port);
+    struct forward_cfg c = cfg_of("here");
+    c.retry = 3000 * MOYAI_SEC;
+    struct forward *f = forward_new(w.x, &c);
+    UNTIL(w.dials == 1);
+    forward_hasten(f); /* one is under way */
+    forward_down(f);
+    forward_hasten(f);
+    UNTIL(w.dials == 2);
+    forward_up(f);
+    forward_hasten(f); /* there is a link */
+    moyai_ns until = moyai_now() + 20 * MOYAI_MS;
+    UNTIL(moyai_now() > until);
+    assert_int_equal(w.dials, 2);
+    forward_down(f);
+    forward_hasten(f);
+    UNTIL(w.dials == 3);
+    forward_free(f);
+}
+
 static void a_directory_that_is_gone_is_said_once(void **state) {
     (void)state;
     parse("forward here there");
@@ -431,9 +454,16 @@ static void a_directory_that_is_gone_is_said_once(void **state) {
 int main(void) {
     alarm(600);
     const struct CMUnitTest tests[] = {
-        TEST(ssh_forwards_the_port),  TEST(either_end_runs_it),          TEST(it_is_started_again),
-        TEST(the_pauses_grow),        TEST(a_missing_program_is_named),  TEST(one_that_hangs_is_replaced),
-        TEST(one_of_several_does_it), TEST(a_killed_holder_is_followed), TEST(a_directory_that_is_gone_is_said_once),
+        TEST(ssh_forwards_the_port),
+        TEST(either_end_runs_it),
+        TEST(it_is_started_again),
+        TEST(the_pauses_grow),
+        TEST(a_missing_program_is_named),
+        TEST(one_that_hangs_is_replaced),
+        TEST(what_was_superfluous_is_hastened),
+        TEST(one_of_several_does_it),
+        TEST(a_killed_holder_is_followed),
+        TEST(a_directory_that_is_gone_is_said_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -22,6 +22,7 @@ struct line {
     struct forward *forward; /* NULL: there is only to listen */
     struct dial *dial;
     struct olink *link; /* not yet agreed on, or used */
+    uint8_t peer[16];   /* at the other end, as far as is known */
     uint16_t port;      /* to listen at; 0: nothing, or it does */
     bool said;          /* that it cannot */
 };
@@ -101,6 +102,10 @@ static void on_cancel(void *ctx, struct forward *f) {
 
 static const struct forward_ops ops = {.dial = on_dial, .cancel = on_cancel};
 
+void lines_hello(struct line *l, const uint8_t id[16]) {
+    memcpy(l->peer, id, 16);
+}
+
 void lines_used(struct line *l) {
     forward_up(l->forward);
 }
@@ -108,6 +113,14 @@ void lines_used(struct line *l) {
 void lines_down(struct line *l) {
     l->link = NULL;
     forward_down(l->forward);
+}
+
+/* A line is refused where there is a link to the same node already, and then seldom tried. */
+void lines_lost(struct lines *s, const uint8_t id[16]) {
+    for (size_t i = 0; s && i < s->file.n; i++) {
+        struct line *l = &s->line[i];
+        if (l->forward && !l->link && memcmp(l->peer, id, 16) == 0) forward_hasten(l->forward);
+    }
 }
 
 /* ---- listening ------------------------------------------------------------------------------- */

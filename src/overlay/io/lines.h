@@ -21,7 +21,9 @@ int lines_new(struct lines **ret, struct overlay *o, struct tls_ctx *tls, const 
               struct moyai_error *reterr);
 void lines_close(struct lines *s); /* ssh ends; links go on, and have nothing to do with it any more. NULL is fine */
 
-void lines_used(struct line *l); /* its link is agreed on */
-void lines_down(struct line *l); /* it has ended */
+void lines_hello(struct line *l, const uint8_t id[16]); /* whom it leads to */
+void lines_used(struct line *l);                        /* its link is agreed on */
+void lines_down(struct line *l);                        /* it has ended */
+void lines_lost(struct lines *s, const uint8_t id[16]); /* another link to that node has ended; s NULL is fine */
 
 #endif

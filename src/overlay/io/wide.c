@@ -233,6 +233,7 @@ static void cancel(struct wide *w, const uint8_t id[16]) {
     for (struct olink *k = p ? p->links : NULL; k; k = k->peer_next)
         if (k->asked && !k->greeted) {
             k->asked = false;
+            k->orderly = true;
             link_reset(k->link, MOYAI_ECANCELED, "not needed any more");
             return;
         }
@@ -425,6 +426,7 @@ void wide_hello(struct olink *k, const struct link_hello *h) {
         struct peers_event ev = {.kind = PEERS_EV_UP, .link = k->number, .id = h->node, .what = PEERS_MESH};
         step(w, &ev);
     } else if (k->line) {
+        lines_hello(k->line, h->node.b);
         k->offered = true;
         struct peers_event ev = {.kind = PEERS_EV_UP, .link = k->number, .id = h->node, .what = PEERS_LINE};
         step(w, &ev);
@@ -464,6 +466,7 @@ void wide_link_down(struct olink *k) {
         k->offered = false;
         struct peers_event ev = {.kind = PEERS_EV_LOST, .link = k->number};
         step(w, &ev);
+        lines_lost(w->lines, k->peer->id);
     }
 }
 
