@@ -396,7 +396,8 @@ static void on_down(struct link *l, const struct moyai_error *why) {
     struct overlay *o = k->o;
     struct peer *p = k->peer;
     bool was_up = k->up;
-    if (why->code && why->code != MOYAI_ESYS && !k->orderly)
+    bool left = p && p->dead && p->why.code == MOYAI_ECLOSED;
+    if (why->code && why->code != MOYAI_ESYS && !k->orderly && !left)
         log_warning(o->cfg.log, "link", "MOYAI-LINK-RESET", "%s", why->text);
     if (was_up) {
         char id[33];
