@@ -441,7 +441,10 @@ def sshd_nodes(plan):
         return []
     if plan['sshd'] == 'all':
         return list(plan['nodes'])
-    out = [c['gw'] for c in plan['clusters'].values() if c['class'] == 'blocked']
+    out = []
+    for c in plan['clusters'].values():
+        if c['class'] == 'blocked':
+            out += [c['gw']] + (c['hosts'] if plan['sshd'] == 'blocked' else [])
     return out + [plan['ssh_from']] if out else []
 
 
@@ -466,8 +469,15 @@ def start_sshd(plan):
     with open(d + '/config', 'w') as f:
         f.write(SSH.format(d=d))
     for n in nodes:
-        sh([HERE + '/grid-exec', n, sshd, '-f', d + '/sshd_config', '-E', '%s/sshd.%s.log' % (d, n),
-            '-o', 'PidFile=%s/sshd.%s.pid' % (d, n)])
+        start_sshd_at(n)
+
+
+def start_sshd_at(node):
+    """The same once more, after it has been ended."""
+    d = STATE + '/ssh'
+    sshd = shutil.which('sshd') or '/usr/sbin/sshd'
+    sh([HERE + '/grid-exec', node, sshd, '-f', d + '/sshd_config', '-E', '%s/sshd.%s.log' % (d, node),
+        '-o', 'PidFile=%s/sshd.%s.pid' % (d, node)])
 
 
 def quiet_node(forward):
