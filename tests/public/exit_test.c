@@ -66,6 +66,7 @@ static int role_leaver(int argc, char **argv) {
     pthread_t thread;
     if (strcmp(argv[1], "thread") == 0) {
         FIBER_ASSERT(pthread_create(&thread, NULL, wait_for_nobody, node) == 0);
+        pthread_detach(thread); /* it is still there when the process ends */
         (void)moyai_sleep(node, 20 * MOYAI_MS);
         return 0;
     }

@@ -369,6 +369,19 @@ static void one_of_several_does_it(void **state) {
     for (int i = 0; i < 3; i++) forward_free(f[i]);
 }
 
+/* A process of its own, which holds the line until it is killed: "holder", the directory, the line. */
+static int holder(const char *dir, const char *line) {
+    alarm(300);
+    snprintf(w.dir, sizeof w.dir, "%s", dir);
+    if (log_init(&w.log, "error", NULL) < 0 || exec_new(&w.x, NULL, NULL) < 0) return 1;
+    parse("%s", line);
+    exec_lock(w.x);
+    struct forward_cfg c = cfg_of("here");
+    if (!forward_new(w.x, &c)) return 1;
+    static const atomic_bool never;
+    for (;;) (void)exec_serve(w.x, &never, UINT64_MAX);
+}
+
 /* A node that is killed cannot end its ssh; another takes over all the same, and the port is free. */
 static void a_killed_holder_is_followed(void **state) {
     (void)state;
@@ -379,21 +392,17 @@ static void a_killed_holder_is_followed(void **state) {
     assert_int_equal(tcp_listen(&fd, &a, 0, 0, &at, NULL), 0);
     port = tcp_port(&at);
     close(fd);
-    parse("forward here there listen=%u to=%u", port, w.port);
+    char line[80];
+    snprintf(line, sizeof line, "forward here there listen=%u to=%u", port, w.port);
+    parse("%s", line);
     set_mode("forward");
     fflush(NULL);
     exec_unlock(w.x);
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
-        struct exec *x;
-        alarm(300);
-        if (exec_new(&x, NULL, NULL) < 0) _exit(1);
-        exec_lock(x);
-        struct forward_cfg c = cfg_of("here");
-        static const atomic_bool never;
-        if (!forward_new(x, &c)) _exit(1);
-        for (;;) (void)exec_serve(x, &never, UINT64_MAX);
+        execl("/proc/self/exe", "forward_test", "holder", w.dir, line, (char *)NULL);
+        _exit(127);
     }
     exec_lock(w.x);
     UNTIL(pid() > 0);
@@ -451,7 +460,8 @@ static void a_directory_that_is_gone_is_said_once(void **state) {
 
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, begin, end)
 
-int main(void) {
+int main(int argc, char **argv) {
+    if (argc == 4 && !strcmp(argv[1], "holder")) return holder(argv[2], argv[3]);
     alarm(600);
     const struct CMUnitTest tests[] = {
         TEST(ssh_forwards_the_port),
