@@ -204,7 +204,9 @@ int tcp_connect(int *ret, const struct tcp_addr *to, struct moyai_error *reterr)
     if (connect(fd, (const struct sockaddr *)&to->ss, to->n) < 0 && errno != EINPROGRESS && errno != EINTR) {
         int e = errno;
         close(fd);
-        return err_set(reterr, MOYAI_EUNREACHABLE, "cannot connect to %s: %s", text, strerror(e));
+        (void)err_set(reterr, MOYAI_EUNREACHABLE, "cannot connect to %s: %s", text, strerror(e));
+        if (reterr) reterr->sys = e;
+        return MOYAI_EUNREACHABLE;
     }
     *ret = fd;
     return 0;

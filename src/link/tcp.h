@@ -44,7 +44,8 @@ int tcp_listen(int *ret, const struct tcp_addr *where, uint16_t first, uint16_t 
 /* *ret is non-blocking, with the options of a link. EAGAIN: none waits; ELIMIT: out of descriptors (it still waits). */
 int tcp_accept(int listener, int *ret, struct tcp_addr *from, struct moyai_error *reterr) MOYAI_MUST_USE;
 
-/* Begin to connect: *ret becomes writable when that is decided, and tcp_connected says how. EUNREACHABLE: at once. */
+/* Begin to connect: *ret becomes writable when that is decided, and SO_ERROR says how. EUNREACHABLE: it has failed at
+ * once, with reterr->sys. */
 int tcp_connect(int *ret, const struct tcp_addr *to, struct moyai_error *reterr) MOYAI_MUST_USE;
 
 /* The addresses by which others may reach this host, those of most reach first: global before private, loopback only if

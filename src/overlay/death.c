@@ -26,12 +26,17 @@
  * A node whose last link to X was given up for silence objects too: silence is what a stopped process, a full network
  * and a partition have in common.
  *
+ * Frames may get lost, and a verdict needs all of them. So who has said ENDED says it again to those of whom nothing
+ * was heard, after the window, twice the window, and so on while the case lasts.
+ *
  * Nothing is queued (death_internal.h): what is to be said follows from the state, so no list can overflow, and what
  * changed twice before it was fetched is said once.
  */
 #include "overlay/death_internal.h"
 
 #include <string.h>
+
+#define LOOKS_MOST 16u /* at a case; the last after 2^15 windows */
 
 static const uint8_t nobody[16];
 
@@ -50,7 +55,7 @@ static size_t layout(struct death *d, const struct death_cfg *c) {
     d->cases_cap = c->cases ? c->cases : 32;
     d->members = c->members ? c->members : DEATH_MEMBERS;
     d->dead_cap = c->dead ? c->dead : 1024;
-    if (!span(&d->window, c->window, 100 * MOYAI_MS) || !span(&transit, c->transit, 400 * MOYAI_MS) ||
+    if (!span(&d->window, c->window, 100 * MOYAI_MS) || !span(&transit, c->transit, 1900 * MOYAI_MS) ||
         !span(&d->keep, c->keep, 30 * MOYAI_SEC))
         return 0;
     d->life = d->window + transit;
@@ -349,12 +354,15 @@ static void heard_ended(struct death *d, const struct death_event *ev) {
         if (c->own != SAID_ENDED) reply(d, c->own == SAID_ALIVE ? DEATH_ALIVE : DEATH_NONE, from, of);
         return;
     }
+    if (c->own != SAID_ENDED)
+        s->say = 1;
+    else if (s->said == SAID_ENDED)
+        s->owed = 1;
     if (f->seq > s->seq) {
         s->seq = f->seq;
         s->said = SAID_ENDED;
         s->host = f->host;
     }
-    if (c->own != SAID_ENDED) s->say = 1;
 }
 
 static void heard_other(struct death *d, const struct death_event *ev) {
@@ -408,10 +416,26 @@ static void witnessed(struct death *d, const struct death_event *ev) {
     declare(d, ev->id.b, false, ev->cause, ev->number, 2, true, ev->now);
 }
 
+/* When a case is looked at next. */
+static moyai_ns case_due(const struct death *d, const struct death_case *c) {
+    uint64_t time = c->late < LOOKS_MOST ? d->window << c->late : d->life;
+    return after(c->since, time < d->life ? time : d->life);
+}
+
+static void look(struct death *d, struct death_case *c) {
+    if (c->late++ == 0 || c->own != SAID_ENDED) return;
+    c->ask = !c->objects;
+    for (uint32_t i = 0; i < c->n; i++) {
+        struct death_seat *s = &death_seats(d, c)[i];
+        if ((s->said == SAID_NOTHING || s->owed) && !death_dead_of(d, s->id)) s->say = 1;
+        s->owed = 0;
+    }
+}
+
 static void timers(struct death *d, moyai_ns now) {
     for (uint32_t i = 0; i < d->cases_cap; i++) {
         struct death_case *c = &death_cases(d)[i];
-        if (!id_zero(c->id) && now >= after(c->since, d->window)) c->late = 1;
+        if (!id_zero(c->id) && c->late < LOOKS_MOST && now >= case_due(d, c)) look(d, c);
     }
     judge(d, now);
     for (uint32_t i = 0; i < d->cases_cap; i++) {
@@ -469,7 +493,7 @@ moyai_ns death_deadline(const struct death *d) {
     for (uint32_t i = 0; i < d->cases_cap; i++) {
         const struct death_case *c = &death_cases(d)[i];
         if (id_zero(c->id)) continue;
-        uint64_t t = after(c->since, c->late ? d->life : d->window);
+        uint64_t t = case_due(d, c);
         if (t < at) at = t;
     }
     for (uint32_t i = 0; i < d->links_n; i++)

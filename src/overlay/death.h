@@ -32,7 +32,7 @@ struct death_cfg {
     uint32_t members;  /* neighbours of each that are followed, at most DEATH_MEMBERS; 0: that */
     uint32_t dead;     /* remembered; 0: 1024 */
     moyai_dur window;  /* an objection is waited for so long; 0: 100 ms */
-    moyai_dur transit; /* messages may be under way so long: a case ends after window + transit; 0: 400 ms */
+    moyai_dur transit; /* messages may be under way so long: a case ends after window + transit; 0: 1.9 s */
     moyai_dur keep;    /* the dead are remembered so long; 0: 30 s */
 };
 

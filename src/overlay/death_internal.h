@@ -29,7 +29,8 @@ struct death_seat { /* a neighbour of the subject */
     uint8_t id[16];
     uint64_t host, seq;
     uint32_t said; /* enum death_said */
-    uint32_t say;  /* it is to be told where we stand */
+    uint16_t say;  /* it is to be told where we stand */
+    uint16_t owed; /* it has said ENDED again, so it has not heard us: at the next look it is told again */
 };
 
 struct death_case {
@@ -40,7 +41,7 @@ struct death_case {
     uint32_t refused, overflow, objects; /* objects: the subject itself says it lives */
     uint32_t ask;                        /* the subject itself is to be told */
     uint32_t probe;
-    uint32_t n, late; /* late: the window has passed */
+    uint32_t n, late; /* late: looks taken: after the window, twice the window, and so on; 0: it has not passed */
 };
 
 struct death_dead {

@@ -288,15 +288,53 @@ static void test_time(void **state) {
     struct tested *t = asked();
     says(t, 1, DEATH_ENDED, 9);
     says(t, 2, DEATH_ENDED, 9);
-    t->now += 500 * MS - 1;
-    (void)step(t, EV(TIMEOUT));
+    t->now += 2000 * MS - 1;
+    for (int look = 0; look < 5; look++) (void)step(t, EV(TIMEOUT));
     assert_non_null(death_case_of(t->d, node(9).b));
     assert_int_equal(death_deadline(t->d), t->now + 1);
     t->now++;
     (void)step(t, EV(TIMEOUT));
     assert_null(death_case_of(t->d, node(9).b));
+    t->did[0] = 0;
     says(t, 3, DEATH_ENDED, 9); /* too late; we have no link, which is what we say */
     expect(t, "NONE9>3");
+    tested_free(t);
+}
+
+/* What gets lost is said again: after twice the window, four times, and so on. */
+static void test_again(void **state) {
+    (void)state;
+    struct tested *t = asked();
+    moyai_ns begun = t->now;
+    says(t, 1, DEATH_NONE, 9);
+    says(t, 2, DEATH_ENDED, 9);
+    expect(t, "");
+    for (unsigned look = 0; look < 5; look++) {
+        assert_int_equal(death_deadline(t->d), begun + (100 * MS << look));
+        t->now = death_deadline(t->d) - 1;
+        (void)step(t, EV(TIMEOUT));
+        expect(t, "");
+        t->now++;
+        (void)step(t, EV(TIMEOUT));
+        expect(t, look == 0   ? ""
+                  : look == 1 ? "ENDED9>9 ENDED9>3"
+                  : look == 2 ? "ENDED9>9 ENDED9>2 ENDED9>3"
+                              : "ENDED9>3");
+        /* The second says it again: it has not heard us. It is answered at the next look, however often it says so. */
+        for (int i = 0; look == 1 && i < 3; i++) says(t, 2, DEATH_ENDED, 9);
+        if (look == 2) says(t, 9, DEATH_ALIVE, 9); /* it lives: it need not be asked again */
+        expect(t, "");
+    }
+    assert_int_equal(death_deadline(t->d), begun + 2000 * MS);
+    tested_free(t);
+    t = asked(); /* who only objects, or has no link, says nothing of itself */
+    link_up(t, 9);
+    t->did[0] = 0;
+    for (int look = 0; look < 3; look++) {
+        t->now = death_deadline(t->d);
+        (void)step(t, EV(TIMEOUT));
+        expect(t, "");
+    }
     tested_free(t);
 }
 
@@ -551,9 +589,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cfg),     cmocka_unit_test(test_complete), cmocka_unit_test(test_objection),
         cmocka_unit_test(test_enough),  cmocka_unit_test(test_lists),    cmocka_unit_test(test_inside),
-        cmocka_unit_test(test_refused), cmocka_unit_test(test_time),     cmocka_unit_test(test_how),
-        cmocka_unit_test(test_final),   cmocka_unit_test(test_chain),    cmocka_unit_test(test_full),
-        cmocka_unit_test(test_wrong),   cmocka_unit_test(test_random),
+        cmocka_unit_test(test_refused), cmocka_unit_test(test_again),    cmocka_unit_test(test_time),
+        cmocka_unit_test(test_how),     cmocka_unit_test(test_final),    cmocka_unit_test(test_chain),
+        cmocka_unit_test(test_full),    cmocka_unit_test(test_wrong),    cmocka_unit_test(test_random),
     };
     return cmocka_run_group_tests_name("death", tests, NULL, NULL);
 }

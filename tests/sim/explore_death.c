@@ -32,6 +32,7 @@ struct world_cfg {
     uint8_t host[NODES];                  /* of each, X at index n */
     uint8_t list[NEAR_MOST];              /* whom each believes to be X's neighbours, as bits; 0: all */
     uint8_t resets, makes, losses, ticks; /* how often these may happen */
+    uint8_t life;                         /* of a case, in windows; 0: 2, in which nothing is said again */
     uint8_t refuses;                      /* bits: who finds that X's system refuses */
     uint8_t orderly;                      /* bits: whose link may be closed by agreement */
     bool crash, any_order;
@@ -307,7 +308,7 @@ static void init(void *world, const void *cfg) {
                                     .members = c->n,
                                     .dead = 1,
                                     .window = WINDOW,
-                                    .transit = WINDOW};
+                                    .transit = WINDOW * (c->life ? c->life - 1 : 1)};
         if (death_size(&d) > BLOCK || death_init(machine(w, i), &d) < 0) abort();
         if (i == c->n) continue;
         if (step(w, c, i, (struct death_event){.kind = DEATH_EV_UP, .id = node(c->n), .host = host(c, c->n)}, &why) < 0)
@@ -342,6 +343,7 @@ static const struct world_cfg usual[] = {
     {.name = "make", .n = 3, .host = {1, 2, 3, 4}, .resets = 2, .makes = 1},
     {.name = "any-order", .n = 3, .host = {1, 2, 3, 4}, .resets = 2, .makes = 1, .any_order = true},
     {.name = "loss", .n = 3, .host = {1, 2, 3, 4}, .resets = 2, .losses = 1},
+    {.name = "again", .n = 3, .host = {1, 2, 3, 4}, .losses = 1, .ticks = 2, .life = 4, .crash = true},
     {.name = "refuse", .n = 2, .host = {1, 2, 4}, .crash = true, .resets = 1, .refuses = 3, .ticks = 2},
     {.name = "refuse-3", .n = 3, .host = {1, 1, 1, 4}, .crash = true, .refuses = 1},
     {.name = "one-host", .n = 3, .host = {1, 1, 1, 4}, .crash = true, .resets = 1},
@@ -357,6 +359,7 @@ static const struct world_cfg larger[] = {
     {.name = "L-both", .n = 4, .host = {1, 2, 3, 4, 5}, .resets = 1, .crash = true, .ticks = 1},
     {.name = "L-make", .n = 3, .host = {1, 2, 3, 4}, .resets = 3, .makes = 2, .ticks = 2, .crash = true},
     {.name = "L-lists", .n = 4, .host = {1, 2, 3, 4, 5}, .list = {7, 15, 15, 15}, .resets = 3},
+    {.name = "L-again", .n = 3, .host = {1, 2, 3, 4}, .resets = 2, .losses = 1, .ticks = 3, .life = 4},
     {.name = "L-inside", .n = 4, .host = {1, 2, 3, 5, 5}, .resets = 3, .makes = 1, .ticks = 2, .prompt = true},
 };
 

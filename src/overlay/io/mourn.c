@@ -8,22 +8,19 @@
 #include "base/err.h"
 #include "overlay/death.h"
 #include "overlay/death_wire.h"
+#include "overlay/io/probe.h"
 #include "overlay/io/route.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 
-/* A connection to where a node was that may have died: is it refused? */
-struct probe {
-    struct probe *next;
+/* Is a node that may have died still there? */
+struct asked {
+    struct asked *next;
     struct mourn *m;
-    struct exec_fd *watched;
-    int fd;
-    struct exec_timer timer;
+    struct probe *probe;
     uint8_t id[16];
 };
 #define PROBES     64u
@@ -33,8 +30,8 @@ struct mourn {
     struct overlay *o;
     struct death *d;
     struct exec_timer timer;
-    struct probe *probes;
-    unsigned n_probes;
+    struct asked *asked;
+    unsigned n_asked;
     bool stepping, closing;
     struct death_effect *queue; /* said and not acted on yet */
     size_t n, cap;
@@ -50,53 +47,43 @@ static uint64_t hash_host(const uint8_t host[16]) {
 
 /* ---- probes ---------------------------------------------------------------------------------- */
 
-static void probe_free(struct probe *p) {
-    for (struct probe **q = &p->m->probes; *q; q = &(*q)->next)
-        if (*q == p) {
-            *q = p->next;
+static void asked_free(struct asked *a) {
+    for (struct asked **q = &a->m->asked; *q; q = &(*q)->next)
+        if (*q == a) {
+            *q = a->next;
             break;
         }
-    p->m->n_probes--;
-    exec_timer_clear(p->m->o->x, &p->timer);
-    exec_fd_free(p->watched, true, NULL);
-    free(p);
+    a->m->n_asked--;
+    probe_cancel(a->probe);
+    free(a);
 }
 
-static void probe_late(struct exec *x, struct exec_timer *t) {
-    (void)x;
-    probe_free((struct probe *)((char *)t - offsetof(struct probe, timer)));
-}
-
-static void on_probe(struct exec_fd *f, int events, void *arg) {
-    (void)f, (void)events;
-    struct probe *p = arg;
-    struct mourn *m = p->m;
-    int e = 0;
-    socklen_t n = sizeof e;
-    bool refused = getsockopt(p->fd, SOL_SOCKET, SO_ERROR, &e, &n) == 0 && e == ECONNREFUSED;
+static void on_probe(void *arg, bool refused) {
+    struct asked *a = arg;
+    struct mourn *m = a->m;
     struct death_event ev = {.kind = DEATH_EV_REFUSED};
-    memcpy(ev.id.b, p->id, 16);
-    probe_free(p);
+    memcpy(ev.id.b, a->id, 16);
+    a->probe = NULL;
+    asked_free(a);
     if (refused) step(m, &ev);
 }
 
 static void probe(struct mourn *m, const uint8_t id[16]) {
     const struct peer *peer = overlay_find(m->o, id);
-    struct tcp_addr a;
-    if (!peer || !peer->at[0] || m->n_probes == PROBES || tcp_parse(peer->at, &a, NULL) < 0) return;
-    struct probe *p = calloc(1, sizeof *p);
-    if (!p) return;
-    p->m = m;
-    memcpy(p->id, id, 16);
-    exec_timer_init(&p->timer, probe_late);
-    if (tcp_connect(&p->fd, &a, NULL) < 0 || !(p->watched = exec_fd_new(m->o->x, p->fd, UV_WRITABLE, on_probe, p))) {
-        free(p);
+    struct tcp_addr at;
+    if (!peer || !peer->at[0] || m->n_asked == PROBES || tcp_parse(peer->at, &at, NULL) < 0) return;
+    struct asked *a = calloc(1, sizeof *a);
+    if (!a) return;
+    a->m = m;
+    memcpy(a->id, id, 16);
+    a->probe = probe_new(m->o->x, &at, PROBE_WAIT, on_probe, a);
+    if (!a->probe) {
+        free(a);
         return;
     }
-    p->next = m->probes;
-    m->probes = p;
-    m->n_probes++;
-    exec_timer_set(m->o->x, &p->timer, moyai_now() + (moyai_ns)PROBE_WAIT);
+    a->next = m->asked;
+    m->asked = a;
+    m->n_asked++;
 }
 
 /* ---- the machine ----------------------------------------------------------------------------- */
@@ -267,7 +254,7 @@ void mourn_close(struct mourn *m) {
     if (!m || m->closing) return;
     m->closing = true;
     exec_timer_clear(m->o->x, &m->timer);
-    while (m->probes) probe_free(m->probes);
+    while (m->asked) asked_free(m->asked);
 }
 
 void mourn_free(struct mourn *m) {
