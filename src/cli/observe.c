@@ -57,6 +57,7 @@ int observer_join(struct observer *o, const char *title, const char *grid) {
     bool directory = is_directory(grid);
     if (directory) {
         rc = run_grid_join(&o->grid, grid, &why);
+        directory = o->grid.path[0]; /* else one in which a grid of several hosts is met */
         opts.grid = o->grid.address;
         if (o->grid.run_dir[0]) opts.run_dir = o->grid.run_dir;
     }

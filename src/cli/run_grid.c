@@ -130,6 +130,13 @@ static void name_parts(struct run_grid *g) {
     snprintf(g->address, sizeof g->address, "file:%s", g->path);
 }
 
+static int make_file(const struct run_grid *g, const char *name, struct moyai_error *reterr) {
+    int fd = openat(g->lock, name, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    if (fd < 0) return err_sys(reterr, errno, "cannot write into '%s'", g->path);
+    close(fd);
+    return 0;
+}
+
 int run_grid_make(struct run_grid *g, bool keep, struct moyai_error *reterr) {
     const char *base = base_dir();
     (void)run_grid_sweep(base);
@@ -138,15 +145,14 @@ int run_grid_make(struct run_grid *g, bool keep, struct moyai_error *reterr) {
     if (rc < 0) return rc;
     name_parts(g);
     snprintf(g->run_dir, sizeof g->run_dir, "%.*s/s", PATH_MAX - 3, g->path);
-    int fd = keep ? openat(g->lock, "keep", O_WRONLY | O_CREAT | O_CLOEXEC, 0600) : -1;
-    if (keep && fd < 0) {
-        rc = err_sys(reterr, errno, "cannot write into '%s'", g->path);
+    /* Also where the user has a key for grids of several hosts. */
+    rc = make_file(g, PLACES_ONE_HOST, reterr);
+    if (rc == 0 && keep) rc = make_file(g, "keep", reterr);
+    if (rc < 0) {
         g->keep = false;
         (void)run_grid_end(g, NULL);
-        return rc;
     }
-    if (fd >= 0) close(fd);
-    return 0;
+    return rc;
 }
 
 /* ---- joining --------------------------------------------------------------------------------- */
@@ -163,22 +169,31 @@ static bool take_run_dir(const struct rdv_node *node, const struct moyai_error *
 static bool may_be_grid(const char *path) {
     DIR *d = opendir(path);
     if (!d) return true; /* the rendezvous will say why not */
-    bool no_entries = true, nodes = false;
+    static const char *const ours[] = {"n", "e", PLACES_ONE_HOST};
+    bool no_entries = true, grid = false;
     for (struct dirent *e; (e = readdir(d));) {
         if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0) continue;
         no_entries = false;
-        if (strcmp(e->d_name, "n") == 0) nodes = true;
+        for (size_t i = 0; i < sizeof ours / sizeof ours[0]; i++) grid |= strcmp(e->d_name, ours[i]) == 0;
     }
     closedir(d);
-    return no_entries || nodes;
+    return no_entries || grid;
 }
 
-/* A grid of several hosts, which is met at addresses: nothing of it is a file of ours. */
-static int join_wide(struct run_grid *g, const char *where, const struct places *p, struct moyai_error *reterr) {
+static int kind_of(const char *address, struct places *p, bool *wide, struct moyai_error *reterr) {
+    int rc = places_parse(p, address, reterr);
+    if (rc < 0) return rc;
+    rc = places_kind(p, getenv("MOYAI_KEY_FILE"), wide, reterr);
+    if (rc < 0) places_done(p);
+    return rc;
+}
+
+/* A grid of several hosts, by its address: nothing of it is a file of ours. */
+static int join_wide(struct run_grid *g, const struct places *p, struct moyai_error *reterr) {
     if (p->in >= 0)
-        return err_set(reterr, MOYAI_EINVAL, "'%.80s': processes of a run do not have the descriptors of fd:", where);
-    if (snprintf(g->address, sizeof g->address, "%s", where) >= (int)sizeof g->address)
-        return err_set(reterr, MOYAI_ERANGE, "the grid's address is too long");
+        return err_set(reterr, MOYAI_EINVAL,
+                       "'%.80s': processes of a run do not have the descriptors of fd:", g->address);
+    g->path[0] = 0;
     const char *env = getenv("MOYAI_RUN_DIR");
     snprintf(g->run_dir, sizeof g->run_dir, "%s", env ? env : "");
     return 0;
@@ -202,9 +217,12 @@ int run_grid_join(struct run_grid *g, const char *where, struct moyai_error *ret
     int rc = run_grid_check(where, reterr);
     if (rc < 0) return rc;
     struct places places;
-    if (access(where, F_OK) < 0 && places_parse(&places, where, NULL) == 0) {
-        bool wide = !places_local(&places);
-        rc = wide ? join_wide(g, where, &places, reterr) : 0;
+    bool wide = false;
+    bool directory = access(where, F_OK) == 0 || (places_path(where) && !strpbrk(where, " \t\n"));
+    if (!directory && kind_of(where, &places, &wide, NULL) == 0) {
+        if (snprintf(g->address, sizeof g->address, "%s", where) >= (int)sizeof g->address)
+            rc = err_set(reterr, MOYAI_ERANGE, "the grid's address is too long");
+        if (rc == 0 && wide) rc = join_wide(g, &places, reterr);
         places_done(&places);
         if (wide || rc < 0) return rc;
     }
@@ -224,6 +242,11 @@ int run_grid_join(struct run_grid *g, const char *where, struct moyai_error *ret
     name_parts(g);
     if (!may_be_grid(g->path))
         return err_set(reterr, MOYAI_ENOENT, "there is no grid at '%s', but something else", dir);
+    rc = kind_of(g->address, &places, &wide, reterr);
+    if (rc < 0) return rc;
+    if (wide) rc = join_wide(g, &places, reterr);
+    places_done(&places);
+    if (wide) return rc;
     struct rdv *r;
     rc = rdv_open(&r, g->address, reterr);
     if (rc < 0) return rc;

@@ -255,6 +255,45 @@ static void joining(void **state) {
     assert_int_equal(rmdir(dir), 0); /* nothing has been put in */
 }
 
+/* A directory in which several hosts meet: by a key, but for one that a run has made for itself. */
+static void joining_with_a_key(void **state) {
+    (void)state;
+    struct run_grid g, j;
+    struct moyai_error e;
+    char dir[128], url[140], several[300], sub[140];
+    snprintf(dir, sizeof dir, "%s/met", base);
+    snprintf(url, sizeof url, "file:%s", dir);
+    snprintf(several, sizeof several, "%s http://127.0.0.1:1/lab", url);
+    assert_int_equal(mkdir(dir, 0700), 0);
+    make(&g, false);
+    assert_int_equal(run_grid_join(&j, several, &e), 0); /* whose key is where keys are by default */
+    assert_string_equal(j.address, several);
+    assert_string_equal(j.path, "");
+    assert_int_equal(run_grid_end(&j, &e), 0);
+    setenv("MOYAI_KEY_FILE", "/my/key", 1);
+    const char *const same[] = {dir, url};
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(run_grid_join(&j, same[i], &e), 0);
+        assert_string_equal(j.address, url);
+        assert_string_equal(j.path, "");
+        assert_string_equal(j.run_dir, "");
+        assert_int_equal(run_grid_end(&j, &e), 0);
+        assert_true(there(dir));
+    }
+    assert_int_equal(run_grid_join(&j, g.path, &e), 0);
+    assert_string_equal(j.path, g.path);
+    assert_int_equal(run_grid_end(&j, &e), 0);
+    unsetenv("MOYAI_KEY_FILE");
+    snprintf(sub, sizeof sub, "%s/e", dir);
+    assert_int_equal(mkdir(sub, 0700), 0);
+    assert_int_equal(run_grid_join(&j, dir, &e), MOYAI_EPERM);
+    assert_non_null(strstr(e.text, "MOYAI_KEY_FILE"));
+    assert_int_equal(run_grid_join(&j, "fd:0,1", &e), MOYAI_EINVAL);
+    assert_int_equal(rmdir(sub), 0);
+    assert_int_equal(rmdir(dir), 0);
+    end(&g);
+}
+
 static void telling(void **state) {
     (void)state;
     struct run_grid g;
@@ -288,10 +327,10 @@ static void telling(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(private_directory), cmocka_unit_test(bases),
-        cmocka_unit_test(odd_umask),         cmocka_unit_test(sweeping),
-        cmocka_unit_test(beginning_at_once), cmocka_unit_test(joining),
-        cmocka_unit_test(telling),
+        cmocka_unit_test(private_directory),  cmocka_unit_test(bases),
+        cmocka_unit_test(odd_umask),          cmocka_unit_test(sweeping),
+        cmocka_unit_test(beginning_at_once),  cmocka_unit_test(joining),
+        cmocka_unit_test(joining_with_a_key), cmocka_unit_test(telling),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -518,6 +519,67 @@ static void several_hosts(void **state) {
     assert_int_equal(system(command), 0);
 }
 
+/* Runs of two hosts, which meet in a directory that both see. One of their addresses leads nowhere. */
+static void hosts_with_a_directory(void **state) {
+    (void)state;
+    char base[64] = "/tmp/moyai-cli-look-XXXXXX", key[100], dir[100], path[110], command[200];
+    assert_non_null(mkdtemp(base));
+    snprintf(key, sizeof key, "%s/key", base);
+    snprintf(dir, sizeof dir, "%s/met", base);
+    assert_int_equal(mkdir(dir, 0700), 0);
+    assert_int_equal(cli_do(&c, "key", "new", "--key-file", key, NULL), 0);
+    cli_free(&c);
+    setenv("MOYAI_KEY_FILE", key, 1);
+    struct cli host[2];
+    static const char *const names[] = {"left", "right"};
+    for (int i = 0; i < 2; i++) {
+        char run_dir[110];
+        snprintf(run_dir, sizeof run_dir, "MOYAI_RUN_DIR=%s/%d", base, i);
+        const char *const env[] = {run_dir, "MOYAI_LISTEN=127.0.0.1", NULL};
+        cli_start(&host[i], &(struct cli_opts){.env = env}, "run", "--grid", dir, "--grid", "127.0.0.1:1",
+                  "--no-prefix", "--grace", "5s", "@n", "serve", names[i], NULL);
+    }
+    for (int i = 0; i < 2; i++) cli_await(&host[i], 1, "serving", 1);
+    snprintf(grid, sizeof grid, "file:%s", dir);
+    for (bool both = false; !both; cli_free(&c)) {
+        assert_int_equal(IN_GRID("ps"), 0);
+        both = kit_count(&c.text[0], "moyai run") == 2 && kit_count(&c.text[0], "cli_node") == 2;
+    }
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(cli_do(&c, "call", "--grid", "127.0.0.1:1", "--grid", grid, names[i], "pid", NULL), 0);
+        cli_free(&c);
+    }
+    for (int i = 0; i < 2; i++) {
+        kill(host[i].pid, SIGTERM);
+        (void)cli_wait(&host[i]);
+        cli_free(&host[i]);
+    }
+    snprintf(path, sizeof path, "%s/n", dir);
+    assert_int_equal(access(path, F_OK), -1); /* no directory of a grid of one host */
+    snprintf(path, sizeof path, "%s/e", dir);
+    assert_int_equal(rmdir(path), 0); /* all have gone in order */
+    /* Without the key there is no way in. */
+    assert_int_equal(mkdir(path, 0700), 0);
+    unsetenv("MOYAI_KEY_FILE");
+    assert_int_equal(cli_do(&c, "ps", "--grid", dir, NULL), 1);
+    HAS(c.text[1].p, "MOYAI_KEY_FILE");
+    cli_free(&c);
+    /* A run's own grid is of one host, whatever keys the user has. */
+    setenv("MOYAI_KEY_FILE", key, 1);
+    cli_start(&host[0], NULL, "run", "--print-grid", "--no-prefix", "--grace", "5s", "@n", "serve", "a", NULL);
+    snprintf(grid, sizeof grid, "%s", strstr(cli_line(&host[0], 2, "moyai run: grid file:/"), "file:"));
+    cli_await(&host[0], 1, "serving", 1);
+    assert_int_equal(entries(), 2);
+    assert_int_equal(cli_do(&c, "call", "--grid", grid + 5, "a", "pid", NULL), 0);
+    cli_free(&c);
+    kill(host[0].pid, SIGTERM);
+    (void)cli_wait(&host[0]);
+    cli_free(&host[0]);
+    unsetenv("MOYAI_KEY_FILE");
+    snprintf(command, sizeof command, "rm -r %s", base);
+    assert_int_equal(system(command), 0);
+}
+
 /* ---- without a grid -------------------------------------------------------------------------- */
 
 static void no_grid(void **state) {
@@ -552,6 +614,7 @@ int main(void) {
         RUN(draws),
         RUN(strange_titles),
         cmocka_unit_test(dead_nodes),
+        cmocka_unit_test(hosts_with_a_directory),
         cmocka_unit_test(several_hosts),
         cmocka_unit_test(no_grid),
     };

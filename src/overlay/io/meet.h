@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Meeting places: rendezvous servers that are asked by HTTP (doc/spec/07-rendezvous.md). A thread of its own does the
- * asking, made at the first look, so that a name server or a proxy that is slow holds nobody up. libcurl is loaded
- * then, not before: programs that never leave their host do not pay for it. Proxies are taken from the environment, as
- * curl(1) does.
+ * Meeting places: rendezvous servers that are asked by HTTP, and directories that several hosts see
+ * (doc/spec/07-rendezvous.md). Each place has a thread that does the asking, made at the first look, so that a name
+ * server, a proxy or a file server that is slow holds nobody up, nor one place the others. libcurl is loaded then, not
+ * before: programs that never leave their host do not pay for it. Proxies are taken from the environment, as curl(1)
+ * does.
  *
- * All functions: node lock held. The callbacks come from the thread, with the node lock held.
+ * All functions: node lock held. The callbacks come from the threads, with the node lock held.
  */
 #ifndef OVERLAY_IO_MEET_H
 #define OVERLAY_IO_MEET_H
@@ -13,7 +14,7 @@
 #include "exec/exec.h"
 #include "link/key.h"
 
-#define MEET_PLACES    8u
+#define MEET_PLACES    16u
 #define MEET_ENTRY_MAX 3900u /* bytes of an entry before it is sealed */
 
 struct meet;
@@ -21,14 +22,15 @@ struct meet;
 struct meet_ops {
     /* What somebody has left: unsealed, so it is a member's; it may be old, or this node's own. */
     void (*entry)(void *ctx, const uint8_t *p, size_t n);
-    /* A place has been asked: code 0, or why not: EUNREACHABLE, EPROTO, EPERM (it does not take our entry). */
-    void (*asked)(void *ctx, const char *url, int code, const char *text);
+    /* The place of that number has been asked: code 0, or why not: EUNREACHABLE, EPROTO, EPERM (it does not take our
+     * entry), ESYS (libcurl is missing: the text says what to install), ENOSPC ... */
+    void (*asked)(void *ctx, size_t place, const char *url, int code, const char *text);
     /* All places have been asked for this time. */
     void (*done)(void *ctx);
 };
 
-/* urls: n of them, "http://host:port/GRID", copied. keys: borrowed; looked into with the node lock held. EINVAL (not
- * such an address: the text says what is wrong), ENOMEM. */
+/* urls: n of them, "http://host:port/GRID" or "file:/dir", copied. keys: borrowed; looked into with the node lock
+ * held. EINVAL (not such an address: the text says what is wrong), ENOMEM. */
 int meet_new(struct meet **ret, struct exec *x, const struct keyfile *keys, const char *const *urls, size_t n,
              const struct meet_ops *ops, void *ctx, struct moyai_error *reterr) MOYAI_MUST_USE;
 
@@ -36,11 +38,11 @@ int meet_new(struct meet **ret, struct exec *x, const struct keyfile *keys, cons
 int meet_entry(struct meet *m, const uint8_t id[16], const uint8_t *p, size_t n, moyai_dur lifetime) MOYAI_MUST_USE;
 
 /* Leave the entry at each place and take a sample of the others'. If it is being done, once more afterwards. ELIMIT (no
- * thread), ESYS (libcurl cannot be loaded: the text says what to install): `done` will not be called. */
+ * thread for any of them): `done` will not be called. Nothing is called from within. */
 int meet_look(struct meet *m, struct moyai_error *reterr) MOYAI_MUST_USE;
 
 /* The end: no callback comes after it. Takes back the entry if that can be done within a second. Releases the node lock
- * while it waits for the thread. */
+ * while it waits for the threads. */
 void meet_free(struct meet *m);
 
 #endif

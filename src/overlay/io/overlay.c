@@ -637,12 +637,11 @@ static int join(struct overlay *o, struct moyai_error *reterr) {
     if (rc < 0) return rc;
     struct places places;
     rc = places_parse(&places, c->grid, reterr);
-    if (rc == 0 && places.in >= 0) rc = err_set(reterr, MOYAI_EINVAL, "descriptors (fd:) are no meeting place yet");
-    if (rc == 0 && places.file && !places_local(&places))
-        rc = err_set(reterr, MOYAI_EINVAL, "a directory (file:) cannot be one of several meeting places yet");
-    if (rc == 0 && places.file) rc = join_directory(o, places.file, reterr);
+    bool wide = false;
+    if (rc == 0) rc = places_kind(&places, c->key_file, &wide, reterr);
+    if (rc == 0 && !wide) rc = join_directory(o, places.file, reterr);
     if (rc < 0) (void)err_prefix(reterr, "%s", config_called(c->config, CONFIG_grid));
-    if (rc == 0 && ((!places_local(&places) || c->grid_file))) {
+    if (rc == 0 && (wide || c->grid_file)) {
         rc = route_new(o, reterr);
         if (rc == 0) rc = mourn_new(o, reterr);
         if (rc == 0) rc = wide_new(o, &places, reterr);

@@ -4,8 +4,11 @@
 #include "base/err.h"
 #include "link/tcp.h"
 
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static bool begins(const char *s, const char *with) {
     return strncmp(s, with, strlen(with)) == 0;
@@ -78,6 +81,26 @@ int places_parse(struct places *p, const char *text, struct moyai_error *reterr)
     if (rc >= 0 && !any) rc = err_set(reterr, MOYAI_EINVAL, "no rendezvous given");
     if (rc < 0) places_done(p);
     return rc < 0 ? rc : 0;
+}
+
+static bool holds(const char *dir, const char *file) {
+    char path[PATH_MAX];
+    return snprintf(path, sizeof path, "%s/%s", dir, file) < (int)sizeof path && access(path, F_OK) == 0;
+}
+
+int places_kind(const struct places *p, const char *key, bool *wide, struct moyai_error *reterr) {
+    const char *dir = p->file ? places_path(p->file) : NULL;
+    *wide = true;
+    if (!dir || p->n_http + p->n_member > 0 || p->in >= 0) return 0;
+    if (holds(dir, PLACES_ONE_HOST)) {
+        *wide = false;
+    } else if (!key || !*key) {
+        if (holds(dir, "e"))
+            return err_set(reterr, MOYAI_EPERM,
+                           "the grid in \"%.150s\" is one of several hosts: MOYAI_KEY_FILE must name its key", dir);
+        *wide = false;
+    }
+    return 0;
 }
 
 void places_done(struct places *p) {

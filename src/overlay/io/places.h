@@ -8,7 +8,11 @@
  *   host:port               any member
  *   fd:R,W                  descriptors: what is written to W can be read at every member's R
  *
- * Pure; any thread.
+ * All places of a grid serve at once. A directory alone, without a key, makes a grid of one host (rendezvous.h): its
+ * nodes are joined by Unix sockets, and it is its owner's. With a key, or one of several places, it is a place like the
+ * others (meet.h).
+ *
+ * places_kind looks into the directory; all else is pure. Any thread.
  */
 #ifndef OVERLAY_IO_PLACES_H
 #define OVERLAY_IO_PLACES_H
@@ -29,9 +33,10 @@ int places_parse(struct places *p, const char *text, struct moyai_error *reterr)
 const char *places_path(const char *url); /* of file:/dir or file:///dir; NULL: it is neither */
 void places_done(struct places *p);
 
-/* Only a directory: its nodes are all of one host. */
-static inline bool places_local(const struct places *p) {
-    return p->file && p->n_http + p->n_member == 0 && p->in < 0;
-}
+/* A file in a directory that keeps it a grid of one host, whatever keys there are: moyai run makes it in its own. */
+#define PLACES_ONE_HOST "one-host"
+
+/* Is it a grid of several hosts? key: its name; NULL or "": none was given. EPERM: it is one, and needs a key. */
+int places_kind(const struct places *p, const char *key, bool *wide, struct moyai_error *reterr) MOYAI_MUST_USE;
 
 #endif

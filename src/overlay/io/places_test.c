@@ -4,7 +4,10 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -20,18 +23,47 @@ static void every_kind_is_taken(void **state) {
     assert_string_equal(p.member[1], "[::1]:2");
     assert_int_equal(p.in, 3);
     assert_int_equal(p.out, 4);
-    assert_false(places_local(&p));
     places_done(&p);
     assert_null(p.file);
-    static const struct {
-        const char *text;
-        bool local;
-    } kinds[] = {{"file:/x", true}, {"file:/x a:1", false}, {"file:/x fd:0,1", false}, {"http://a/G", false}};
-    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
-        assert_int_equal(places_parse(&p, kinds[i].text, NULL), 0);
-        assert_true(places_local(&p) == kinds[i].local);
-        places_done(&p);
-    }
+}
+
+/* 1: of several hosts; 0: of one; or the error. */
+static int kind(const char *text, const char *key, struct moyai_error *e) {
+    struct places p;
+    bool wide = false;
+    assert_int_equal(places_parse(&p, text, NULL), 0);
+    int rc = places_kind(&p, key, &wide, e);
+    places_done(&p);
+    return rc < 0 ? rc : wide;
+}
+
+static void a_directory_is_of_either_kind(void **state) {
+    (void)state;
+    struct moyai_error e;
+    char dir[] = "/tmp/moyai-places-XXXXXX", url[64], sub[64], mixed[80];
+    assert_non_null(mkdtemp(dir));
+    snprintf(url, sizeof url, "file:%s", dir);
+    snprintf(mixed, sizeof mixed, "%s a:1", url);
+    assert_int_equal(kind("http://a/G", NULL, &e), 1);
+    assert_int_equal(kind("file:/x fd:0,1", NULL, &e), 1);
+    assert_int_equal(kind("file:/nonexistent/x", NULL, &e), 0);
+    assert_int_equal(kind(mixed, NULL, &e), 1);
+    assert_int_equal(kind(url, NULL, &e), 0);
+    assert_int_equal(kind(url, "", &e), 0);
+    assert_int_equal(kind(url, "/my/key", &e), 1);
+    snprintf(sub, sizeof sub, "%s/e", dir); /* others are there with a key */
+    assert_int_equal(mkdir(sub, 0700), 0);
+    assert_int_equal(kind(url, NULL, &e), MOYAI_EPERM);
+    assert_non_null(strstr(e.text, dir));
+    assert_non_null(strstr(e.text, "MOYAI_KEY_FILE"));
+    assert_int_equal(kind(url, "/my/key", &e), 1);
+    rmdir(sub);
+    snprintf(sub, sizeof sub, "%s/" PLACES_ONE_HOST, dir);
+    assert_int_equal(mkdir(sub, 0700), 0);
+    assert_int_equal(kind(url, "/my/key", &e), 0);
+    assert_int_equal(kind(mixed, NULL, &e), 1);
+    rmdir(sub);
+    rmdir(dir);
 }
 
 static void what_is_wrong_is_named(void **state) {
@@ -65,6 +97,8 @@ static void what_is_wrong_is_named(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_kind_is_taken), cmocka_unit_test(what_is_wrong_is_named)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_kind_is_taken),
+                                       cmocka_unit_test(a_directory_is_of_either_kind),
+                                       cmocka_unit_test(what_is_wrong_is_named)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,6 +16,7 @@
 #include "overlay/io/dial.h"
 #include "overlay/io/lines.h"
 #include "overlay/io/meet.h"
+#include "overlay/io/meet_fd.h"
 #include "overlay/peers.h"
 #include "overlay/peers_wire.h"
 #include "wire/cursor.h"
@@ -65,6 +66,9 @@ struct wide {
     uint8_t text[PEERS_TEXT];
     struct exec_timer timer;
     struct meet *meet;
+    int said[MEET_PLACES]; /* what was wrong with each place when it was asked last; and with members */
+    int said_member[PLACES_MOST];
+    struct meet_fd *fds;
     struct lines *lines; /* NULL: none */
     struct making *making;
     struct making *failed; /* whose failure the machine is still to hear */
@@ -128,6 +132,16 @@ static void one_has_answered(struct wide *w) {
     if (w->looked && !w->stepping) step(w, NULL);
 }
 
+static bool place_news(struct wide *w, const char *place, int code) {
+    for (size_t i = 0; i < w->places.n_member; i++)
+        if (w->places.member[i] == place) {
+            bool news = w->said_member[i] != code;
+            w->said_member[i] = code;
+            return news;
+        }
+    return true;
+}
+
 static void on_dialled(void *arg, const struct dialled *got, const struct moyai_error *why) {
     struct making *m = arg;
     struct wide *w = m->w;
@@ -135,6 +149,7 @@ static void on_dialled(void *arg, const struct dialled *got, const struct moyai_
     m->dial = NULL;
     struct olink *k = NULL;
     if (got) {
+        if (m->place) (void)place_news(w, m->place, 0);
         struct peer *p = m->place ? NULL : overlay_peer(o, m->id);
         if (m->place || (p && !p->dead)) k = olink_new(o, got->fd, got->tls, p, 0);
         if (k) {
@@ -149,8 +164,8 @@ static void on_dialled(void *arg, const struct dialled *got, const struct moyai_
     } else {
         char id[33] = "";
         if (!m->place) id_format(m->id, id);
-        /* What somebody has typed, and that no key fits, is worth a word. */
-        if (m->place || why->code == MOYAI_EPERM)
+        /* What somebody has typed, and that no key fits, is worth a word: once, as long as it stays so. */
+        if (m->place ? place_news(w, m->place, why->code) : why->code == MOYAI_EPERM)
             log_warning(o->cfg.log, "overlay", "MOYAI-DIAL", "cannot connect to %s%.8s: %s",
                         m->place ? m->place : "node ", id, why->text);
         else
@@ -241,7 +256,9 @@ static void cancel(struct wide *w, const uint8_t id[16]) {
 
 /* ---- the rendezvous -------------------------------------------------------------------------- */
 
-static size_t entry_put(struct wide *w, uint8_t out[MEET_ENTRY_MAX]) {
+_Static_assert(ENTRY_HEAD + 40 + PEERS_TEXT <= MEET_FD_ENTRY_MAX, "an entry is said in one line");
+
+static size_t entry_put(struct wide *w, uint8_t *out) {
     struct peers_frame f = {.kind = PEERS_OFFER, .n = 1};
     f.e[0] = w->self;
     f.e[0].lifetime = LIFETIME;
@@ -266,7 +283,7 @@ static void on_entry(void *ctx, const uint8_t *p, size_t n) {
     int64_t age = now - made;
     if (age < -ENTRY_SKEW || age >= (int64_t)e->lifetime) return;
     if (age > 0) e->lifetime -= (uint32_t)age;
-    if (id_equal(e->id.b, w->o->cfg.self.b)) return;
+    if (id_equal(e->id.b, w->o->cfg.self.b) || e->n_text == 0) return;
     struct peer *known = overlay_find(w->o, e->id.b);
     if (known && known->dead) return;
     w->entries++;
@@ -274,15 +291,31 @@ static void on_entry(void *ctx, const uint8_t *p, size_t n) {
     step(w, &ev);
 }
 
-static void on_asked(void *ctx, const char *url, int code, const char *text) {
+/* What stays as it is need not be said each time. */
+static void on_asked(void *ctx, size_t place, const char *url, int code, const char *text) {
     struct wide *w = ctx;
-    if (code < 0) log_warning(w->o->cfg.log, "overlay", "MOYAI-RENDEZVOUS", "%s: %s", url, text);
+    if (code < 0 && code != w->said[place])
+        log_warning(w->o->cfg.log, "overlay", "MOYAI-RENDEZVOUS", "%s: %s", url, text);
+    if (code == 0 && w->said[place]) log_info(w->o->cfg.log, "overlay", "MOYAI-RENDEZVOUS", "%s answers", url);
+    w->said[place] = code;
 }
 
 static void on_done(void *ctx) {
     one_has_answered(ctx);
 }
 
+/* Also if nobody can connect to us: then somebody answers. */
+static size_t own_entry(void *ctx, uint8_t *out) {
+    return entry_put(ctx, out);
+}
+
+static void on_fd_trouble(void *ctx, int code, const char *text) {
+    struct wide *w = ctx;
+    (void)code;
+    log_warning(w->o->cfg.log, "overlay", "MOYAI-RENDEZVOUS", "fd:%d,%d: %s", w->places.in, w->places.out, text);
+}
+
+static const struct meet_fd_ops fd_ops = {.entry = on_entry, .own = own_entry, .trouble = on_fd_trouble};
 static const struct meet_ops meet_ops = {.entry = on_entry, .asked = on_asked, .done = on_done};
 
 /* Within a step: what is told at once is told after it. */
@@ -301,6 +334,7 @@ static void look(struct wide *w) {
         else
             log_warning(w->o->cfg.log, "overlay", "MOYAI-RENDEZVOUS", "%s", why.code ? why.text : moyai_strerror(rc));
     }
+    if (w->fds) meet_fd_look(w->fds);
     for (size_t i = 0; i < w->places.n_member; i++) {
         const char *place = w->places.member[i];
         struct making *m = making_new(w, &place, 1);
@@ -683,9 +717,14 @@ static int begin(struct wide *w, struct moyai_error *reterr) {
     if (!w->peers) return err_set(reterr, MOYAI_ENOMEM, "out of memory");
     rc = peers_init(w->peers, &pc);
     if (rc < 0) return err_set(reterr, rc, "cannot begin to look for others: %s", moyai_strerror(rc));
-    if (w->places.n_http > 0)
-        rc = meet_new(&w->meet, o->x, w->keys, (const char *const *)w->places.http, w->places.n_http, &meet_ops, w,
-                      reterr);
+    const char *urls[PLACES_MOST + 1];
+    size_t n_urls = 0;
+    if (w->places.file && !o->rdv) urls[n_urls++] = w->places.file;
+    for (size_t i = 0; i < w->places.n_http; i++) urls[n_urls++] = w->places.http[i];
+    if (n_urls > 0) rc = meet_new(&w->meet, o->x, w->keys, urls, n_urls, &meet_ops, w, reterr);
+    if (rc == 0 && w->places.in >= 0)
+        rc = meet_fd_new(&w->fds, o->x, w->keys, w->places.in, w->places.out, &fd_ops, w, reterr);
+    if (rc < 0) (void)err_prefix(reterr, "%s", config_called(c->config, CONFIG_grid));
     if (rc == 0 && c->grid_file) {
         rc = lines_new(&w->lines, o, w->tls, w->keys, reterr);
         if (rc < 0) (void)err_prefix(reterr, "%s", config_called(c->config, CONFIG_grid_file));
@@ -724,6 +763,8 @@ void wide_close(struct wide *w) {
         exec_fd_free(w->listener[i].watched, true, NULL);
     }
     w->n_listeners = 0;
+    meet_fd_free(w->fds);
+    w->fds = NULL;
     if (w->meet) meet_free(w->meet);
     w->meet = NULL;
 }

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rendezvous servers, asked by HTTP (doc/spec/07-rendezvous.md, 3). */
+#include "overlay/io/meet_internal.h"
+
+#include "base/err.h"
+#include "base/id.h"
+
+#include <curl/curl.h>
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ANSWER_MOST (128u * (18u + 4096u))
+#define CONNECT_MS  5000L
+#define ANSWER_MS   15000L
+#define GOODBYE_MS  1000L
+#define URL_MOST    600u
+
+/* ---- libcurl, when it is needed -------------------------------------------------------------- */
+
+static struct curl {
+    void *so;
+    CURLcode (*global_init)(long);
+    CURLM *(*multi_init)(void);
+    CURLMcode (*multi_cleanup)(CURLM *);
+    CURLMcode (*multi_add_handle)(CURLM *, CURL *);
+    CURLMcode (*multi_remove_handle)(CURLM *, CURL *);
+    CURLMcode (*multi_perform)(CURLM *, int *);
+    CURLMcode (*multi_poll)(CURLM *, struct curl_waitfd *, unsigned, int, int *);
+    CURLMcode (*multi_wakeup)(CURLM *);
+    CURLMsg *(*multi_info_read)(CURLM *, int *);
+    CURL *(*easy_init)(void);
+    void (*easy_cleanup)(CURL *);
+    CURLcode (*easy_setopt)(CURL *, CURLoption, ...);
+    CURLcode (*easy_getinfo)(CURL *, CURLINFO, ...);
+    const char *(*easy_strerror)(CURLcode);
+    struct curl_slist *(*slist_append)(struct curl_slist *, const char *);
+    void (*slist_free_all)(struct curl_slist *);
+} curl;
+static pthread_mutex_t loading = PTHREAD_MUTEX_INITIALIZER;
+/* curl's headers check the types of options by macros that take the functions' own names. */
+#undef curl_easy_setopt
+#undef curl_easy_getinfo
+
+static int load(struct moyai_error *reterr) {
+    static const struct {
+        const char *name;
+        size_t at;
+    } functions[] = {
+        {"curl_global_init", offsetof(struct curl, global_init)},
+        {"curl_multi_init", offsetof(struct curl, multi_init)},
+        {"curl_multi_cleanup", offsetof(struct curl, multi_cleanup)},
+        {"curl_multi_add_handle", offsetof(struct curl, multi_add_handle)},
+        {"curl_multi_remove_handle", offsetof(struct curl, multi_remove_handle)},
+        {"curl_multi_perform", offsetof(struct curl, multi_perform)},
+        {"curl_multi_poll", offsetof(struct curl, multi_poll)},
+        {"curl_multi_wakeup", offsetof(struct curl, multi_wakeup)},
+        {"curl_multi_info_read", offsetof(struct curl, multi_info_read)},
+        {"curl_easy_init", offsetof(struct curl, easy_init)},
+        {"curl_easy_cleanup", offsetof(struct curl, easy_cleanup)},
+        {"curl_easy_setopt", offsetof(struct curl, easy_setopt)},
+        {"curl_easy_getinfo", offsetof(struct curl, easy_getinfo)},
+        {"curl_easy_strerror", offsetof(struct curl, easy_strerror)},
+        {"curl_slist_append", offsetof(struct curl, slist_append)},
+        {"curl_slist_free_all", offsetof(struct curl, slist_free_all)},
+    };
+    int rc = 0;
+    pthread_mutex_lock(&loading);
+    if (!curl.so) {
+        struct curl c = {.so = dlopen("libcurl.so.4", RTLD_NOW | RTLD_LOCAL)};
+        for (size_t i = 0; c.so && i < sizeof functions / sizeof functions[0]; i++) {
+            void *f = dlsym(c.so, functions[i].name);
+            if (!f) {
+                dlclose(c.so);
+                c.so = NULL;
+            } else {
+                memcpy((char *)&c + functions[i].at, &f, sizeof f);
+            }
+        }
+        if (!c.so || c.global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
+            rc = err_set(reterr, MOYAI_ESYS,
+                         "an http:// rendezvous needs libcurl.so.4 of version 7.68 or later: install libcurl4");
+        else
+            curl = c; /* it stays for good */
+    }
+    pthread_mutex_unlock(&loading);
+    return rc;
+}
+
+/* ---- one request, on the thread -------------------------------------------------------------- */
+
+struct transfer {
+    uint8_t *p; /* the answer; or what is sent */
+    size_t n, at, most;
+};
+
+static size_t on_answer(char *p, size_t size, size_t n, void *arg) {
+    struct transfer *t = arg;
+    n *= size;
+    if (n > t->most - t->n) return 0; /* too much: curl gives up */
+    memcpy(t->p + t->n, p, n);
+    t->n += n;
+    return n;
+}
+
+static size_t on_upload(char *p, size_t size, size_t n, void *arg) {
+    struct transfer *t = arg;
+    n *= size;
+    if (n > t->n - t->at) n = t->n - t->at;
+    memcpy(p, t->p + t->at, n);
+    t->at += n;
+    return n;
+}
+
+/* method: NULL: GET. Returns 0 or a code with its text; to the end, or until the node ends (ECLOSED) unless goodbye. */
+static int request(struct place *p, const char *method, const char *url, struct transfer *up, struct transfer *down,
+                   moyai_dur lifetime, bool goodbye, struct moyai_error *why) {
+    CURL *c = curl.easy_init();
+    struct curl_slist *heads = curl.slist_append(NULL, "Expect:"); /* no waiting for "100 Continue" */
+    if (!c || !heads) {
+        if (c) curl.easy_cleanup(c);
+        curl.slist_free_all(heads);
+        return err_set(why, MOYAI_ENOMEM, "out of memory");
+    }
+    if (up) {
+        char head[64];
+        int64_t seconds = lifetime / MOYAI_SEC;
+        snprintf(head, sizeof head, "Moyai-Lifetime: %lld",
+                 (long long)(seconds < 1      ? 1
+                             : seconds > 3600 ? 3600
+                                              : seconds));
+        struct curl_slist *more = curl.slist_append(heads, head);
+        if (more) heads = more;
+        curl.easy_setopt(c, CURLOPT_UPLOAD, 1L);
+        curl.easy_setopt(c, CURLOPT_READFUNCTION, on_upload);
+        curl.easy_setopt(c, CURLOPT_READDATA, up);
+        curl.easy_setopt(c, CURLOPT_INFILESIZE_LARGE, (curl_off_t)up->n);
+    } else if (method) {
+        curl.easy_setopt(c, CURLOPT_CUSTOMREQUEST, method);
+    }
+    curl.easy_setopt(c, CURLOPT_URL, url);
+    curl.easy_setopt(c, CURLOPT_HTTPHEADER, heads);
+    curl.easy_setopt(c, CURLOPT_WRITEFUNCTION, on_answer);
+    curl.easy_setopt(c, CURLOPT_WRITEDATA, down);
+    curl.easy_setopt(c, CURLOPT_NOSIGNAL, 1L);
+    curl.easy_setopt(c, CURLOPT_PROTOCOLS_STR, "http,https");
+    curl.easy_setopt(c, CURLOPT_USERAGENT, "moyai");
+    curl.easy_setopt(c, CURLOPT_CONNECTTIMEOUT_MS, goodbye ? GOODBYE_MS : CONNECT_MS);
+    curl.easy_setopt(c, CURLOPT_TIMEOUT_MS, goodbye ? GOODBYE_MS : ANSWER_MS);
+    int running = 1, rc = 0;
+    CURLcode result = CURLE_FAILED_INIT;
+    if (curl.multi_add_handle(p->multi, c) == CURLM_OK) {
+        while (running && (goodbye || !place_stopping(p))) {
+            if (curl.multi_perform(p->multi, &running) != CURLM_OK) break;
+            if (running && curl.multi_poll(p->multi, NULL, 0, 1000, NULL) != CURLM_OK) break;
+        }
+        int left;
+        for (CURLMsg *msg; (msg = curl.multi_info_read(p->multi, &left));)
+            if (msg->msg == CURLMSG_DONE) result = msg->data.result;
+        curl.multi_remove_handle(p->multi, c);
+    }
+    long status = 0;
+    curl.easy_getinfo(c, CURLINFO_RESPONSE_CODE, &status);
+    if (running)
+        rc = err_set(why, MOYAI_ECLOSED, "the node ends");
+    else if (result != CURLE_OK)
+        rc = err_set(why, MOYAI_EUNREACHABLE, "%s", curl.easy_strerror(result));
+    else if (status == 403)
+        rc = err_set(why, MOYAI_EPERM, "it does not take entries sealed with our key");
+    else if (status < 200 || status > 299)
+        rc = err_set(why, MOYAI_EPROTO, "it answers with status %ld%s", status,
+                     status == 404 ? ": not a moyai endpoint, or not the name of a grid" : "");
+    curl.easy_cleanup(c);
+    curl.slist_free_all(heads);
+    return rc;
+}
+
+/* ---- a place --------------------------------------------------------------------------------- */
+
+/* The entries of an answer. EPROTO: not of that form. */
+static int take(struct place *p, const uint8_t *s, size_t n, struct moyai_error *why) {
+    while (n > 0) {
+        size_t len = n < 18 ? 0 : s[16] | (size_t)s[17] << 8;
+        if (len == 0 || len > MEET_SEALED_MAX || len > n - 18)
+            return err_set(why, MOYAI_EPROTO, "its answer is not a row of entries: not a moyai endpoint");
+        place_take(p, s + 18, len);
+        s += 18 + len;
+        n -= 18 + len;
+    }
+    return 0;
+}
+
+static int begin(struct place *p, struct moyai_error *why) {
+    int rc = load(why);
+    if (rc < 0) return rc;
+    if (!p->answer && !(p->answer = malloc(ANSWER_MOST))) return err_set(why, MOYAI_ENOMEM, "out of memory");
+    if (p->multi) return 0;
+    CURLM *multi = curl.multi_init();
+    if (!multi) return err_set(why, MOYAI_ENOMEM, "out of memory");
+    place_multi(p, multi);
+    return 0;
+}
+
+int meet_http_ask(struct place *p, struct moyai_error *why) {
+    char url[URL_MOST + 40];
+    struct place_entry e;
+    int rc = begin(p, why);
+    if (rc < 0) return rc;
+    place_entry(p, &e);
+    if (e.n) {
+        struct transfer up = {.p = e.sealed, .n = e.n}, none = {.p = p->answer, .most = ANSWER_MOST};
+        snprintf(url, sizeof url, "%s/%s", p->url, e.id);
+        rc = request(p, "PUT", url, &up, &none, e.lifetime, false, why);
+    }
+    if (rc == MOYAI_EUNREACHABLE || rc == MOYAI_ECLOSED) return rc;
+    /* Others' entries serve also if ours was refused. */
+    struct transfer down = {.p = p->answer, .most = ANSWER_MOST};
+    struct moyai_error why_get = {0};
+    int rc_get = request(p, NULL, p->url, NULL, &down, 0, false, &why_get);
+    if (rc_get == 0) rc_get = take(p, p->answer, down.n, &why_get);
+    if (rc == 0 && rc_get < 0) {
+        rc = rc_get;
+        *why = why_get;
+    }
+    return rc;
+}
+
+void meet_http_goodbye(struct place *p) {
+    char url[URL_MOST + 40], id[33];
+    struct transfer down = {.p = p->answer, .most = ANSWER_MOST};
+    id_format(p->m->id, id); /* nobody changes it any more */
+    snprintf(url, sizeof url, "%s/%s", p->url, id);
+    (void)request(p, "DELETE", url, NULL, &down, 0, true, NULL); /* it ends by itself, too */
+}
+
+void meet_http_wake(struct place *p) {
+    curl.multi_wakeup(p->multi);
+}
+
+void meet_http_done(struct place *p) {
+    if (p->multi) curl.multi_cleanup(p->multi);
+    free(p->answer);
+}
+
+int meet_http_check(const char *url, struct moyai_error *reterr) {
+    static const char *const schemes[] = {"http://", "https://"};
+    for (size_t i = 0; i < 2; i++) {
+        size_t n = strlen(schemes[i]);
+        if (strncmp(url, schemes[i], n) != 0) continue;
+        const char *host = url + n, *slash = strchr(host, '/');
+        size_t len = strlen(url), name = slash ? strcspn(slash + 1, "?#") : 0;
+        if (!slash || slash == host || name == 0 || slash[1 + name] != 0)
+            return err_set(reterr, MOYAI_EINVAL, "\"%.100s\": not of the form http://HOST:PORT/GRID", url);
+        if (len >= URL_MOST) return err_set(reterr, MOYAI_EINVAL, "\"%.100s...\": too long", url);
+        return 0;
+    }
+    return err_set(reterr, MOYAI_EINVAL, "\"%.100s\": not an http:// address", url);
+}
