@@ -14,7 +14,8 @@ enum { KEY_GRID = 0x100, KEY_TIMEOUT, KEY_JSON, KEY_ONEWAY };
 enum { ARGS_MOST = 1000 };
 
 struct request {
-    const char *target, *method, *grid;
+    const char *target, *method;
+    struct cli_grid grid;
     moyai_dur timeout;
     bool json, oneway;
     size_t n;
@@ -31,7 +32,7 @@ static error_t on_option(int key, char *arg, struct argp_state *state) {
         r->timeout = cli_duration(state, "timeout", arg);
         return 0;
     case KEY_GRID:
-        r->grid = arg;
+        cli_grid(state, &r->grid, arg);
         return 0;
     case KEY_JSON:
         r->json = true;
@@ -230,7 +231,7 @@ int cli_call(int argc, char **argv) {
     struct observer o;
     struct moyai_error why = {0};
     moyai_ref *ref = NULL;
-    int status = observer_join(&o, argv[0], q.grid);
+    int status = observer_join(&o, argv[0], q.grid.all);
     bool joined = status == CLI_OK;
     for (size_t i = 0; i < q.n && status == CLI_OK; i++)
         if (value_of_json(o.node, q.given[i], &q.value[i], &why) < 0) {

@@ -47,4 +47,11 @@ void cli_help(int key, const struct argp_state *state);
 /* The value of an option that is a time; exits with a usage hint if it is none. */
 moyai_dur cli_duration(const struct argp_state *state, const char *option, const char *text);
 
+/* --grid, which may be given several times: all together are the grid's address. */
+struct cli_grid {
+    const char *all; /* NULL: not given */
+    char several[4096];
+};
+void cli_grid(const struct argp_state *state, struct cli_grid *g, const char *text);
+
 #endif

@@ -13,7 +13,7 @@
 enum { KEY_GRID = 0x100, KEY_TIMEOUT, KEY_JSON, KEY_DOT, KEY_SVG };
 
 struct request {
-    const char *grid;
+    struct cli_grid grid;
     moyai_dur timeout;
     int form; /* 0: text */
 };
@@ -26,7 +26,7 @@ static error_t on_option(int key, char *arg, struct argp_state *state) {
         r->timeout = cli_duration(state, "timeout", arg);
         return 0;
     case KEY_GRID:
-        r->grid = arg;
+        cli_grid(state, &r->grid, arg);
         return 0;
     case KEY_JSON:
     case KEY_DOT:
@@ -167,7 +167,7 @@ int cli_graph(int argc, char **argv) {
     struct request q = {.timeout = 2 * MOYAI_SEC};
     argp_parse(&parser, argc, argv, ARGP_NO_HELP, NULL, &q);
     struct observer o;
-    int status = observer_join(&o, argv[0], q.grid);
+    int status = observer_join(&o, argv[0], q.grid.all);
     if (status) return status;
     struct crawl c;
     struct moyai_error why = {0};

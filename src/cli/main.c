@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <moyai/base.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,6 +40,26 @@ static const struct verb *find(const char *name) {
 void cli_help(int key, const struct argp_state *state) {
     if (key == CLI_KEY_HELP) argp_state_help(state, state->out_stream, ARGP_HELP_STD_HELP);
     if (key == CLI_KEY_USAGE) argp_state_help(state, state->out_stream, ARGP_HELP_USAGE | ARGP_HELP_EXIT_OK);
+}
+
+/* One of several addresses: DIR is file:DIR, from here. Returns how long they are then. */
+static size_t add_place(const struct argp_state *state, struct cli_grid *g, size_t n, const char *text) {
+    char path[PATH_MAX];
+    bool directory = !strchr(text, ':');
+    if (directory && !realpath(text, path)) argp_error(state, "--grid: '%s': %s", text, strerror(errno));
+    int more = snprintf(g->several + n, sizeof g->several - n, "%s%s%s", n ? " " : "", directory ? "file:" : "",
+                        directory ? path : text);
+    if (more < 0 || (size_t)more >= sizeof g->several - n) argp_error(state, "--grid: the addresses are too long");
+    return n + (size_t)more;
+}
+
+void cli_grid(const struct argp_state *state, struct cli_grid *g, const char *text) {
+    if (g->all) {
+        size_t n = g->all == g->several ? strlen(g->all) : add_place(state, g, 0, g->all);
+        (void)add_place(state, g, n, text);
+        text = g->several;
+    }
+    g->all = text;
 }
 
 moyai_dur cli_duration(const struct argp_state *state, const char *option, const char *text) {

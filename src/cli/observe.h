@@ -16,7 +16,7 @@ struct observer {
 };
 
 /* --grid, for --help. */
-#define OBSERVE_GRID_HELP "The grid: a directory, or as MOYAI_GRID (the default)"
+#define OBSERVE_GRID_HELP "The grid: a directory, or as MOYAI_GRID (the default); again for several places"
 
 /* Join the grid; NULL: that of MOYAI_GRID. title: what the node is called. SIGINT and SIGTERM ask it to stop. 0
  * or the exit status, and the reason has been printed. */

@@ -14,7 +14,8 @@
 enum { KEY_GRID = 0x100, KEY_TIMEOUT, KEY_JSON };
 
 struct request {
-    const char *target, *grid;
+    const char *target;
+    struct cli_grid grid;
     int64_t count; /* 0: until asked to end */
     moyai_dur interval, timeout;
     bool json;
@@ -35,7 +36,7 @@ static error_t on_option(int key, char *arg, struct argp_state *state) {
         r->timeout = cli_duration(state, "timeout", arg);
         return 0;
     case KEY_GRID:
-        r->grid = arg;
+        cli_grid(state, &r->grid, arg);
         return 0;
     case KEY_JSON:
         r->json = true;
@@ -162,7 +163,7 @@ int cli_ping(int argc, char **argv) {
     struct request q = {.interval = MOYAI_SEC, .timeout = 2 * MOYAI_SEC};
     argp_parse(&parser, argc, argv, ARGP_NO_HELP, NULL, &q);
     struct observer o;
-    int status = observer_join(&o, argv[0], q.grid);
+    int status = observer_join(&o, argv[0], q.grid.all);
     if (status) return status;
     struct moyai_error why = {0};
     moyai_ref *ref = NULL;

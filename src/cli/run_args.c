@@ -78,7 +78,8 @@ static error_t on_option(int key, char *arg, struct argp_state *state) {
         return 0;
     case KEY_GRID:
         if (run_grid_check(arg, &why) < 0) argp_error(state, "--grid: %s", why.text);
-        a->grid = arg;
+        cli_grid(state, &a->grids, arg);
+        a->grid = a->grids.all;
         return 0;
     case KEY_GRID_FILE:
         a->grid_file = arg;

@@ -3,7 +3,7 @@
 #ifndef CLI_RUN_ARGS_H
 #define CLI_RUN_ARGS_H
 
-#include <moyai/base.h>
+#include "cli/cli.h"
 
 #define RUN_PROCESSES_MOST 32768 /* of a run; as many as process numbers have by default */
 
@@ -16,7 +16,8 @@ struct run_args {
     struct run_group *groups; /* at least one */
     unsigned n_groups, n_processes;
     const char *title; /* "moyai run", for messages */
-    const char *grid, *grid_file, *output;
+    struct cli_grid grids;
+    const char *grid, *grid_file, *output; /* grid: of grids; the address is not to be copied with the struct */
     bool keep, print_grid, no_prefix, no_color;
     moyai_dur grace, timeout; /* timeout 0: none */
 };
