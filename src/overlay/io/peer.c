@@ -607,10 +607,14 @@ static int receive(struct peer *p, struct via via, struct session_frame *f, uint
     if (!p->session || f->id != p->session_key) {
         bool open = f->kind == SESSION_OPEN;
         if (open && p->session && p->opened && !p->dead) {
-            /* The peer has given up our session, or it would not open another. */
+            /* It was under way while both opened, or the peer has given our session up: the machine asks it. */
             struct session_event ev = {.kind = SESSION_EV_RECEIVE, .frame = f, .credit = UINT64_MAX};
             step(p, &ev);
-            if (p->session && p->opened) peer_fail(p, MOYAI_EUNREACHABLE, "the peer gave the session up");
+            if (p->session) {
+                if (session_pending(p->session)) peer_mark(p);
+                schedule(p);
+                return 0;
+            }
         }
         if (open && !p->dead && !o->closing && !p->session) {
             int rc = session_make(p);
