@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Nodes come and go, and what happens to them. */
+#include "sim/grid/grid_internal.h"
+
+#include "base/err.h"
+
+#include <inttypes.h>
+#include <malloc.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TICK (100 * MOYAI_MS)
+
+static const struct ground_ops ground_ops = {.turned = grid_turned, .came = grid_came};
+
+void grid_law(struct grid *g, const struct grid_node *n, const char *fmt, ...) {
+    if (g->broken) return;
+    char text[400];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    g->broken = true;
+    err_set(&g->why, MOYAI_EINTERNAL, "%.3f s, node %" PRIu32 ": %s", (double)g->w->now * 1e-9,
+            n ? n->index : UINT32_MAX, text);
+}
+
+void grid_say(struct grid *g, const struct grid_node *n, const char *fmt, ...) {
+    if (!g->trace) return;
+    char text[400], who[16];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    snprintf(who, sizeof who, "%" PRIu32, n->index);
+    trace_line(g->trace, g->w->now, who, "%s", text);
+}
+
+/* ---- lives ----------------------------------------------------------------------------------- */
+
+static void start(void *who, uint64_t what) {
+    struct grid_node *n = who;
+    struct grid *g = n->g;
+    (void)what;
+    if (g->broken || g->ending) return;
+    char at[32], site[16];
+    ground_address(n->index, at);
+    snprintf(site, sizeof site, "site%" PRIu32, n->u->site);
+    bool nat = g->net.site[n->u->site] == GROUND_NAT;
+    struct overlay_cfg c = {.grid = "http://rendezvous:80/sim",
+                            .title = site,
+                            .self = n->u->id,
+                            .queue_calls = 1000000,
+                            .queue_bytes = UINT64_C(256) << 20,
+                            .open_calls = 25000,
+                            .max_message = UINT64_C(1) << 30,
+                            .reattach = g->cfg.reattach,
+                            .idle = 60 * MOYAI_SEC,
+                            .listen = at,
+                            .site = site,
+                            .outbound_only = nat && n->u->site % 10 >= g->cfg.unaware,
+                            .degree = g->cfg.degree,
+                            .relay_memory = g->cfg.memory,
+                            .log = &g->log};
+    struct moyai_error why;
+    ground_up(n->u);
+    ground_enter(n->u);
+    int rc = overlay_new(&n->o, &n->u->x, &c, &grid_talk_ops, n, &why);
+    n->ill = true;
+    ground_leave(n->u);
+    if (rc < 0) {
+        grid_law(g, n, "does not start: %s", why.text);
+        return;
+    }
+    n->at = g->live;
+    g->lives[g->live++] = n->index;
+    g->count.joins++;
+    g->changed = g->w->now;
+    grid_say(g, n, "joins at site %" PRIu32, n->u->site);
+}
+
+static struct grid_node *add(struct grid *g, uint32_t site) {
+    if (g->n == g->cap) {
+        g->cap = g->cap ? 2 * g->cap : 64;
+        g->node = realloc(g->node, g->cap * sizeof *g->node);
+        g->lives = realloc(g->lives, g->cap * sizeof *g->lives);
+        if (!g->node || !g->lives) abort();
+    }
+    struct grid_node *n = sim_alloc(sizeof *n);
+    *n = (struct grid_node){.g = g, .u = ground_add(&g->net, site), .index = g->n};
+    for (uint32_t i = 0; i < g->n; i++) /* where its site is now */
+        if (g->node[g->n - 1 - i]->u->site == site) {
+            n->u->part = g->node[g->n - 1 - i]->u->part;
+            break;
+        }
+    for (int i = 0; i < 4; i++) n->near[i] = UINT32_MAX;
+    g->node[g->n++] = n;
+    return n;
+}
+
+void grid_join(struct grid *g, uint32_t count, moyai_dur within) {
+    for (uint32_t i = 0; i < count; i++) {
+        struct grid_node *n = add(g, rng_below(&g->rng, 4) ? (uint32_t)rng_below(&g->rng, g->cfg.sites) : 0);
+        world_in(g->w, (moyai_dur)rng_below(&g->rng, (uint64_t)within + 1), start, n, 0);
+    }
+}
+
+/* Its process ends. mute: of a sudden. */
+static void end(struct grid_node *n, bool mute) {
+    struct grid *g = n->g;
+    if (!n->o) return;
+    g->changed = g->w->now;
+    g->lives[n->at] = g->lives[--g->live];
+    g->node[g->lives[n->at]]->at = n->at;
+    n->gone = true;
+    n->u->mute = mute;
+    if (ground_now) abort();
+    ground_now = n->u;
+    overlay_close(n->o);
+    overlay_free(n->o);
+    n->o = NULL;
+    ground_now = NULL;
+    ground_close(n->u);
+    ground_down(n->u);
+}
+
+void grid_crash(struct grid *g, uint32_t a) {
+    struct grid_node *n = g->node[g->lives[a]];
+    g->count.crashes++;
+    grid_say(g, n, "crashes");
+    end(n, true);
+}
+
+void grid_leave(struct grid *g, uint32_t a) {
+    struct grid_node *n = g->node[g->lives[a]];
+    if (n->u->stopped) return;
+    g->count.leaves++;
+    grid_say(g, n, "leaves");
+    end(n, false);
+}
+
+/* Others have declared it dead: its process ends, and is started again. */
+static void again(void *who, uint64_t what) {
+    struct grid_node *n = who;
+    struct grid *g = n->g;
+    (void)what;
+    if (!n->o || g->ending) return;
+    grid_say(g, n, "was told that it is dead");
+    grid_crash(g, n->at);
+    world_in(g->w, MOYAI_SEC, start, add(g, n->u->site), 0);
+}
+
+static void on_log(const struct log_event *ev, void *arg) {
+    struct grid *g = arg;
+    if (!ground_now) return;
+    struct grid_node *n = g->node[ground_now->index];
+    grid_say(g, n, "%s %s", ev->id, ev->text);
+    if (strcmp(ev->id, "MOYAI-TOLD-DEAD") != 0 || n->gone) return;
+    if (grid_well(n, g->w->now)) grid_law(g, n, "is well and was told that it is dead: %s", ev->text);
+    g->count.told_dead++;
+    n->ill = true;
+    world_in(g->w, 0, again, n, 0);
+}
+
+/* ---- faults ---------------------------------------------------------------------------------- */
+
+static struct grid_node *draw(struct grid *g) {
+    return g->live ? g->node[g->lives[rng_below(&g->rng, g->live)]] : NULL;
+}
+
+static void go_on(void *who, uint64_t what) {
+    struct grid_node *n = who;
+    (void)what;
+    if (!n->o || !n->u->stopped) return;
+    grid_say(n->g, n, "goes on");
+    ground_stop(n->u, false);
+    n->ill = false;
+    n->well = n->g->w->now + GRID_WELL;
+}
+
+static void stop(struct grid *g) {
+    struct grid_node *n = draw(g);
+    if (!n || n->u->stopped) return;
+    moyai_dur span = 1 + (moyai_dur)rng_below(&g->rng, (uint64_t)g->faults.stop);
+    grid_say(g, n, "is stopped for %.1f s", (double)span * 1e-9);
+    g->count.stops++;
+    ground_stop(n->u, true);
+    n->ill = true;
+    world_in(g->w, span, go_on, n, 0);
+}
+
+static void join_again(void *who, uint64_t what) {
+    struct grid *g = who;
+    (void)what;
+    if (!g->net.parted) return;
+    trace_line(g->trace, g->w->now, "-", "all can reach each other again");
+    ground_part(&g->net, false);
+    for (uint32_t i = 0; i < g->live; i++) g->node[g->lives[i]]->well = g->w->now + GRID_WELL;
+    g->changed = g->w->now;
+}
+
+static void part(struct grid *g) {
+    if (g->net.parted) return;
+    uint32_t site = (uint32_t)rng_below(&g->rng, g->cfg.sites);
+    trace_line(g->trace, g->w->now, "-", "site %" PRIu32 " is cut off", site);
+    g->count.parts++;
+    for (uint32_t i = 0; i < g->n; i++) g->node[i]->u->part = g->node[i]->u->site == site;
+    for (uint32_t i = 0; i < g->live; i++) g->node[g->lives[i]]->well = UINT64_MAX;
+    ground_part(&g->net, true);
+    world_in(g->w, 1 + (moyai_dur)rng_below(&g->rng, (uint64_t)g->faults.part), join_again, g, 0);
+}
+
+static void crash(struct grid *g) {
+    struct grid_node *n = draw(g);
+    if (!n) return;
+    uint32_t site = n->u->site;
+    bool many = rng_below(&g->rng, 100) < g->faults.many;
+    grid_crash(g, n->at);
+    for (uint32_t i = 0; many && i < g->live; i++)
+        if (g->node[g->lives[i]]->u->site == site && rng_below(&g->rng, 10) == 0) grid_crash(g, i--);
+}
+
+static void leave(struct grid *g) {
+    struct grid_node *n = draw(g);
+    if (n) grid_leave(g, n->at);
+}
+
+static void of_link(struct grid *g, bool swallow) {
+    struct grid_node *n = draw(g);
+    if (!n || n->u->n_conns == 0) return;
+    struct ground_conn *c = ground_conn_of(n->u, (uint32_t)rng_below(&g->rng, n->u->n_conns));
+    grid_say(g, n, "%s the link to %" PRIu32, swallow ? "silence on" : "breaks", ground_other(c, n->u)->index);
+    if (swallow) {
+        g->count.silences++;
+        ground_swallow(c);
+    } else {
+        g->count.breaks++;
+        ground_break(c);
+    }
+}
+
+static uint32_t times(struct grid *g, double a_minute) {
+    double each = a_minute * (double)TICK / 60e9;
+    uint32_t n = (uint32_t)each;
+    return n + ((double)rng_below(&g->rng, 1u << 30) < (each - n) * (1u << 30));
+}
+
+static void tick(void *who, uint64_t what) {
+    struct grid *g = who;
+    (void)what;
+    if (g->ending || g->broken) return;
+    const struct grid_faults *f = &g->faults;
+    for (uint32_t n = times(g, f->joins); n; n--) grid_join(g, 1, TICK);
+    for (uint32_t n = times(g, f->leaves); n; n--) leave(g);
+    for (uint32_t n = times(g, f->crashes); n; n--) crash(g);
+    for (uint32_t n = times(g, f->stops); n; n--) stop(g);
+    for (uint32_t n = times(g, f->breaks); n; n--) of_link(g, false);
+    for (uint32_t n = times(g, f->silences); n; n--) of_link(g, true);
+    for (uint32_t n = times(g, f->parts); n; n--) part(g);
+    for (uint32_t n = times(g, f->rendezvous); n; n--) g->net.no_rendezvous = !g->net.no_rendezvous;
+    grid_talk_tick(g);
+    world_in(g->w, TICK, tick, g, 0);
+}
+
+void grid_trouble(struct grid *g, const struct grid_faults *f) {
+    g->faults = f ? *f : (struct grid_faults){0};
+    if (f) return;
+    g->net.no_rendezvous = false;
+    join_again(g, 0);
+    for (uint32_t i = 0; i < g->live; i++) go_on(g->node[g->lives[i]], 0);
+}
+
+void grid_talk(struct grid *g, const struct grid_traffic *t) {
+    g->traffic = t ? *t : (struct grid_traffic){0};
+}
+
+/* ---- the world ------------------------------------------------------------------------------- */
+
+void grid_init(struct grid *g, struct world *w, struct trace *t, const struct grid_cfg *cfg) {
+    *g = (struct grid){.w = w, .trace = t, .cfg = *cfg};
+    /* Blocks of machines are large and hardly touched: as long as each is mapped afresh that costs nothing. */
+    (void)mallopt(M_MMAP_THRESHOLD, 65536);
+    if (!g->cfg.degree) g->cfg.degree = 15;
+    if (!g->cfg.memory) g->cfg.memory = UINT64_C(64) << 20;
+    if (!g->cfg.reattach) g->cfg.reattach = 10 * MOYAI_SEC;
+    if (!g->cfg.patience) g->cfg.patience = 60 * MOYAI_SEC;
+    rng_fork(&w->rng, "grid", 0, &g->rng);
+    ground_init(&g->net, w, &ground_ops, g);
+    g->net.delay = cfg->delay;
+    g->net.bytes_a_second = cfg->rate;
+    g->net.silent = cfg->silent;
+    g->net.sites = cfg->sites;
+    g->net.site = sim_alloc(cfg->sites * sizeof *g->net.site);
+    for (uint32_t i = 0; i < cfg->sites; i++) g->net.site[i] = i == 0 || i % 10 < cfg->open ? GROUND_OPEN : GROUND_NAT;
+    if (log_init(&g->log, t ? "warning" : "error", NULL) < 0) abort();
+    log_set_sink(&g->log, on_log, g);
+    world_in(w, TICK, tick, g, 0);
+}
+
+void grid_done(struct grid *g) {
+    g->ending = true;
+    while (g->live) end(g->node[g->lives[g->live - 1]], true);
+    (void)world_run(g->w, NULL, NULL, g->w->now + 400 * GRID_SECOND); /* what is on its way is freed where it arrives */
+    for (uint32_t i = 0; i < g->n; i++) free(g->node[i]);
+    free(g->node);
+    free(g->lives);
+    grid_talk_done(g);
+    ground_done(&g->net);
+    log_done(&g->log);
+}

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A whole grid in one process: every node runs the overlay as it is (peers, locating, relays, sessions, evidence of
+ * death, and their driver, src/overlay/io) over a network without sockets (ground.h), and calls others, registers names
+ * and looks them up. Nodes come, leave, crash, are stopped and go on; sites are parted and joined again; connections
+ * break or fall silent. All of it from one seed.
+ *
+ * Laws, looked at as it goes. The first that breaks stops the run:
+ *
+ *  - A message is delivered once at most, whole, its bytes as they were given, and requests of one node to another in
+ *    the order in which they were given, unless their session has ended between.
+ *  - What was told: that a message was taken: it was delivered. That it never was executed: it was not, and is not.
+ *    Every call ends, by its answer or by an error.
+ *  - A call between two nodes that were well (up for a while, neither stopped nor parted nor without links) from before
+ *    it was made until now is answered; a name that such a node has held for a while is found.
+ *  - No frame of a session is sent over the same link twice, nor by one node twice: paths have no loops.
+ *  - Nobody who is well is declared dead.
+ *  - A relay holds no more than its memory and what is each path's own; links, pointers, requests, peers are within
+ *    bounds that do not know how large the grid is; no more connections a second are begun than are right.
+ *
+ * and at rest (grid_rest): all who can be connected are, no session stands at one end only, every call has ended.
+ */
+#ifndef SIM_GRID_GRID_H
+#define SIM_GRID_GRID_H
+
+#include "sim/grid/ground.h"
+#include "sim/trace.h"
+
+struct grid_cfg {
+    uint32_t sites;     /* the first is open and has the rendezvous */
+    uint32_t open;      /* of ten sites so many are open, the first besides */
+    uint32_t unaware;   /* of ten sites behind NATs the nodes of so many do not know: they advertise all the same */
+    bool silent;        /* filters drop */
+    moyai_dur delay;    /* one way, between sites, at most */
+    uint64_t rate;      /* bytes a second of a connection; 0: no limit */
+    uint32_t degree;    /* 0: 15 */
+    uint64_t memory;    /* of a relay; 0: 64 MiB */
+    moyai_dur reattach; /* 0: 10 s */
+    uint32_t large;     /* of a hundred messages so many are large, */
+    uint32_t largest;   /* up to so many bytes */
+    uint32_t checked;   /* one of so many turns looks at all invariants of its node's machines; 0: none does */
+    moyai_dur patience; /* a call ends within it; 0: 60 s */
+};
+
+/* Each so many times a minute, for the whole grid; counts are drawn. */
+struct grid_faults {
+    double joins, leaves, crashes, stops, breaks, silences, parts, rendezvous;
+    moyai_dur stop, part; /* the longest */
+    uint32_t many;        /* of a hundred crashes so many take a tenth of a site with them */
+};
+
+struct grid_traffic {
+    double calls, lookups, names; /* a node and minute */
+    uint32_t near;                /* of a hundred calls so many go to one of four nodes that the caller always calls */
+};
+
+struct grid_node;
+
+struct grid {
+    struct world *w;
+    struct trace *trace; /* or NULL */
+    struct ground net;
+    struct grid_cfg cfg;
+    struct grid_faults faults;
+    struct grid_traffic traffic;
+    struct moyai_rng rng;
+    struct moyai_log log;
+    struct grid_node **node;
+    uint32_t n, cap, live;
+    uint32_t *lives; /* indices of those that live, in any order */
+    struct letter *letter;
+    uint64_t letters, letters_cap;
+    struct grid_ids *seen; /* frames of late */
+    bool calm;             /* nothing more happens to nodes */
+    bool ending;
+    moyai_ns changed; /* when something last did */
+    struct {
+        uint64_t calls, answered, failed, maybe, excused, found, not_found, held, taken, told_dead, declared;
+        uint64_t joins, leaves, crashes, stops, breaks, silences, parts;
+        uint64_t frames[80], bytes[80]; /* by type */
+        uint64_t relayed;               /* session frames under a label */
+        uint32_t links_most, peers_most, passing_most;
+        uint64_t held_most; /* by one relay */
+    } count;
+    bool broken;
+    struct moyai_error why;
+};
+
+void grid_init(struct grid *g, struct world *w, struct trace *t, const struct grid_cfg *cfg);
+void grid_done(struct grid *g); /* before the world is done with */
+
+void grid_join(struct grid *g, uint32_t n, moyai_dur within); /* so many new nodes, at sites that are drawn */
+/* Faults and traffic from now on; NULL: none any more (who is stopped goes on, what is parted is joined). */
+void grid_trouble(struct grid *g, const struct grid_faults *f);
+void grid_talk(struct grid *g, const struct grid_traffic *t);
+/* A call from the a-th to the b-th of those that live, of so many bytes. */
+void grid_call(struct grid *g, uint32_t a, uint32_t b, uint32_t bytes);
+void grid_lookup(struct grid *g, uint32_t a, uint32_t b, moyai_dur wait); /* of the b-th's name, if it has one */
+void grid_name(struct grid *g, uint32_t a);
+void grid_crash(struct grid *g, uint32_t a);
+void grid_leave(struct grid *g, uint32_t a);
+
+uint64_t grid_open(const struct grid *g); /* calls that have not ended */
+
+struct grid_view {
+    uint32_t live, parts, parts_least; /* parts_least: if all connect that can */
+    uint32_t least, most;              /* links of a node */
+    double mean, peers, paths, routes; /* of a node */
+};
+struct grid_view grid_look(struct grid *g);
+bool grid_rest(struct grid *g); /* false: broken */
+
+#endif

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What grid.c (lives and faults), grid_talk.c (calls and names, and their laws) and grid_look.c (laws of nodes and of
+ * the whole) ask of each other. */
+#ifndef SIM_GRID_GRID_INTERNAL_H
+#define SIM_GRID_GRID_INTERNAL_H
+
+#include "overlay/io/internal.h"
+#include "sim/grid/grid.h"
+
+#define GRID_SECOND ((moyai_ns)MOYAI_SEC)
+#define GRID_WELL   (20 * GRID_SECOND) /* after its last trouble a node is well again */
+
+struct grid_node {
+    struct grid *g;
+    struct ground_node *u;
+    struct overlay *o;  /* NULL: it is not there any more */
+    uint32_t index, at; /* at: its place in grid.lives */
+    bool gone;          /* it ends: nobody is to be told anything */
+    bool ill;           /* stopped, without links */
+    moyai_ns well;      /* since when; if not ill */
+    size_t dead_seen, links;
+    const struct peer *dead_last;
+    uint32_t turns, near[4];
+    bool named, held;
+    moyai_ns held_since;
+    struct name_ask claim;
+    struct look *looks;
+};
+
+static inline struct grid_node *grid_node_of(const struct grid *g, const uint8_t id[16]) {
+    uint32_t i;
+    memcpy(&i, id + 12, 4);
+    return i < g->n && id_equal(g->node[i]->u->id.b, id) ? g->node[i] : NULL;
+}
+
+void grid_law(struct grid *g, const struct grid_node *n, const char *fmt, ...) MOYAI_PRINTF(3, 4);
+void grid_say(struct grid *g, const struct grid_node *n, const char *fmt, ...) MOYAI_PRINTF(3, 4);
+
+/* Were both well from then until now? */
+static inline bool grid_well(const struct grid_node *n, moyai_ns since) {
+    return n->o && !n->gone && !n->ill && n->well <= since;
+}
+
+/* grid_talk.c */
+extern const struct overlay_ops grid_talk_ops;
+void grid_talk_tick(struct grid *g);
+void grid_talk_done(struct grid *g);
+
+/* grid_look.c */
+void grid_turned(void *ctx, struct ground_node *u);
+void grid_came(void *ctx, struct ground_node *u, const struct ground_node *from, const struct frame_head *h,
+               const uint8_t *payload);
+
+#endif

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The laws of each node, looked at after each of its turns; of frames, as they come; and of the whole grid at rest. */
+#include "sim/grid/grid_internal.h"
+
+#include "overlay/death.h"
+#include "overlay/io/route_internal.h"
+#include "overlay/peers.h"
+#include "overlay/relay_internal.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define IDS (1u << 20)
+
+/* ---- frames ---------------------------------------------------------------------------------- */
+
+/* What has been seen of late: two halves, of which the older is forgotten when the younger is full. */
+struct grid_ids {
+    uint64_t id[2][IDS];
+    uint32_t n;
+    int young;
+};
+
+static bool seen(struct grid_ids *s, uint64_t id) {
+    id |= 1;
+    for (int half = 0; half < 2; half++) {
+        const uint64_t *t = s->id[half];
+        for (uint32_t i = (uint32_t)(id >> 20) % IDS; t[i]; i = (i + 1) % IDS)
+            if (t[i] == id) return true;
+    }
+    if (s->n == IDS / 2) {
+        s->young = 1 - s->young;
+        s->n = 0;
+        memset(s->id[s->young], 0, sizeof s->id[0]);
+    }
+    uint64_t *t = s->id[s->young];
+    uint32_t i = (uint32_t)(id >> 20) % IDS;
+    while (t[i]) i = (i + 1) % IDS;
+    t[i] = id;
+    s->n++;
+    return false;
+}
+
+static uint64_t mix(uint64_t h, uint64_t x) {
+    h = (h ^ x) * UINT64_C(0x9e3779b97f4a7c15);
+    return h ^ (h >> 29);
+}
+
+void grid_came(void *ctx, struct ground_node *u, const struct ground_node *from, const struct frame_head *h,
+               const uint8_t *payload) {
+    struct grid *g = ctx;
+    g->count.frames[h->type % 80]++;
+    g->count.bytes[h->type % 80] += h->length + FRAME_HEAD;
+    if (h->type < FRAME_SESSION || h->type > FRAME_SESSION_LAST || !h->label) return;
+    g->count.relayed++;
+    if (h->type != FRAME_SESSION + SESSION_DATA || h->length < 32) return;
+    uint64_t id, seq;
+    uint32_t path;
+    memcpy(&id, payload, 8);
+    memcpy(&path, payload + 8, 4);
+    memcpy(&seq, payload + 24, 8);
+    if (!g->seen) g->seen = sim_alloc(sizeof *g->seen);
+    if (seen(g->seen, mix(mix(mix(mix(id, path), seq), from->index), u->index)))
+        grid_law(g, g->node[u->index],
+                 "a frame of session %016" PRIx64 ", path %" PRIu32 ", comes over one link twice, from %" PRIu32, id,
+                 path, from->index);
+}
+
+/* ---- a node ---------------------------------------------------------------------------------- */
+
+static void ended(struct grid *g, struct grid_node *n, const struct peer *p) {
+    struct grid_node *dead = grid_node_of(g, p->id);
+    if (!dead || !dead->o) return;
+    g->count.declared++;
+    grid_say(g, n, "believes %" PRIu32 " dead: %s", dead->index, p->why.text);
+    if (grid_well(dead, g->w->now))
+        grid_law(g, n, "declares %" PRIu32 " dead, which is well: %s", dead->index, p->why.text);
+}
+
+static void within(struct grid *g, struct grid_node *n) {
+    struct overlay *o = n->o;
+    const struct relay_count r = relay_count(o->route->r);
+    uint64_t own = 2 * (uint64_t)RELAY_OWN * r.passing;
+    if (r.lent > g->cfg.memory) grid_law(g, n, "its relay lends %" PRIu64 " bytes", r.lent);
+    if (r.held > g->cfg.memory + own)
+        grid_law(g, n, "its relay holds %" PRIu64 " bytes for %" PRIu32 " paths", r.held, r.passing);
+    if (r.held > g->count.held_most) g->count.held_most = r.held;
+    if (r.passing > g->count.passing_most) g->count.passing_most = r.passing;
+    if (o->n_links > g->count.links_most) g->count.links_most = (uint32_t)o->n_links;
+    uint32_t peers = HASH_COUNT(o->peers) - (uint32_t)o->n_dead;
+    if (peers > g->count.peers_most) g->count.peers_most = peers;
+    if (o->n_links - o->n_half_open > LOCATE_LINKS + 20) grid_law(g, n, "it has %zu links", o->n_links);
+}
+
+static void invariants(struct grid *g, struct grid_node *n) {
+    struct moyai_error why = {0};
+    if (!relay_check(n->o->route->r, &why) || !locate_check(n->o->route->l, &why)) grid_law(g, n, "%s", why.text);
+}
+
+static uint32_t links_of(const struct overlay *o) {
+    uint32_t n = 0;
+    for (const struct olink *k = o->links; k; k = k->next) n += k->mesh;
+    return n;
+}
+
+void grid_turned(void *ctx, struct ground_node *u) {
+    struct grid *g = ctx;
+    struct grid_node *n = g->node[u->index];
+    if (!n->o || g->broken) return;
+    if (n->o->n_dead > n->dead_seen) {
+        const struct peer *p = n->dead_last && n->dead_seen ? n->dead_last->dead_next : n->o->dead_first;
+        for (; p; p = p->dead_next) ended(g, n, p);
+    }
+    n->dead_seen = n->o->n_dead;
+    n->dead_last = n->o->dead_last;
+    bool alone = n->ill && !n->u->stopped; /* nothing but an end of a link makes it so */
+    if (alone || n->links != n->o->n_links) alone = links_of(n->o) == 0;
+    n->links = n->o->n_links;
+    if (alone && !n->ill) grid_say(g, n, "has no links");
+    if (alone) {
+        n->ill = true;
+    } else if (n->ill && !u->stopped) {
+        n->ill = false;
+        n->well = g->net.parted ? UINT64_MAX : g->w->now + GRID_WELL;
+    }
+    within(g, n);
+    if (g->cfg.checked && ++n->turns % g->cfg.checked == 0) invariants(g, n);
+}
+
+/* ---- the whole ------------------------------------------------------------------------------- */
+
+static uint32_t root(uint32_t *to, uint32_t i) {
+    while (to[i] != i) i = to[i] = to[to[i]];
+    return i;
+}
+
+/* In how many parts are the live, if all connect that can? Sites whose nodes nobody else takes, with nobody to take
+ * theirs. */
+static uint32_t least_parts(const struct grid *g) {
+    uint32_t closed = 0;
+    bool open = false;
+    uint8_t *some = sim_alloc(g->cfg.sites);
+    for (uint32_t i = 0; i < g->live; i++) {
+        const struct ground_node *u = g->node[g->lives[i]]->u;
+        if (g->net.site[u->site] == GROUND_OPEN)
+            open = true;
+        else if (!some[u->site])
+            some[u->site] = 1, closed++;
+    }
+    free(some);
+    return open ? 1 : closed;
+}
+
+struct grid_view grid_look(struct grid *g) {
+    struct grid_view v = {.live = g->live, .least = UINT32_MAX, .parts_least = least_parts(g)};
+    uint32_t *to = sim_alloc((g->n + 1) * sizeof *to);
+    for (uint32_t i = 0; i < g->n; i++) to[i] = i;
+    for (uint32_t i = 0; i < g->live; i++) {
+        const struct grid_node *n = g->node[g->lives[i]];
+        uint32_t links = 0;
+        for (const struct olink *k = n->o->links; k; k = k->next) {
+            const struct grid_node *other = k->mesh ? grid_node_of(g, k->peer->id) : NULL;
+            if (!other || !other->o) continue;
+            links++;
+            to[root(to, other->index)] = root(to, n->index);
+        }
+        if (links < v.least) v.least = links;
+        if (links > v.most) v.most = links;
+        v.mean += links;
+        v.peers += HASH_COUNT(n->o->peers) - (uint32_t)n->o->n_dead;
+        v.paths += relay_count(n->o->route->r).paths;
+    }
+    for (uint32_t i = 0; i < g->live; i++) v.parts += root(to, g->lives[i]) == g->lives[i];
+    free(to);
+    double live = g->live ? g->live : 1;
+    v.mean /= live;
+    v.peers /= live;
+    v.paths /= live;
+    return v;
+}
+
+/* Whoever has a session has it with somebody who has it, too. */
+static void both_ends(struct grid *g) {
+    for (uint32_t i = 0; i < g->live && !g->broken; i++) {
+        struct grid_node *n = g->node[g->lives[i]];
+        for (const struct peer *p = n->o->peers; p; p = p->hh.next) {
+            if (!p->session || !p->opened || p->closing) continue;
+            const struct grid_node *to = grid_node_of(g, p->id);
+            const struct peer *q = to && to->o ? overlay_find(to->o, n->u->id.b) : NULL;
+            if (!to || !to->o)
+                grid_law(g, n, "has a session with one that is not there any more");
+            else if (!q || !q->session || q->session_key != p->session_key)
+                grid_law(g, n, "has a session with %" PRIu32 ", which has %s", to->index,
+                         q && q->session ? "another" : "none");
+        }
+    }
+}
+
+bool grid_rest(struct grid *g) {
+    const struct grid_view v = grid_look(g);
+    if (v.parts > v.parts_least)
+        grid_law(g, NULL, "%" PRIu32 " live nodes in %" PRIu32 " parts, not %" PRIu32, v.live, v.parts, v.parts_least);
+    if (grid_open(g)) grid_law(g, NULL, "%" PRIu64 " calls have not ended", grid_open(g));
+    both_ends(g);
+    for (uint32_t i = 0; i < g->live && !g->broken; i++) invariants(g, g->node[g->lives[i]]);
+    return !g->broken;
+}

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Random grids of whole nodes (sim/grid): no story, only laws.
+ *
+ *   grid_soak [--seed N] [--runs N] [--nodes N] [--seconds N] [--shuffle-ties] [--trace] [--long] [--only NAME]
+ * [--without BITS]
+ *
+ * Each run: sites of both kinds, nodes that join, leave, crash and are stopped, sites that are cut off, links that
+ * break or fall silent, calls and names, all drawn from the seed; then all trouble ends, and some time later the grid
+ * must be whole and every call have ended.
+ */
+#include "sim/grid/grid.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SECOND ((moyai_ns)MOYAI_SEC)
+#define CALM   100 /* seconds after the last trouble; then all has grown together */
+#define QUIET  75  /* seconds after the last call; then sessions that nobody needs have ended */
+
+struct options {
+    uint64_t seed, runs;
+    uint32_t nodes, seconds;
+    bool shuffle, trace, longer;
+    const char *only;
+    uint32_t without; /* kinds of faults, as bits */
+};
+
+static uint32_t pick(struct moyai_rng *r, uint32_t n) {
+    return (uint32_t)rng_below(r, n);
+}
+
+struct run {
+    struct world w;
+    struct trace trace;
+    struct grid g;
+    struct moyai_rng rng;
+};
+
+static bool go(struct run *x, moyai_dur span) {
+    moyai_ns until = x->w.now + (moyai_ns)span;
+    while (x->w.now < until && !x->g.broken)
+        (void)world_run(&x->w, NULL, NULL, x->w.now + SECOND / 10 < until ? x->w.now + SECOND / 10 : until);
+    return !x->g.broken;
+}
+
+static void begin(struct run *x, uint64_t seed, const struct options *o, const struct grid_cfg *cfg) {
+    memset(x, 0, sizeof *x);
+    world_init(&x->w, seed, o->shuffle);
+    rng_fork(&x->w.rng, "run", 0, &x->rng);
+    trace_init(&x->trace, false, o->trace ? stdout : NULL);
+    grid_init(&x->g, &x->w, &x->trace, cfg);
+}
+
+static const char *finish(struct run *x, uint64_t *hash) {
+    static char why[600];
+    bool broken = x->g.broken;
+    if (broken) snprintf(why, sizeof why, "%s", x->g.why.text);
+    *hash = x->trace.hash;
+    grid_done(&x->g);
+    world_done(&x->w);
+    trace_done(&x->trace);
+    return broken ? why : NULL;
+}
+
+static void report(const struct run *x) {
+    printf("  %" PRIu32 " live; %" PRIu64 " joined, %" PRIu64 " left, %" PRIu64 " crashed; %" PRIu64 " calls, %" PRIu64
+           " answered, %" PRIu64 " failed (%" PRIu64 " excused); %" PRIu64 " names found, %" PRIu64
+           " not; declared dead alive %" PRIu64 ", told %" PRIu64 "; %" PRIu64 " frames relayed; %" PRIu64 " frames\n",
+           x->g.live, x->g.count.joins, x->g.count.leaves, x->g.count.crashes, x->g.count.calls, x->g.count.answered,
+           x->g.count.failed, x->g.count.excused, x->g.count.found, x->g.count.not_found, x->g.count.declared,
+           x->g.count.told_dead, x->g.count.relayed, x->g.net.frames);
+    printf("  frames by type:");
+    for (int i = 0; i < 80; i++)
+        if (x->g.count.frames[i]) printf(" %d: %" PRIu64, i, x->g.count.frames[i]);
+    printf("\n");
+}
+
+static const char *churn(uint64_t seed, const struct options *o, uint64_t *hash) {
+    static struct run x;
+    struct moyai_rng r;
+    rng_seed(&r, seed);
+    uint32_t nodes = o->nodes ? o->nodes : 10 + pick(&r, 1u << (4 + pick(&r, 4)));
+    struct grid_cfg cfg = {.sites = 1 + pick(&r, 12),
+                           .open = pick(&r, 11),
+                           .unaware = pick(&r, 11),
+                           .silent = pick(&r, 2),
+                           .delay = 1 + (moyai_dur)rng_below(&r, 100 * (uint64_t)MOYAI_MS),
+                           .rate = pick(&r, 2) ? 0 : 1000000 + pick(&r, 10000000),
+                           .large = pick(&r, 10),
+                           .largest = 100000,
+                           .memory = pick(&r, 2) ? 0 : 1 + pick(&r, 100000),
+                           .checked = 200};
+    uint32_t kinds = pick(&r, 128) & ~o->without;
+    double often = 1 + pick(&r, 60);
+    struct grid_faults f = {.joins = often / 2 + nodes / 10.,
+                            .leaves = kinds & 1 ? often / 4 : 0,
+                            .crashes = kinds & 2 ? often / 4 : 0,
+                            .stops = kinds & 4 ? often / 4 : 0,
+                            .breaks = kinds & 8 ? often : 0,
+                            .silences = kinds & 16 ? often / 4 : 0,
+                            .parts = kinds & 32 ? 1 : 0,
+                            .rendezvous = kinds & 64 ? 2 : 0,
+                            .stop = 1 + (moyai_dur)rng_below(&r, 60 * (uint64_t)MOYAI_SEC),
+                            .part = 1 + (moyai_dur)rng_below(&r, 200 * (uint64_t)MOYAI_SEC),
+                            .many = 5};
+    struct grid_traffic t = {.calls = 1 + pick(&r, 30), .lookups = pick(&r, 6), .names = 0.3, .near = pick(&r, 101)};
+    begin(&x, seed, o, &cfg);
+    grid_join(&x.g, nodes, pick(&r, 2) ? MOYAI_SEC : 20 * MOYAI_SEC);
+    if (go(&x, 30 * MOYAI_SEC)) {
+        grid_talk(&x.g, &t);
+        grid_trouble(&x.g, &f);
+    }
+    if (go(&x, (o->seconds ? o->seconds : 60) * MOYAI_SEC)) grid_trouble(&x.g, NULL);
+    if (go(&x, CALM * MOYAI_SEC)) grid_talk(&x.g, NULL);
+    if (go(&x, QUIET * MOYAI_SEC)) (void)grid_rest(&x.g);
+    if (o->trace || o->runs < 50) report(&x);
+    return finish(&x, hash);
+}
+
+static const char *wrong(const char *fmt, double figure) {
+    static char text[200];
+    snprintf(text, sizeof text, fmt, figure);
+    return text;
+}
+
+/* A thousand nodes in one second: nobody begins more connections than befits, nobody is overrun, and soon all is one.
+ */
+static const char *herd(uint64_t seed, const struct options *o, uint64_t *hash) {
+    static struct run x;
+    struct moyai_rng r;
+    rng_seed(&r, seed);
+    uint32_t nodes = o->nodes ? o->nodes : 1000;
+    const struct grid_cfg cfg = {.sites = 1 + pick(&r, 30),
+                                 .open = pick(&r, 11),
+                                 .unaware = pick(&r, 11),
+                                 .delay = 50 * MOYAI_MS,
+                                 .checked = 1000};
+    begin(&x, seed, o, &cfg);
+    grid_join(&x.g, nodes, MOYAI_SEC);
+    uint32_t second = 0;
+    struct grid_view v;
+    do {
+        (void)go(&x, MOYAI_SEC);
+        v = grid_look(&x.g);
+    } while (!x.g.broken && ++second < 60 && (v.parts > v.parts_least || v.live < nodes));
+    const char *no = NULL;
+    if (x.g.broken) {
+    } else if (v.parts > v.parts_least) {
+        no = wrong("the grid is in %.0f parts after a minute", v.parts);
+    } else if (second > 20) {
+        no = wrong("the grid is whole only after %.0f s", second);
+    } else if (x.g.net.dials_most > 15) {
+        no = wrong("a node begins %.0f connections in a second", (double)x.g.net.dials_most);
+    } else if (x.g.net.calls_most > 150) {
+        no = wrong("a node is connected to %.0f times in a second", (double)x.g.net.calls_most);
+    }
+    if (o->trace || o->runs < 50)
+        printf("  %" PRIu32 " nodes are one grid after %" PRIu32 " s; %.1f connections begun each, at most %" PRIu64
+               " in a second, %" PRIu64 " to one\n",
+               nodes, second, (double)x.g.net.dials / nodes, x.g.net.dials_most, x.g.net.calls_most);
+    const char *why = finish(&x, hash);
+    return why ? why : no;
+}
+
+/* All call all, through relays that lend nothing: everything gets on. */
+static const char *crowd(uint64_t seed, const struct options *o, uint64_t *hash) {
+    static struct run x;
+    struct moyai_rng r;
+    rng_seed(&r, seed);
+    uint32_t nodes = o->nodes ? o->nodes : 20 + pick(&r, 21);
+    const struct grid_cfg cfg = {.sites = 1 + pick(&r, 12),
+                                 .open = 2,
+                                 .unaware = 5,
+                                 .delay = 1 + (moyai_dur)rng_below(&r, 50 * (uint64_t)MOYAI_MS),
+                                 .rate = 1000000 + pick(&r, 10000000),
+                                 .degree = 2 + pick(&r, 3),
+                                 .memory = 1,
+                                 .checked = 500,
+                                 .patience = 300 * MOYAI_SEC};
+    begin(&x, seed, o, &cfg);
+    grid_join(&x.g, nodes, MOYAI_SEC);
+    if (go(&x, 40 * MOYAI_SEC))
+        for (uint32_t a = 0; a < nodes; a++)
+            for (uint32_t b = 0; b < nodes; b++) grid_call(&x.g, a, b, pick(&r, 4) ? 100 : pick(&r, 100000));
+    moyai_ns from = x.w.now;
+    while (grid_open(&x.g) && go(&x, MOYAI_SEC)) {
+    }
+    if (o->trace || o->runs < 50)
+        printf("  %" PRIu32 " nodes have called each other within %.0f s, %" PRIu32 " paths through one, %" PRIu64
+               " frames relayed\n",
+               nodes, (double)(x.w.now - from) * 1e-9, x.g.count.passing_most, x.g.count.relayed);
+    if (go(&x, 80 * MOYAI_SEC)) (void)grid_rest(&x.g);
+    bool failed = x.g.count.failed > 0;
+    const char *why = finish(&x, hash);
+    return why ? why : failed ? "calls have failed" : NULL;
+}
+
+/* Once in `every` runs; and seeds that once failed, and of what. */
+struct kind {
+    const char *name;
+    const char *(*run)(uint64_t seed, const struct options *o, uint64_t *hash);
+    uint64_t every;
+    uint64_t failed[8];
+};
+static const struct kind kinds[] = {
+    {"churn", churn, 1, {0}},
+    {"crowd", crowd, 1, {1}}, /* 1: both opened, and one gave the other's session up that had been settled */
+    {"herd", herd, 8, {0}},
+};
+
+static int one(const struct kind *k, uint64_t seed, const struct options *o) {
+    uint64_t hash, again;
+    const char *wrong = k->run(seed, o, &hash);
+    if (!wrong && seed % 16 == 0 && !o->trace) {
+        wrong = k->run(seed, o, &again);
+        if (!wrong && hash != again) wrong = "the same seed twice, two different runs";
+    }
+    if (wrong) printf("%s, seed %" PRIu64 ": %s\n", k->name, seed, wrong);
+    return wrong != NULL;
+}
+
+int main(int argc, char **argv) {
+    struct options o = {.seed = 1, .runs = 4, .without = 20};
+    for (int i = 1; i < argc; i++) {
+        if (!strcmp(argv[i], "--seed") && i + 1 < argc) {
+            o.seed = strtoull(argv[++i], NULL, 10);
+        } else if (!strcmp(argv[i], "--runs") && i + 1 < argc) {
+            o.runs = strtoull(argv[++i], NULL, 10);
+        } else if (!strcmp(argv[i], "--nodes") && i + 1 < argc) {
+            o.nodes = (uint32_t)strtoul(argv[++i], NULL, 10);
+        } else if (!strcmp(argv[i], "--seconds") && i + 1 < argc) {
+            o.seconds = (uint32_t)strtoul(argv[++i], NULL, 10);
+        } else if (!strcmp(argv[i], "--only") && i + 1 < argc) {
+            o.only = argv[++i];
+        } else if (!strcmp(argv[i], "--without") && i + 1 < argc) {
+            o.without = (uint32_t)strtoul(argv[++i], NULL, 10);
+        } else if (!strcmp(argv[i], "--shuffle-ties")) {
+            o.shuffle = true;
+        } else if (!strcmp(argv[i], "--long")) {
+            o.longer = true;
+        } else if (!strcmp(argv[i], "--trace")) {
+            o.trace = true;
+            o.runs = 1;
+        } else {
+            fprintf(stderr,
+                    "usage: %s [--seed N] [--runs N] [--nodes N] [--seconds N] [--shuffle-ties] [--trace] [--long] "
+                    "[--only NAME] [--without BITS]\n",
+                    argv[0]);
+            return 2;
+        }
+    }
+    printf("seed %" PRIu64 ", %" PRIu64 " runs\n", o.seed, o.runs);
+    fflush(stdout);
+    int failed = 0;
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+        if (o.only && strcmp(o.only, kinds[k].name) != 0) continue;
+        for (int i = 0; !o.trace && kinds[k].failed[i]; i++) failed += one(&kinds[k], kinds[k].failed[i], &o);
+        for (uint64_t i = 0; i < o.runs && failed < 5; i += kinds[k].every) failed += one(&kinds[k], o.seed + i, &o);
+    }
+    return failed != 0;
+}
