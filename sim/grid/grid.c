@@ -282,6 +282,7 @@ void grid_init(struct grid *g, struct world *w, struct trace *t, const struct gr
     *g = (struct grid){.w = w, .trace = t, .cfg = *cfg};
     /* Blocks of machines are large and hardly touched: as long as each is mapped afresh that costs nothing. */
     (void)mallopt(M_MMAP_THRESHOLD, 65536);
+    (void)mallopt(M_PERTURB, 0); /* would touch them (MALLOC_PERTURB_, as test runners set it) */
     if (!g->cfg.degree) g->cfg.degree = 15;
     if (!g->cfg.memory) g->cfg.memory = UINT64_C(64) << 20;
     if (!g->cfg.reattach) g->cfg.reattach = 10 * MOYAI_SEC;
