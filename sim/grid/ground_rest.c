@@ -10,6 +10,7 @@
 #include "link/rundir.h"
 #include "overlay/io/forward.h"
 #include "overlay/io/meet.h"
+#include "overlay/io/meet_fd.h"
 #include "overlay/io/rendezvous.h"
 
 #include <errno.h>
@@ -255,10 +256,10 @@ static void look_due(void *arg) {
     struct ground_node *n = m->node;
     struct ground *g = n->g;
     bool away = g->no_rendezvous || (g->parted && n->part != 0); /* it is in the first part */
-    if (!m->over && away) m->ops->asked(m->ctx, "http://sim", MOYAI_EUNREACHABLE, "it does not answer");
+    if (!m->over && away) m->ops->asked(m->ctx, 0, "http://sim", MOYAI_EUNREACHABLE, "it does not answer");
     if (!m->over && !away) {
         entry_leave(g, m);
-        m->ops->asked(m->ctx, "http://sim", 0, "");
+        m->ops->asked(m->ctx, 0, "http://sim", 0, "");
     }
     for (size_t i = 0; !m->over && !away && i < SAMPLE && i < g->n_entry; i++) {
         size_t k = i + (size_t)rng_below(&g->rng, g->n_entry - i);
@@ -410,6 +411,17 @@ void rundir_unlink(const struct rundir *d, const struct moyai_node_id *id) {
 
 /* ---- what nobody here has: directories, ssh -------------------------------------------------- */
 
+int meet_fd_new(struct meet_fd **ret, struct exec *x, const struct keyfile *keys, int in, int out,
+                const struct meet_fd_ops *ops, void *ctx, struct moyai_error *reterr) {
+    (void)ret, (void)x, (void)keys, (void)in, (void)out, (void)ops, (void)ctx;
+    return err_set(reterr, MOYAI_EINVAL, "there are no descriptors");
+}
+void meet_fd_look(struct meet_fd *m) {
+    (void)m;
+}
+void meet_fd_free(struct meet_fd *m) {
+    (void)m;
+}
 int rdv_open(struct rdv **ret, const char *url, struct moyai_error *reterr) {
     (void)ret, (void)url;
     return err_set(reterr, MOYAI_EUNREACHABLE, "there is no directory");
