@@ -16,7 +16,9 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -37,6 +39,7 @@ struct exec_child {
     child_exit_fn fn; /* NULL: exec_child_free was called, only reap it */
     void *arg;
     struct exec_child *prev, *next; /* in exec.orphans, then */
+    struct exec_child *all_next, **all_prev;
 };
 
 struct exec_witness {
@@ -110,6 +113,8 @@ static void free_child(void *arg) {
 
 /* No callback comes after this, and c goes away. */
 static void release(struct exec_child *c) {
+    *c->all_prev = c->all_next;
+    if (c->all_next) c->all_next->all_prev = c->all_prev;
     exec_fd_free(c->watched, c->pidfd < 0, free_child); /* a pidfd is closed by free_child */
 }
 
@@ -240,6 +245,7 @@ int exec_child_spawn(struct exec *x, struct exec_child **ret, const struct child
     c->arg = arg;
     c->own_group = opts->own_group;
 
+    x->spawning++;
     /* The system calls of a spawn last until the child's exec, a millisecond and more: as user code. */
     bool node = exec_on_node_thread(x);
     if (!opts->keep_lock && node)
@@ -251,6 +257,7 @@ int exec_child_spawn(struct exec *x, struct exec_child **ret, const struct child
         exec_user_leave(x);
     else if (!opts->keep_lock)
         exec_lock(x);
+    x->spawning--;
     if (rc) {
         free(c);
         return spawn_error(rc, opts, reterr);
@@ -265,8 +272,19 @@ int exec_child_spawn(struct exec *x, struct exec_child **ret, const struct child
         if (c->pidfd < 0) close(fd);
         return give_up(c, ENOMEM, opts, reterr);
     }
+    c->all_next = x->children;
+    c->all_prev = &x->children;
+    if (c->all_next) c->all_next->all_prev = &c->all_next;
+    x->children = c;
     *ret = c;
     return 0;
+}
+
+bool exec_child_known(const struct exec *x, pid_t pid) {
+    if (x->spawning > 0) return true;
+    for (const struct exec_child *c = x->children; c; c = c->all_next)
+        if (c->pid == pid) return !c->taken;
+    return false;
 }
 
 pid_t exec_child_pid(const struct exec_child *c) {
@@ -307,6 +325,23 @@ void child_done(struct exec *x) {
         x->orphans = c->next;
         release(c);
     }
+}
+
+/* ---- statuses ---- */
+
+void exec_status_text(int status, char text[128]) {
+    if (status == EXEC_STATUS_UNKNOWN)
+        snprintf(text, 128, "ended in an unknown way");
+    else if (WIFSIGNALED(status))
+        snprintf(text, 128, "was killed by signal %d (%s)%s", WTERMSIG(status), strsignal(WTERMSIG(status)),
+                 WCOREDUMP(status) ? ", core dumped" : "");
+    else
+        snprintf(text, 128, "exited with status %d", WEXITSTATUS(status));
+}
+
+int exec_status_exit(int status) {
+    if (status == EXEC_STATUS_UNKNOWN) return -1;
+    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
 /* ---- witnesses ---- */

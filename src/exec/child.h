@@ -40,6 +40,20 @@ int exec_child_kill(struct exec_child *c, int sig, bool group);
  * while the exec lives. */
 void exec_child_free(struct exec_child *c);
 
+/* What a status says: "was killed by signal 9 (Killed)", "exited with status 1". The same without "was " is a cause of
+ * death. */
+void exec_status_text(int status, char text[128]);
+/* As a shell has it: 128+n for signal n. -1: not known. */
+int exec_status_exit(int status);
+
+/* Call fn for every child of this process, whether started by it or left to it by a process that ended (of a subreaper,
+ * see prctl(2)). Any thread; reads files of the kernel's. */
+void exec_children(void (*fn)(pid_t pid, void *arg), void *arg);
+
+/* Is it a child that exec has started and will reap, or could it be: one is just being started, and its number not
+ * known yet? So a subreaper knows which of its children nobody else collects. Lock held. */
+bool exec_child_known(const struct exec *x, pid_t pid);
+
 /* Witness any process (a peer on a Unix socket): fn is called once when it has ended. Status unknown
  * unless it is a child. NULL: the process is gone already, or no pidfd (reterr). Lock held. */
 struct exec_witness;

@@ -80,8 +80,10 @@ struct exec {
     struct exec_fd *fds;                     /* all */
     struct exec_fd *changed, **last_changed; /* those the driver must look at */
     struct exec_watches *watches;
-    bool no_pidfd;              /* the system has no pidfd_open */
-    struct exec_child *orphans; /* children to be reaped for nobody */
+    bool no_pidfd;               /* the system has no pidfd_open */
+    struct exec_child *orphans;  /* children to be reaped for nobody */
+    struct exec_child *children; /* all that have not been reaped, by all_next */
+    unsigned spawning;           /* children that may be there and are not among them yet */
 
     /* ---- the progress thread ---- */
     pthread_t progress;

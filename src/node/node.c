@@ -429,6 +429,10 @@ int node_known(moyai_node *n, bool (*fn)(const struct rdv_node *node, const stru
     return rc;
 }
 
+int node_go(moyai_node *n, void (*fn)(void *arg), void *arg) {
+    return go_locked(n, fn, arg);
+}
+
 size_t node_results(const moyai_future *f) {
     size_t n = 0, len;
     if (f->state != FUTURE_DONE || !f->result) return 0;

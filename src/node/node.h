@@ -30,6 +30,9 @@ void node_observe(moyai_node *n);
 int node_known(moyai_node *n, bool (*fn)(const struct rdv_node *node, const struct moyai_error *bad, void *ctx),
                void *ctx, struct moyai_error *reterr);
 
+/* moyai_go with the lock held. */
+int node_go(moyai_node *n, void (*fn)(void *arg), void *arg);
+
 /* How many values the result of a future that has succeeded is made of. */
 size_t node_results(const moyai_future *f);
 

@@ -160,6 +160,10 @@ struct moyai_node {
     uint64_t last_number;        /* of an object */
     moyai_ns started;
     bool observer; /* looks at others and is not to be counted among them */
+    struct {       /* commands that it runs for others: node_object.c. ref NULL: none */
+        moyai_ref *ref;
+        uint64_t slots, used;
+    } agent;
     size_t n_objects, max_message, max_calls, queue_calls, queue_bytes;
     size_t active;    /* fibers, and requests that will have one: taken and not finished */
     size_t n_blocked; /* of these: in block(), and not woken as far as is known */

@@ -131,6 +131,20 @@ static moyai_value *links_of(moyai_node *n, moyai_ns now) {
     return list;
 }
 
+void node_object_agent(moyai_node *n, moyai_ref *ref, uint64_t slots, uint64_t used) {
+    n->agent.ref = ref;
+    n->agent.slots = slots;
+    n->agent.used = used;
+}
+
+static moyai_value *agent_of(const moyai_node *n) {
+    struct fields f = {.n = 0};
+    put(&f, "ref", moyai_value_new((struct moyai_arg){.tag = MOYAI_T_REF, .v.p = n->agent.ref}));
+    put_uint(&f, "slots", n->agent.slots);
+    put_uint(&f, "used", n->agent.used);
+    return map_of(&f);
+}
+
 static moyai_value *info(moyai_node *n) {
     struct overlay_self self;
     struct utsname host;
@@ -159,6 +173,7 @@ static moyai_value *info(moyai_node *n) {
     put_uint(&f, "calls_served", n->calls_served);
     put_uint(&f, "calls_open", n->calls_open);
     put_uint(&f, "fibers", n->active);
+    if (n->agent.ref) put(&f, "agent", agent_of(n));
     put_uint(&f, "n_links", overlay_links(n->o));
     put(&f, "links", links_of(n, now));
     return map_of(&f);

@@ -18,4 +18,8 @@ static inline bool node_object_is(const moyai_node *node, const uint8_t *bytes, 
 int node_object_call(moyai_node *n, const struct peer *p, const struct request_head *h, const uint8_t *bytes,
                      size_t len, struct codec_out *out, uint8_t *buf, size_t cap, struct moyai_error *no);
 
+/* This node runs commands for others: what info() says of it. The reference is borrowed until this is called again;
+ * NULL: none does any more. */
+void node_object_agent(moyai_node *n, moyai_ref *ref, uint64_t slots, uint64_t used);
+
 #endif

@@ -77,6 +77,8 @@ void serve_waiting(moyai_node *n);
 /* Around a fiber that is no method's: moyai_go, moyai_future_then. c is its context. */
 void fiber_begin(moyai_node *n, struct context *c);
 void fiber_end(moyai_node *n, struct context *c);
+/* moyai_go with the lock held. */
+int go_locked(moyai_node *n, void (*fn)(void *arg), void *arg);
 void posts_free_all(moyai_node *n); /* at the end: what will not be run */
 int raised_code(int code);          /* the code that a method has returned, as its caller shall see it */
 void request_cancel(moyai_request *rq);

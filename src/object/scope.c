@@ -297,26 +297,26 @@ static void run_posted(struct exec_task *t) {
     fiber_end(p.node, &c);
 }
 
+int go_locked(moyai_node *n, void (*fn)(void *arg), void *arg) {
+    if (n->active >= n->max_calls)
+        return api_fail(n, MOYAI_EBUSY, "%zu calls and fibers are in progress, the limit (max_fibers)", n->active);
+    struct posted *p = malloc(sizeof *p);
+    if (!p) return api_fail(n, MOYAI_ENOMEM, "out of memory for a fiber");
+    *p = (struct posted){
+        .task = {.run = run_posted}, .next = n->posts, .prev = &n->posts, .node = n, .fn = fn, .arg = arg};
+    n->active++;
+    if (p->next) p->next->prev = &p->next;
+    n->posts = p;
+    exec_submit(n->x, &p->task);
+    return 0;
+}
+
 static int post(moyai_node *n, void (*fn)(void *arg), void *arg) {
     if (!n) return MOYAI_EINVAL;
     if (exec_forked(n->x)) return MOYAI_EFORK;
     if (!fn) return api_refuse(n, MOYAI_EINVAL, "the function to run is NULL");
-    struct posted *p = malloc(sizeof *p);
-    if (!p) return api_refuse(n, MOYAI_ENOMEM, "out of memory for a fiber");
-    *p = (struct posted){.task = {.run = run_posted}, .node = n, .fn = fn, .arg = arg};
     exec_lock(n->x);
-    int rc = 0;
-    if (n->active < n->max_calls) {
-        n->active++;
-        p->next = n->posts;
-        p->prev = &n->posts;
-        if (p->next) p->next->prev = &p->next;
-        n->posts = p;
-        exec_submit(n->x, &p->task);
-    } else {
-        free(p);
-        rc = api_fail(n, MOYAI_EBUSY, "%zu calls and fibers are in progress, the limit (max_fibers)", n->active);
-    }
+    int rc = go_locked(n, fn, arg);
     exec_unlock(n->x);
     return rc;
 }
