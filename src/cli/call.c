@@ -10,14 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEY_GRID = 0x100, KEY_TIMEOUT, KEY_JSON, KEY_ONEWAY };
+enum { KEY_ONEWAY = 0x100 };
 enum { ARGS_MOST = 1000 };
 
 struct request {
+    struct observe_opts o;
     const char *target, *method;
-    struct cli_grid grid;
-    moyai_dur timeout;
-    bool json, oneway;
+    bool oneway;
     size_t n;
     json_t *given[ARGS_MOST];
     moyai_value *value[ARGS_MOST];
@@ -27,16 +26,8 @@ static error_t on_option(int key, char *arg, struct argp_state *state) {
     struct request *r = state->input;
     struct moyai_error why;
     cli_help(key, state);
+    if (observe_option(key, arg, state, &r->o)) return 0;
     switch (key) {
-    case KEY_TIMEOUT:
-        r->timeout = cli_duration(state, "timeout", arg);
-        return 0;
-    case KEY_GRID:
-        cli_grid(state, &r->grid, arg);
-        return 0;
-    case KEY_JSON:
-        r->json = true;
-        return 0;
     case KEY_ONEWAY:
         r->oneway = true;
         return 0;
@@ -115,13 +106,13 @@ static void print_level(const char *title, unsigned level, const struct moyai_er
 
 static void print_errors(const char *title, const moyai_future *f, const struct request *q) {
     struct moyai_error e;
-    for (unsigned level = 0; moyai_future_error(f, level, &e) != 0; level++) print_level(title, level, &e, q->json);
-    if (q->json) printf("]}\n");
+    for (unsigned level = 0; moyai_future_error(f, level, &e) != 0; level++) print_level(title, level, &e, q->o.json);
+    if (q->o.json) printf("]}\n");
 }
 
 static int print_error(const char *title, const struct moyai_error *e, const struct request *q) {
-    print_level(title, 0, e, q->json);
-    if (q->json) printf("]}\n");
+    print_level(title, 0, e, q->o.json);
+    if (q->o.json) printf("]}\n");
     return CLI_FAILED;
 }
 
@@ -137,7 +128,7 @@ static int print_results(const struct observer *o, moyai_future *f, const char *
     if (rc == 0 && (rc = moyai_future_get(f, &(struct moyai_into){into, n})) < 0) moyai_last_error(o->node, &e);
     if (rc < 0) {
         (void)print_error(title, &e, q);
-    } else if (q->json) {
+    } else if (q->o.json) {
         printf("{\"results\": [");
         for (size_t i = 0; i < n; i++) {
             if (i) fputs(", ", stdout);
@@ -170,7 +161,7 @@ static int await(struct observer *o, moyai_future *f, const char *title, const s
             return print_error(title, &e, q);
         }
         /* A call has its deadline, which its node knows, too, and says what it does meanwhile. */
-        (void)moyai_node_serve(o->node, q->oneway ? q->timeout : MOYAI_FOREVER);
+        (void)moyai_node_serve(o->node, q->oneway ? q->o.timeout : MOYAI_FOREVER);
     }
     if (!moyai_future_ready(f)) {
         bool late = !moyai_node_stopping(o->node);
@@ -182,7 +173,7 @@ static int await(struct observer *o, moyai_future *f, const char *title, const s
     int code = moyai_future_error(f, 0, &e);
     if (code == 0) return q->oneway ? CLI_OK : print_results(o, f, title, q);
     print_errors(title, f, q);
-    return code == MOYAI_ETIMEDOUT && q->timeout != MOYAI_FOREVER ? CLI_TIMED_OUT : CLI_FAILED;
+    return code == MOYAI_ETIMEDOUT && q->o.timeout != MOYAI_FOREVER ? CLI_TIMED_OUT : CLI_FAILED;
 }
 
 static int call(struct observer *o, moyai_ref *ref, const char *title, const struct request *q) {
@@ -196,7 +187,7 @@ static int call(struct observer *o, moyai_ref *ref, const char *title, const str
     const struct moyai_args args = {a, q->n};
     moyai_future *f = q->oneway ? node_call_oneway(ref, q->method, &args) : moyai_call_async(ref, q->method, &args);
     free(a);
-    if (!q->oneway && q->timeout != MOYAI_FOREVER) moyai_future_deadline(f, q->timeout);
+    if (!q->oneway && q->o.timeout != MOYAI_FOREVER) moyai_future_deadline(f, q->o.timeout);
     int status = await(o, f, title, q);
     if (status == 130) moyai_future_cancel(f);
     moyai_future_free(f);
@@ -205,11 +196,9 @@ static int call(struct observer *o, moyai_ref *ref, const char *title, const str
 
 int cli_call(int argc, char **argv) {
     static const struct argp_option options[] = {
-        {"timeout", KEY_TIMEOUT, "TIME", 0, "Give up after TIME, and cancel the call (default: never)", 0},
+        OBSERVE_OPTIONS("Give up after TIME, and cancel the call (default: never)",
+                        "Print one JSON object: \"results\", or \"error\""),
         {"oneway", KEY_ONEWAY, 0, 0, "Do not wait for a result, only until the object's node has the call", 0},
-        {"grid", KEY_GRID, "ADDRESS", 0, OBSERVE_GRID_HELP, 0},
-        {"json", KEY_JSON, 0, 0, "Print one JSON object: \"results\", or \"error\"", 0},
-        CLI_HELP_OPTIONS,
         {0},
     };
     static const struct argp parser = {
@@ -226,12 +215,12 @@ int cli_call(int argc, char **argv) {
                "Other forms are in the manual page. An argument that begins with '-' comes after '--'. "
                "NODE is a node's id or its beginning; it has the methods info, objects and ping.\n\n" CLI_TIME_FORM,
     };
-    static struct request q = {.timeout = MOYAI_FOREVER};
+    static struct request q = {.o.timeout = MOYAI_FOREVER};
     argp_parse(&parser, argc, argv, ARGP_NO_HELP, NULL, &q);
     struct observer o;
     struct moyai_error why = {0};
     moyai_ref *ref = NULL;
-    int status = observer_join(&o, argv[0], q.grid.all);
+    int status = observer_join(&o, argv[0], &q.o);
     bool joined = status == CLI_OK;
     for (size_t i = 0; i < q.n && status == CLI_OK; i++)
         if (value_of_json(o.node, q.given[i], &q.value[i], &why) < 0) {

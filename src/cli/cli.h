@@ -26,6 +26,8 @@ int cli_ping(int argc, char **argv);
 int cli_call(int argc, char **argv);
 int cli_ps(int argc, char **argv);
 int cli_graph(int argc, char **argv);
+int cli_node(int argc, char **argv);
+int cli_trace(int argc, char **argv);
 
 /* -h, --help and --usage, the same for every parser. In a parser: the two rows at the end of its options, ARGP_NO_HELP
  * among its flags, and cli_help first in its function: true if it was one of them (it exits). */
@@ -53,5 +55,9 @@ struct cli_grid {
     char several[4096];
 };
 void cli_grid(const struct argp_state *state, struct cli_grid *g, const char *text);
+/* The grid to join: what was given, else that of MOYAI_GRID. NULL: neither, or it is empty; that has been said. */
+const char *cli_which_grid(const char *title, const struct cli_grid *given);
+/* --key-file, for this process and what it starts: as MOYAI_KEY_FILE. */
+void cli_key_file(const struct argp_state *state, const char *path);
 
 #endif

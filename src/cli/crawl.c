@@ -53,7 +53,7 @@ const char *crawl_state_name(enum crawl_state s) {
 
 struct work {
     struct crawl *c;
-    struct observer *o;
+    moyai_node *n;
     moyai_set *set;
     moyai_dur timeout;
     struct crawl_node *next; /* to be asked: of the table, in the order in which they were added */
@@ -103,7 +103,7 @@ static void ask(struct work *w, struct crawl_node *k) {
     struct moyai_node_id id;
     moyai_ref *ref = NULL;
     (void)id_parse(k->id, 32, id.b);
-    if (moyai_node_ref(w->o->node, id, &ref) < 0) {
+    if (moyai_node_ref(w->n, id, &ref) < 0) {
         w->no_memory = true;
         return;
     }
@@ -131,7 +131,7 @@ static void take(struct work *w, struct crawl_node *k, moyai_future *f) {
     k->over = true;
     if (rc < 0) {
         k->state = rc == MOYAI_ETIMEDOUT ? CRAWL_SILENT : rc == MOYAI_EDEAD ? CRAWL_DEAD : CRAWL_FAILED;
-        moyai_last_error(w->o->node, &k->why);
+        moyai_last_error(w->n, &k->why);
         if (rc == MOYAI_ECLOSED) leave_out(k);
         return;
     }
@@ -144,13 +144,14 @@ static void take(struct work *w, struct crawl_node *k, moyai_future *f) {
     snprintf(k->title, sizeof k->title, "%s", info_text(k->info, "title"));
     k->pid = info_int(k->info, "pid");
     add_links(w, k->info);
+    if (w->c->seen) w->c->seen(k, w->c->arg);
 }
 
 /* This node's own links: the beginning where there is no directory. */
 static void add_own_links(struct work *w) {
     moyai_ref *ref = NULL;
     moyai_value *info = NULL;
-    if (moyai_node_ref(w->o->node, moyai_node_self(w->o->node), &ref) == 0 &&
+    if (moyai_node_ref(w->n, moyai_node_self(w->n), &ref) == 0 &&
         moyai_call(ref, "info", MOYAI_NONE, MOYAI_INTO(&info), NULL) == 0)
         add_links(w, info);
     moyai_value_free(info);
@@ -167,7 +168,7 @@ static void ask_all(struct work *w) {
         }
         if (moyai_wait(w->set, MOYAI_FOREVER) < 0) break;
         for (moyai_future *f; (f = moyai_set_next(w->set)); moyai_future_free(f)) take(w, moyai_future_user(f), f);
-        stopped = moyai_node_stopping(w->o->node);
+        stopped = moyai_node_stopping(w->n);
     }
     /* Given up: the rest is cancelled with the node, and nobody is told of. */
     for (moyai_future *f; (f = moyai_set_next(w->set));) moyai_future_free(f);
@@ -184,13 +185,12 @@ static int compare(const void *a, const void *b) {
     return c ? c : strcmp(x->id, y->id);
 }
 
-int crawl(struct crawl *c, struct observer *o, moyai_dur timeout, struct moyai_error *why) {
-    *c = (struct crawl){.n = 0};
-    struct work w = {.c = c, .o = o, .timeout = timeout};
-    moyai_node_id_format(moyai_node_self(o->node), c->self);
-    int rc = moyai_set_new(o->node, &w.set);
+int crawl(struct crawl *c, moyai_node *n, moyai_dur timeout, struct moyai_error *why) {
+    struct work w = {.c = c, .n = n, .timeout = timeout};
+    moyai_node_id_format(moyai_node_self(n), c->self);
+    int rc = moyai_set_new(n, &w.set);
     if (rc < 0) return err_set(why, rc, "%s", moyai_strerror(rc));
-    rc = node_known(o->node, add_known, &w, why);
+    rc = node_known(n, add_known, &w, why);
     if (rc == 0) {
         add_own_links(&w);
         ask_all(&w);

@@ -31,15 +31,19 @@ struct crawl_node {
 };
 
 struct crawl {
-    char self[33];            /* the observer's node */
+    /* Given by who calls crawl(); NULL: nothing. Called on his fiber for each node that is up, as soon as it is known.
+     */
+    void (*seen)(const struct crawl_node *k, void *arg);
+    void *arg;
+    char self[33];            /* the node that asks */
     struct crawl_node *all;   /* by id */
     struct crawl_node **node; /* those that are there, sorted by site, host, title and pid */
     size_t n;
 };
 
-/* A node that does not answer within the timeout is silent. Ends early when the observer's node is asked to stop. 0,
- * ENOMEM, or what the rendezvous says. */
-int crawl(struct crawl *c, struct observer *o, moyai_dur timeout, struct moyai_error *why);
+/* A node that does not answer within the timeout is silent. Ends early when the node that asks is asked to stop. c: all
+ * zero but for `seen`. 0, ENOMEM, or what the rendezvous says. */
+int crawl(struct crawl *c, moyai_node *n, moyai_dur timeout, struct moyai_error *why);
 void crawl_done(struct crawl *c);
 
 const struct crawl_node *crawl_find(const struct crawl *c, const char *id);

@@ -10,25 +10,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEY_GRID = 0x100, KEY_TIMEOUT, KEY_JSON, KEY_DOT, KEY_SVG };
+enum { KEY_DOT = 0x100, KEY_SVG };
 
 struct request {
-    struct cli_grid grid;
-    moyai_dur timeout;
+    struct observe_opts o;
     int form; /* 0: text */
 };
 
 static error_t on_option(int key, char *arg, struct argp_state *state) {
     struct request *r = state->input;
     cli_help(key, state);
+    if (key != OBSERVE_JSON && observe_option(key, arg, state, &r->o)) return 0;
     switch (key) {
-    case KEY_TIMEOUT:
-        r->timeout = cli_duration(state, "timeout", arg);
-        return 0;
-    case KEY_GRID:
-        cli_grid(state, &r->grid, arg);
-        return 0;
-    case KEY_JSON:
+    case OBSERVE_JSON:
     case KEY_DOT:
     case KEY_SVG:
         if (r->form && r->form != key) argp_error(state, "only one of --json, --dot and --svg");
@@ -136,7 +130,7 @@ static int draw(const struct crawl *c, int form, struct moyai_error *why) {
     struct graph g;
     int rc = graph_make(&g, c);
     if (rc < 0) return err_set(why, rc, "out of memory for the links of %zu nodes", c->n);
-    if (form == KEY_JSON)
+    if (form == OBSERVE_JSON)
         print_json(&g);
     else if (form == KEY_DOT)
         print_dot(&g);
@@ -150,12 +144,9 @@ static int draw(const struct crawl *c, int form, struct moyai_error *why) {
 
 int cli_graph(int argc, char **argv) {
     static const struct argp_option options[] = {
-        {"timeout", KEY_TIMEOUT, "TIME", 0, "How long to wait for a node's answer (default 2s)", 0},
-        {"grid", KEY_GRID, "ADDRESS", 0, OBSERVE_GRID_HELP, 0},
-        {"json", KEY_JSON, 0, 0, "Print one JSON object", 0},
+        OBSERVE_OPTIONS("How long to wait for a node's answer (default 2s)", "Print one JSON object"),
         {"dot", KEY_DOT, 0, 0, "Print a graph for dot(1)", 0},
         {"svg", KEY_SVG, 0, 0, "Print a picture", 0},
-        CLI_HELP_OPTIONS,
         {0},
     };
     static const struct argp parser = {
@@ -164,14 +155,14 @@ int cli_graph(int argc, char **argv) {
         .doc = "Shows the links between the nodes of a grid: by default one line a node, with those that it is linked "
                "to.\v" CLI_TIME_FORM,
     };
-    struct request q = {.timeout = 2 * MOYAI_SEC};
+    struct request q = {.o.timeout = 2 * MOYAI_SEC};
     argp_parse(&parser, argc, argv, ARGP_NO_HELP, NULL, &q);
     struct observer o;
-    int status = observer_join(&o, argv[0], q.grid.all);
+    int status = observer_join(&o, argv[0], &q.o);
     if (status) return status;
-    struct crawl c;
+    struct crawl c = {.n = 0};
     struct moyai_error why = {0};
-    int rc = crawl(&c, &o, q.timeout, &why);
+    int rc = crawl(&c, o.node, q.o.timeout, &why);
     if (rc == 0) rc = draw(&c, q.form, &why);
     if (rc < 0) {
         fprintf(stderr, "%s: %s\n", argv[0], why.text);

@@ -8,6 +8,8 @@
 #include "node/node.h"
 
 #include <ctype.h>
+#include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,10 +18,45 @@
 #define FIND_TIME    (2 * MOYAI_SEC) /* to ask who is there */
 #define PREFIX_LEAST 4               /* hex digits that are taken for the beginning of an id */
 
-/* A directory, as moyai run has it. Other addresses, and several, are the library's business. */
-static bool is_directory(const char *grid) {
-    return !strchr(grid, ':') || (strncmp(grid, "file:", 5) == 0 && !strpbrk(grid, " \t\n"));
+/* ---- options --------------------------------------------------------------------------------- */
+
+const char *cli_which_grid(const char *title, const struct cli_grid *given) {
+    const char *grid = given->all ? given->all : getenv("MOYAI_GRID");
+    if (given->all && !*given->all) { /* as of --grid "$(cat missing)": another grid would be a surprise */
+        fprintf(stderr, "%s: the address of --grid is empty\n", title);
+        return NULL;
+    }
+    if (grid && *grid) return grid;
+    fprintf(stderr, "%s: which grid? Give --grid, or set MOYAI_GRID\n", title);
+    return NULL;
 }
+
+void cli_key_file(const struct argp_state *state, const char *path) {
+    char full[PATH_MAX];
+    if (!realpath(path, full)) argp_error(state, "--key-file: '%s': %s", path, strerror(errno));
+    if (setenv("MOYAI_KEY_FILE", full, 1) < 0) argp_failure(state, CLI_FAILED, errno, "--key-file");
+}
+
+bool observe_option(int key, char *arg, const struct argp_state *state, struct observe_opts *o) {
+    switch (key) {
+    case OBSERVE_GRID:
+        cli_grid(state, &o->grid, arg);
+        return true;
+    case OBSERVE_KEY_FILE:
+        cli_key_file(state, arg);
+        return true;
+    case OBSERVE_TIMEOUT:
+        o->timeout = cli_duration(state, "timeout", arg);
+        return true;
+    case OBSERVE_JSON:
+        o->json = true;
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* ---- joining --------------------------------------------------------------------------------- */
 
 /* In a grid of several hosts a node begins without links, and knows nobody until it has one. Nothing tells when. */
 static int wait_linked(moyai_node *n, const char *grid, struct moyai_error *why) {
@@ -36,37 +73,24 @@ static int wait_linked(moyai_node *n, const char *grid, struct moyai_error *why)
     }
 }
 
-int observer_join(struct observer *o, const char *title, const char *grid) {
+int observer_join(struct observer *o, const char *title, const struct observe_opts *given) {
     struct moyai_error why = {0};
     struct moyai_node_opts opts = MOYAI_NODE_OPTS_INIT;
     *o = (struct observer){.grid.lock = -1};
-    if (grid && !*grid) { /* as of --grid "$(cat missing)": another grid would be a surprise */
-        fprintf(stderr, "%s: the address of --grid is empty\n", title);
-        return CLI_USAGE;
-    }
-    if (!grid) grid = getenv("MOYAI_GRID");
-    if (!grid || !*grid) {
-        fprintf(stderr, "%s: which grid? Give --grid, or set MOYAI_GRID\n", title);
-        return CLI_USAGE;
-    }
-    opts.grid = grid;
+    const char *grid = cli_which_grid(title, &given->grid);
+    if (!grid) return CLI_USAGE;
+    int rc = run_grid_look(&o->grid, grid, &why);
+    opts.grid = o->grid.address;
+    opts.run_dir = o->grid.run_dir[0] ? o->grid.run_dir : NULL;
     opts.title = title;
     opts.signals = true;
     opts.outbound_only = true;
-    int rc = 0;
-    bool directory = is_directory(grid);
-    if (directory) {
-        rc = run_grid_join(&o->grid, grid, &why);
-        directory = o->grid.path[0]; /* else one in which a grid of several hosts is met */
-        opts.grid = o->grid.address;
-        if (o->grid.run_dir[0]) opts.run_dir = o->grid.run_dir;
-    }
     if (rc == 0) rc = moyai_node_new(&o->node, &opts, &why);
     if (rc == 0) {
         node_observe(o->node);
-        if (!directory) rc = wait_linked(o->node, grid, &why);
-        if (rc == 0) return CLI_OK;
+        if (!o->grid.path[0]) rc = wait_linked(o->node, grid, &why);
     }
+    if (rc == 0) return CLI_OK;
     fprintf(stderr, "%s: %s\n", title, why.text);
     moyai_node_free(o->node);
     (void)run_grid_end(&o->grid, NULL);
@@ -102,8 +126,8 @@ static bool match_known(const struct rdv_node *node, const struct moyai_error *b
 
 /* By asking all nodes: where no directory knows them. */
 static int match_all(struct observer *o, struct prefix *p, struct moyai_error *why) {
-    struct crawl c;
-    int rc = crawl(&c, o, FIND_TIME, why);
+    struct crawl c = {.n = 0};
+    int rc = crawl(&c, o->node, FIND_TIME, why);
     for (size_t i = 0; i < c.n; i++) match(p, c.node[i]->id);
     crawl_done(&c);
     return rc;

@@ -6,6 +6,7 @@
 #ifndef CLI_OBSERVE_H
 #define CLI_OBSERVE_H
 
+#include "cli/cli.h"
 #include "cli/run_grid.h"
 #include <moyai.h>
 #include <stdio.h>
@@ -15,12 +16,28 @@ struct observer {
     struct run_grid grid;
 };
 
-/* --grid, for --help. */
-#define OBSERVE_GRID_HELP "The grid: a directory, or as MOYAI_GRID (the default); again for several places"
+/* Their options. In a parser: the rows at the end of its options, and observe_option in its function: true if it was
+ * one of them. */
+struct observe_opts {
+    struct cli_grid grid;
+    moyai_dur timeout;
+    bool json;
+};
+enum { OBSERVE_GRID = 0x2000, OBSERVE_KEY_FILE, OBSERVE_TIMEOUT, OBSERVE_JSON };
+#define OBSERVE_OPTIONS(timeout_help, json_help)                                                                       \
+    {"timeout", OBSERVE_TIMEOUT, "TIME", 0, timeout_help, 0}, {"json", OBSERVE_JSON, 0, 0, json_help, 0},              \
+        {"grid",                                                                                                       \
+         OBSERVE_GRID,                                                                                                 \
+         "ADDRESS",                                                                                                    \
+         0,                                                                                                            \
+         "The grid: a directory, or as MOYAI_GRID (the default); again for several places",                            \
+         1},                                                                                                           \
+        {"key-file", OBSERVE_KEY_FILE, "FILE", 0, "The grid's keys (default: as MOYAI_KEY_FILE)", 1}, CLI_HELP_OPTIONS
+bool observe_option(int key, char *arg, const struct argp_state *state, struct observe_opts *o);
 
-/* Join the grid; NULL: that of MOYAI_GRID. title: what the node is called. SIGINT and SIGTERM ask it to stop. 0
+/* Join the grid; none: that of MOYAI_GRID. title: what the node is called. SIGINT and SIGTERM ask it to stop. 0
  * or the exit status, and the reason has been printed. */
-int observer_join(struct observer *o, const char *title, const char *grid);
+int observer_join(struct observer *o, const char *title, const struct observe_opts *opts);
 void observer_leave(struct observer *o);
 
 /*

@@ -11,19 +11,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEY_GRID = 0x100, KEY_TIMEOUT, KEY_JSON };
-
 struct request {
+    struct observe_opts o;
     const char *target;
-    struct cli_grid grid;
     int64_t count; /* 0: until asked to end */
-    moyai_dur interval, timeout;
-    bool json;
+    moyai_dur interval;
 };
 
 static error_t on_option(int key, char *arg, struct argp_state *state) {
     struct request *r = state->input;
     cli_help(key, state);
+    if (observe_option(key, arg, state, &r->o)) return 0;
     switch (key) {
     case 'c':
         if (config_parse_integer(arg, &r->count) < 0 || r->count < 1)
@@ -31,15 +29,6 @@ static error_t on_option(int key, char *arg, struct argp_state *state) {
         return 0;
     case 'i':
         r->interval = cli_duration(state, "interval", arg);
-        return 0;
-    case KEY_TIMEOUT:
-        r->timeout = cli_duration(state, "timeout", arg);
-        return 0;
-    case KEY_GRID:
-        cli_grid(state, &r->grid, arg);
-        return 0;
-    case KEY_JSON:
-        r->json = true;
         return 0;
     case ARGP_KEY_ARG:
         if (r->target) argp_error(state, "unknown argument '%s'", arg);
@@ -89,12 +78,12 @@ static void say_lost(const struct observer *o, int64_t seq, int rc, const struct
     struct moyai_error e;
     char text[JSON_WORST * MOYAI_ERROR_TEXT];
     moyai_last_error(o->node, &e);
-    if (q->json) {
+    if (q->o.json) {
         size_t n = json_escape(text, e.text, strlen(e.text));
         printf("{\"seq\": %lld, \"error\": \"%s\", \"text\": \"%.*s\"}\n", (long long)seq, moyai_err_name(rc), (int)n,
                text);
     } else if (rc == MOYAI_ETIMEDOUT) {
-        printf("no answer: seq=%lld, within %g s\n", (long long)seq, (double)q->timeout * 1e-9);
+        printf("no answer: seq=%lld, within %g s\n", (long long)seq, (double)q->o.timeout * 1e-9);
     } else {
         printf("no answer: seq=%lld, ", (long long)seq);
         print_clean(stdout, e.text);
@@ -105,7 +94,7 @@ static void say_lost(const struct observer *o, int64_t seq, int rc, const struct
 /* By a call of the node itself: it goes the way of all calls, through others if need be. */
 static int ping_once(moyai_ref *node, const struct request *q) {
     moyai_future *f = moyai_call_async(node, "ping", MOYAI_NONE);
-    moyai_future_deadline(f, q->timeout);
+    moyai_future_deadline(f, q->o.timeout);
     int rc = moyai_future_get_masked(f, MOYAI_NONE);
     moyai_future_free(f);
     return rc;
@@ -124,7 +113,7 @@ static int ping(struct observer *o, moyai_ref *node, const struct request *q) {
         s.sent++;
         if (rc < 0)
             say_lost(o, seq, rc, q);
-        else if (q->json)
+        else if (q->o.json)
             printf("{\"seq\": %lld, \"ms\": %.6f}\n", (long long)seq, ms);
         else
             printf("answer of node %.8s: seq=%lld time=%.3f ms\n", id, (long long)seq, ms);
@@ -137,7 +126,7 @@ static int ping(struct observer *o, moyai_ref *node, const struct request *q) {
         if (next < now) next = now;
         if (!over) over = moyai_node_serve(o->node, (moyai_dur)(next - now)) == 0; /* a signal */
     }
-    report(&s, id, (double)(moyai_now() - begin) * 1e-9, q->json);
+    report(&s, id, (double)(moyai_now() - begin) * 1e-9, q->o.json);
     return s.answered > 0 ? CLI_OK : CLI_FAILED;
 }
 
@@ -145,10 +134,8 @@ int cli_ping(int argc, char **argv) {
     static const struct argp_option options[] = {
         {"count", 'c', "COUNT", 0, "How many (default: until interrupted)", 0},
         {"interval", 'i', "TIME", 0, "From the beginning of one to that of the next (default 1s)", 0},
-        {"timeout", KEY_TIMEOUT, "TIME", 0, "How long to wait for an answer (default 2s)", 0},
-        {"grid", KEY_GRID, "ADDRESS", 0, OBSERVE_GRID_HELP, 0},
-        {"json", KEY_JSON, 0, 0, "Print one JSON object a line; the last is the statistics", 0},
-        CLI_HELP_OPTIONS,
+        OBSERVE_OPTIONS("How long to wait for an answer (default 2s)",
+                        "Print one JSON object a line; the last is the statistics"),
         {0},
     };
     static const struct argp parser = {
@@ -160,10 +147,10 @@ int cli_ping(int argc, char **argv) {
                "NODE is a node's id or its beginning; a NAME or a reference REF stands for the node of that "
                "object.\n\n" CLI_TIME_FORM,
     };
-    struct request q = {.interval = MOYAI_SEC, .timeout = 2 * MOYAI_SEC};
+    struct request q = {.interval = MOYAI_SEC, .o.timeout = 2 * MOYAI_SEC};
     argp_parse(&parser, argc, argv, ARGP_NO_HELP, NULL, &q);
     struct observer o;
-    int status = observer_join(&o, argv[0], q.grid.all);
+    int status = observer_join(&o, argv[0], &q.o);
     if (status) return status;
     struct moyai_error why = {0};
     moyai_ref *ref = NULL;

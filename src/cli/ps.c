@@ -8,27 +8,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEY_GRID = 0x100, KEY_TIMEOUT, KEY_JSON };
-
 struct request {
-    struct cli_grid grid;
-    moyai_dur timeout;
-    bool json;
+    struct observe_opts o;
 };
 
 static error_t on_option(int key, char *arg, struct argp_state *state) {
     struct request *r = state->input;
     cli_help(key, state);
+    if (observe_option(key, arg, state, &r->o)) return 0;
     switch (key) {
-    case KEY_TIMEOUT:
-        r->timeout = cli_duration(state, "timeout", arg);
-        return 0;
-    case KEY_GRID:
-        cli_grid(state, &r->grid, arg);
-        return 0;
-    case KEY_JSON:
-        r->json = true;
-        return 0;
     case ARGP_KEY_ARG:
         argp_error(state, "unknown argument '%s'", arg);
         return 0;
@@ -39,13 +27,13 @@ static error_t on_option(int key, char *arg, struct argp_state *state) {
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-enum { NODE, TITLE, PID, HOST, SITE, ARCH, LOAD, OBJECTS, LINKS, UPTIME, COLUMNS };
-static const char *const heads[COLUMNS] = {"NODE", "TITLE", "PID",     "HOST",  "SITE",
-                                           "ARCH", "LOAD",  "OBJECTS", "LINKS", "UPTIME"};
+enum { NODE, TITLE, PID, HOST, SITE, ARCH, LOAD, SLOTS, OBJECTS, LINKS, UPTIME, COLUMNS };
+static const char *const heads[COLUMNS] = {"NODE", "TITLE", "PID",     "HOST",  "SITE",  "ARCH",
+                                           "LOAD", "SLOTS", "OBJECTS", "LINKS", "UPTIME"};
 #define CELL 72
 
 static bool is_count(int column) {
-    return column == PID || column == LOAD || column == OBJECTS || column == LINKS;
+    return column == PID || column == LOAD || column == SLOTS || column == OBJECTS || column == LINKS;
 }
 
 static void put_time(double seconds, char out[CELL]) {
@@ -84,7 +72,7 @@ static void put_row(const struct crawl *c, const struct crawl_node *k, const str
     snprintf(cell[NODE], CELL, "%.8s", k->id);
     put_text(k->title, cell[TITLE]);
     if (k->pid > 0) snprintf(cell[PID], CELL, "%lld", (long long)k->pid);
-    if (k->state == CRAWL_SILENT) snprintf(cell[UPTIME], CELL, "no answer in %g s", (double)q->timeout * 1e-9);
+    if (k->state == CRAWL_SILENT) snprintf(cell[UPTIME], CELL, "no answer in %g s", (double)q->o.timeout * 1e-9);
     if (k->state == CRAWL_DEAD) strcpy(cell[UPTIME], "dead");
     if (k->state == CRAWL_FAILED) snprintf(cell[UPTIME], CELL, "failed: %s", moyai_strerror(k->why.code));
     if (!v) return;
@@ -92,6 +80,10 @@ static void put_row(const struct crawl *c, const struct crawl_node *k, const str
     put_text(info_text(v, "site"), cell[SITE]);
     put_text(info_text(v, "machine"), cell[ARCH]);
     snprintf(cell[LOAD], CELL, "%.2f", info_double(v, "load"));
+    const moyai_value *agent = moyai_value_find(v, "agent");
+    if (agent)
+        snprintf(cell[SLOTS], CELL, "%lld/%lld", (long long)info_int(agent, "used"),
+                 (long long)info_int(agent, "slots"));
     snprintf(cell[OBJECTS], CELL, "%lld", (long long)info_int(v, "objects"));
     snprintf(cell[LINKS], CELL, "%lld", (long long)links_of(c, v));
     put_time(info_double(v, "uptime"), cell[UPTIME]);
@@ -191,29 +183,28 @@ static void print_json(const struct crawl *c) {
 
 int cli_ps(int argc, char **argv) {
     static const struct argp_option options[] = {
-        {"timeout", KEY_TIMEOUT, "TIME", 0, "How long to wait for a node's answer (default 2s)", 0},
-        {"grid", KEY_GRID, "ADDRESS", 0, OBSERVE_GRID_HELP, 0},
-        {"json", KEY_JSON, 0, 0, "Print one JSON object", 0},
-        CLI_HELP_OPTIONS,
+        OBSERVE_OPTIONS("How long to wait for a node's answer (default 2s)", "Print one JSON object"),
         {0},
     };
     static const struct argp parser = {
         .options = options,
         .parser = on_option,
-        .doc = "Lists the nodes of a grid: id, title, process id, host, site, architecture, load of the host, objects, "
-               "links, and time since the start. Those that do not answer in time are listed as such.\v" CLI_TIME_FORM,
+        .doc =
+            "Lists the nodes of a grid: id, title, process id, host, site, architecture, load of the host, for agents "
+            "the slots taken of all, objects, links, and time since the start. Those that do not answer in time are "
+            "listed as such.\v" CLI_TIME_FORM,
     };
-    struct request q = {.timeout = 2 * MOYAI_SEC};
+    struct request q = {.o.timeout = 2 * MOYAI_SEC};
     argp_parse(&parser, argc, argv, ARGP_NO_HELP, NULL, &q);
     struct observer o;
-    int status = observer_join(&o, argv[0], q.grid.all);
+    int status = observer_join(&o, argv[0], &q.o);
     if (status) return status;
-    struct crawl c;
+    struct crawl c = {.n = 0};
     struct moyai_error why = {0};
-    if (crawl(&c, &o, q.timeout, &why) < 0) {
+    if (crawl(&c, o.node, q.o.timeout, &why) < 0) {
         fprintf(stderr, "%s: %s\n", argv[0], why.text);
         status = CLI_FAILED;
-    } else if (q.json) {
+    } else if (q.o.json) {
         print_json(&c);
     } else {
         print_table(&c, &q);

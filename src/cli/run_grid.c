@@ -189,8 +189,8 @@ static int kind_of(const char *address, struct places *p, bool *wide, struct moy
 }
 
 /* A grid of several hosts, by its address: nothing of it is a file of ours. */
-static int join_wide(struct run_grid *g, const struct places *p, struct moyai_error *reterr) {
-    if (p->in >= 0)
+static int join_wide(struct run_grid *g, const struct places *p, bool processes, struct moyai_error *reterr) {
+    if (p->in >= 0 && processes)
         return err_set(reterr, MOYAI_EINVAL,
                        "'%.80s': processes of a run do not have the descriptors of fd:", g->address);
     g->path[0] = 0;
@@ -212,7 +212,7 @@ int run_grid_check(const char *where, struct moyai_error *reterr) {
     return 0;
 }
 
-int run_grid_join(struct run_grid *g, const char *where, struct moyai_error *reterr) {
+static int join(struct run_grid *g, const char *where, bool processes, struct moyai_error *reterr) {
     *g = (struct run_grid){.lock = -1};
     int rc = run_grid_check(where, reterr);
     if (rc < 0) return rc;
@@ -222,7 +222,7 @@ int run_grid_join(struct run_grid *g, const char *where, struct moyai_error *ret
     if (!directory && kind_of(where, &places, &wide, NULL) == 0) {
         if (snprintf(g->address, sizeof g->address, "%s", where) >= (int)sizeof g->address)
             rc = err_set(reterr, MOYAI_ERANGE, "the grid's address is too long");
-        if (rc == 0 && wide) rc = join_wide(g, &places, reterr);
+        if (rc == 0 && wide) rc = join_wide(g, &places, processes, reterr);
         places_done(&places);
         if (wide || rc < 0) return rc;
     }
@@ -244,7 +244,7 @@ int run_grid_join(struct run_grid *g, const char *where, struct moyai_error *ret
         return err_set(reterr, MOYAI_ENOENT, "there is no grid at '%s', but something else", dir);
     rc = kind_of(g->address, &places, &wide, reterr);
     if (rc < 0) return rc;
-    if (wide) rc = join_wide(g, &places, reterr);
+    if (wide) rc = join_wide(g, &places, processes, reterr);
     places_done(&places);
     if (wide) return rc;
     struct rdv *r;
@@ -262,6 +262,14 @@ int run_grid_join(struct run_grid *g, const char *where, struct moyai_error *ret
     g->lock = open(g->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (g->lock >= 0) (void)flock(g->lock, LOCK_SH | LOCK_NB);
     return 0;
+}
+
+int run_grid_join(struct run_grid *g, const char *where, struct moyai_error *reterr) {
+    return join(g, where, true, reterr);
+}
+
+int run_grid_look(struct run_grid *g, const char *where, struct moyai_error *reterr) {
+    return join(g, where, false, reterr);
 }
 
 /* ---- the address in a file ------------------------------------------------------------------- */

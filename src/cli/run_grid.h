@@ -37,6 +37,9 @@ int run_grid_check(const char *where, struct moyai_error *reterr) MOYAI_MUST_USE
  * host. ENOENT: no such directory; EINVAL: no such address; EPERM, ERANGE and what the rendezvous says. */
 int run_grid_join(struct run_grid *g, const char *where, struct moyai_error *reterr) MOYAI_MUST_USE;
 
+/* The same for this process alone, which has the descriptors of fd: addresses. */
+int run_grid_look(struct run_grid *g, const char *where, struct moyai_error *reterr) MOYAI_MUST_USE;
+
 /* Write the address to a file, whole or not at all. */
 int run_grid_tell(struct run_grid *g, const char *file, struct moyai_error *reterr) MOYAI_MUST_USE;
 
