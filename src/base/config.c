@@ -272,8 +272,8 @@ int config_load(struct config *c, struct moyai_error *reterr) {
     return 0;
 }
 
-/* Set by `moyai run` for programs, and read by tests: no options, but no mistakes either. */
-static const char *const others[] = {"MOYAI_RANK", "MOYAI_SIZE", "MOYAI_GROUP", "MOYAI_TEST_SEED"};
+/* Set by `moyai run` and `moyai node` for programs, and read by tests: no options, but no mistakes either. */
+static const char *const others[] = {"MOYAI_RANK", "MOYAI_SIZE", "MOYAI_GROUP", "MOYAI_COMMAND", "MOYAI_TEST_SEED"};
 
 static bool is_known(const char *name) {
     for (size_t i = 0; i < CONFIG_COUNT; i++)

@@ -21,6 +21,7 @@ struct verb {
 };
 static const struct verb verbs[] = {
     {"run", "moyai run", cli_run},
+    {"node", "moyai node", cli_node},
     {"ps", "moyai ps", cli_ps},
     {"graph", "moyai graph", cli_graph},
     {"call", "moyai call", cli_call},
@@ -132,6 +133,7 @@ int main(int argc, char **argv) {
         .doc = "Starts and looks after programs of an elastic grid.\v"
                "Verbs:\n"
                "  run       start processes on a grid, and look after them\n"
+               "  node      run commands for others: an agent\n"
                "  ps        list the nodes of a grid\n"
                "  graph     show the links between them\n"
                "  call      call a method of an object, or of a node itself\n"

@@ -6,6 +6,7 @@
  *   run_grid.c     the grid's directory
  *   run_guard.c    three processes, so that nothing outlives the run: front and keeper wait, the runner does the rest
  *   run_life.c     the runner: node, processes, how it all ends
+ *   run_nodes.c    processes on other nodes: which agent runs which
  *   run_output.c   what the processes write; run_lines.c merges lines
  */
 #include "cli/cli.h"
@@ -66,12 +67,14 @@ static int fail(const struct run_args *a, const struct moyai_error *why) {
 
 static int run(const struct run_args *a, struct run_grid *grid) {
     struct moyai_error why;
-    int rc = a->grid ? run_grid_join(grid, a->grid, &why) : run_grid_make(grid, a->keep, &why);
+    const char *where = a->on_nodes ? cli_which_grid(a->title, &a->grids) : a->grid;
+    if (a->on_nodes && !where) return CLI_USAGE;
+    int rc = where ? run_grid_join(grid, where, &why) : run_grid_make(grid, a->keep, &why);
     if (rc < 0) return fail(a, &why);
     /* Only if it holds this grid's address it is removed at the end: so it need not be there yet. */
     snprintf(grid->told, sizeof grid->told, "%s", a->grid_file ? a->grid_file : "");
     struct guard guard;
-    if (guard_divide(&guard, &why) < 0) {
+    if (guard_divide(&guard, "run", &why) < 0) {
         (void)run_grid_end(grid, NULL);
         return fail(a, &why);
     }
@@ -93,7 +96,7 @@ static int run(const struct run_args *a, struct run_grid *grid) {
 int cli_run(int argc, char **argv) {
     struct run_args a;
     run_args_parse(&a, argc, argv);
-    int status = check_programs(&a);
+    int status = a.on_nodes ? 0 : check_programs(&a);             /* elsewhere, others may be there */
     struct run_grid *grid = status ? NULL : malloc(sizeof *grid); /* paths: too much for a stack */
     if (grid)
         status = run(&a, grid);

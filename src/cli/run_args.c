@@ -6,11 +6,17 @@
 #include "cli/cli.h"
 #include "cli/run_grid.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum {
     KEY_GRID = 0x100,
+    KEY_SITE,
+    KEY_KEY_FILE,
+    KEY_ON_NODES,
+    KEY_DIR,
+    KEY_ENV,
     KEY_GRID_FILE,
     KEY_PRINT_GRID,
     KEY_KEEP,
@@ -24,7 +30,15 @@ enum {
 static const struct argp_option options[] = {
     {"count", 'n', "COUNT", 0, "Processes of this group (default 1)", 0},
     {"grid", KEY_GRID, "ADDRESS", 0,
-     "Add the processes to the grid at DIR, file:DIR, http://HOST:PORT/NAME or HOST:PORT instead of making one", 1},
+     "Add the processes to the grid at DIR, file:DIR, http://HOST:PORT/NAME or HOST:PORT instead of making one; may be "
+     "given several times",
+     1},
+    {"on-nodes", KEY_ON_NODES, 0, 0,
+     "Have them run by agents of the grid (moyai node), of --grid or MOYAI_GRID, where slots are free", 1},
+    {"dir", KEY_DIR, "DIR", 0, "With --on-nodes: their working directory there (default: the path of this one)", 1},
+    {"env", KEY_ENV, "NAME[=VALUE]", 0, "With --on-nodes: put it into their environment", 1},
+    {"key-file", KEY_KEY_FILE, "FILE", 0, "The grid's keys (default: as MOYAI_KEY_FILE)", 1},
+    {"site", KEY_SITE, "NAME", 0, "Where this host is (default: MOYAI_SITE, then its domain)", 1},
     {"grid-file", KEY_GRID_FILE, "FILE", 0, "Write the grid's address to FILE once it is there", 1},
     {"print-grid", KEY_PRINT_GRID, 0, 0, "Say the grid's address on standard error", 1},
     {"keep", KEY_KEEP, 0, 0, "Do not remove the grid's directory at the end", 1},
@@ -65,6 +79,26 @@ static unsigned count(struct argp_state *state, const char *text) {
     return (unsigned)n;
 }
 
+static void *must(void *p) {
+    if (p) return p;
+    fprintf(stderr, "moyai run: out of memory\n");
+    exit(CLI_BROKEN);
+}
+
+/* NAME alone: as it is here. */
+static void add_env(struct run_args *a, struct argp_state *state, char *arg) {
+    const char *value = getenv(arg);
+    if (!*arg || *arg == '=') argp_error(state, "--env: '%s' has no name", arg);
+    if (!strchr(arg, '=')) {
+        if (!value) argp_error(state, "--env: there is no variable '%s' here", arg);
+        char *text = must(malloc(strlen(arg) + strlen(value) + 2));
+        sprintf(text, "%s=%s", arg, value);
+        arg = text; /* lives as long as the process */
+    }
+    a->env = must(realloc(a->env, (a->n_env + 1) * sizeof *a->env));
+    a->env[a->n_env++] = arg;
+}
+
 static error_t on_option(int key, char *arg, struct argp_state *state) {
     struct piece *p = state->input;
     struct run_args *a = p->a;
@@ -80,6 +114,22 @@ static error_t on_option(int key, char *arg, struct argp_state *state) {
         if (run_grid_check(arg, &why) < 0) argp_error(state, "--grid: %s", why.text);
         cli_grid(state, &a->grids, arg);
         a->grid = a->grids.all;
+        return 0;
+    case KEY_KEY_FILE:
+        cli_key_file(state, arg);
+        return 0;
+    case KEY_SITE:
+        a->site = arg;
+        return 0;
+    case KEY_ON_NODES:
+        a->on_nodes = true;
+        return 0;
+    case KEY_DIR:
+        if (!*arg) argp_error(state, "--dir: the path is empty");
+        a->dir = arg;
+        return 0;
+    case KEY_ENV:
+        add_env(a, state, arg);
         return 0;
     case KEY_GRID_FILE:
         a->grid_file = arg;
@@ -115,18 +165,15 @@ static error_t on_option(int key, char *arg, struct argp_state *state) {
         argp_error(state, p->first ? "no program to run" : "no program after ':'");
         return 0;
     case ARGP_KEY_END:
+        if (!a->on_nodes && (a->dir || a->env)) argp_error(state, "--dir and --env are for --on-nodes");
+        if (a->on_nodes && (a->keep || a->grid_file))
+            argp_error(state, "--keep and --grid-file are for a private grid, not with --on-nodes");
         if (a->grid && a->keep) argp_error(state, "--keep is for a private grid, not with --grid");
         if (a->grid && a->grid_file) argp_error(state, "--grid-file is for a private grid, not with --grid");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
     }
-}
-
-static void *must(void *p) {
-    if (p) return p;
-    fprintf(stderr, "moyai run: out of memory\n");
-    exit(CLI_BROKEN);
 }
 
 /* One piece as a command line: the verb's title, the words, NULL. The group's argv points into it. */
@@ -167,4 +214,5 @@ void run_args_parse(struct run_args *a, int argc, char **argv) {
 void run_args_done(struct run_args *a) {
     for (unsigned i = 0; i < a->n_groups; i++) free(a->groups[i].argv);
     free(a->groups);
+    free(a->env);
 }

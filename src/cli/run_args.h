@@ -18,7 +18,12 @@ struct run_args {
     const char *title; /* "moyai run", for messages */
     struct cli_grid grids;
     const char *grid, *grid_file, *output; /* grid: of grids; the address is not to be copied with the struct */
+    const char *site;
     bool keep, print_grid, no_prefix, no_color;
+    bool on_nodes;    /* the processes are for agents of the grid */
+    const char *dir;  /* there; NULL: as here */
+    const char **env; /* NAME=VALUE, for them */
+    size_t n_env;
     moyai_dur grace, timeout; /* timeout 0: none */
 };
 

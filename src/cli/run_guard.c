@@ -42,9 +42,8 @@
 #include "cli/run_guard.h"
 
 #include "base/err.h"
+#include "exec/child.h"
 
-#include <ctype.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -67,54 +66,6 @@
 
 /* ---- what descends from this process --------------------------------------------------------- */
 
-/* One file of numbers for each thread; false if this kernel has none. */
-static bool listed_children(void (*fn)(pid_t, void *), void *arg) {
-    DIR *d = opendir("/proc/self/task");
-    if (!d) return false;
-    bool found = false;
-    for (struct dirent *e; (e = readdir(d));) {
-        if (!isdigit((unsigned char)e->d_name[0])) continue;
-        char path[64];
-        snprintf(path, sizeof path, "/proc/self/task/%.20s/children", e->d_name);
-        FILE *f = fopen(path, "re");
-        if (!f) continue;
-        found = true;
-        int pid;
-        while (fscanf(f, "%d", &pid) == 1) fn(pid, arg);
-        fclose(f);
-    }
-    closedir(d);
-    return found;
-}
-
-/* The parent's number is the second after the name, which is in parentheses and may contain anything. */
-static pid_t parent_of(const char *pid) {
-    char path[64], line[512];
-    snprintf(path, sizeof path, "/proc/%.20s/stat", pid);
-    FILE *f = fopen(path, "re");
-    if (!f) return -1;
-    size_t n = fread(line, 1, sizeof line - 1, f);
-    fclose(f);
-    line[n] = 0;
-    const char *p = strrchr(line, ')');
-    int parent = -1;
-    if (!p || sscanf(p + 1, " %*c %d", &parent) != 1) return -1;
-    return parent;
-}
-
-static void searched_children(void (*fn)(pid_t, void *), void *arg) {
-    DIR *d = opendir("/proc");
-    if (!d) return;
-    pid_t self = getpid();
-    for (struct dirent *e; (e = readdir(d));)
-        if (isdigit((unsigned char)e->d_name[0]) && parent_of(e->d_name) == self) fn(atoi(e->d_name), arg);
-    closedir(d);
-}
-
-void guard_children(void (*fn)(pid_t pid, void *arg), void *arg) {
-    if (!listed_children(fn, arg)) searched_children(fn, arg);
-}
-
 static void kill_one(pid_t pid, void *arg) {
     (void)arg;
     kill(pid, SIGKILL);
@@ -126,7 +77,7 @@ bool guard_sweep(void) {
     sigemptyset(&chld);
     sigaddset(&chld, SIGCHLD);
     for (;;) {
-        guard_children(kill_one, NULL);
+        exec_children(kill_one, NULL);
         pid_t pid;
         do pid = waitpid(-1, NULL, WNOHANG | __WALL);
         while (pid > 0);
@@ -182,7 +133,9 @@ static int open_pipes(struct pipes *p, struct moyai_error *reterr) {
 
 /* The end of the parent both lets us go on, should we be stopped, and is to be read from a signalfd: SIGCONT is
  * blocked. Not in the reverse order: stopped in the group of a front that ends, we would be let go on for that. */
-static void stand_alone(const char *name, pid_t parent) {
+static void stand_alone(const char *form, const char *verb, pid_t parent) {
+    char name[16];
+    snprintf(name, sizeof name, form, verb);
     (void)prctl(PR_SET_PDEATHSIG, SIGCONT);
     if (getppid() != parent) raise(SIGCONT); /* it has ended before that */
     (void)setsid();                          /* cannot fail in a child just forked */
@@ -191,17 +144,26 @@ static void stand_alone(const char *name, pid_t parent) {
 }
 
 static void become_runner(struct guard *g, struct pipes *p, pid_t keeper) {
-    stand_alone("moyai-run", keeper);
+    stand_alone("moyai-%s", g->verb, keeper);
     if (p->typed[0] >= 0) (void)dup2(p->typed[0], 0);
-    *g = (struct guard){.role = GUARD_RUNNER, .lifeline = p->lifeline[0], .parent = keeper, .signals = -1, .typed = -1};
+    *g = (struct guard){.role = GUARD_RUNNER,
+                        .verb = g->verb,
+                        .lifeline = p->lifeline[0],
+                        .parent = keeper,
+                        .signals = -1,
+                        .typed = -1};
     p->lifeline[0] = -1;
     close_pipes(p);
 }
 
 /* Of the descriptors the keeper needs standard error alone: it must not be the last who could write to a pipe. */
 static void become_keeper(struct guard *g, struct pipes *p, pid_t runner) {
-    *g = (struct guard){
-        .role = GUARD_KEEPER, .lifeline = p->keeping[0], .child = runner, .signals = p->signals, .typed = -1};
+    *g = (struct guard){.role = GUARD_KEEPER,
+                        .verb = g->verb,
+                        .lifeline = p->keeping[0],
+                        .child = runner,
+                        .signals = p->signals,
+                        .typed = -1};
     (void)dup2(p->null, 0);
     (void)dup2(p->null, 1);
     p->keeping[0] = p->signals = -1;
@@ -212,6 +174,7 @@ static void become_keeper(struct guard *g, struct pipes *p, pid_t runner) {
  * rest shall deal with the processes alone. */
 static void become_front(struct guard *g, struct pipes *p, pid_t keeper) {
     *g = (struct guard){.role = GUARD_FRONT,
+                        .verb = g->verb,
                         .lifeline = p->lifeline[1],
                         .keeping = p->keeping[1],
                         .child = keeper,
@@ -226,7 +189,8 @@ static void become_front(struct guard *g, struct pipes *p, pid_t keeper) {
     close_pipes(p);
 }
 
-int guard_divide(struct guard *g, struct moyai_error *reterr) {
+int guard_divide(struct guard *g, const char *verb, struct moyai_error *reterr) {
+    g->verb = verb;
     struct pipes p;
     int rc = open_pipes(&p, reterr);
     pid_t front = getpid();
@@ -236,7 +200,7 @@ int guard_divide(struct guard *g, struct moyai_error *reterr) {
         return 0;
     }
     if (keeper == 0) {
-        stand_alone("run-keeper", front);
+        stand_alone("%s-keeper", verb, front);
         keeper = getpid();
     }
     pid_t runner = keeper < 0 ? -1 : fork();
@@ -270,7 +234,7 @@ static bool collect(const struct guard *g, int *status) {
 }
 
 static void say_killed(const struct guard *g, const char *who, int status) {
-    fprintf(stderr, "moyai run: its %s (pid %d) was killed by signal %d (%s), and its processes with it\n", who,
+    fprintf(stderr, "moyai %s: its %s (pid %d) was killed by signal %d (%s), and its processes with it\n", g->verb, who,
             (int)g->child, WTERMSIG(status), strsignal(WTERMSIG(status)));
 }
 
@@ -306,7 +270,7 @@ static void hand_on_signals(const struct guard *g) {
 
 int guard_keep(struct guard *g, bool *alone) {
     char text[32];
-    snprintf(text, sizeof text, "run-keeper of %d", (int)getppid());
+    snprintf(text, sizeof text, "%s-keeper of %d", g->verb, (int)getppid());
     overwrite_command_line(text);
     moyai_ns urgent = 0; /* when the runner has had its time to end the orphaned run */
     int status = 0;
@@ -329,7 +293,7 @@ int guard_keep(struct guard *g, bool *alone) {
     if (poll(&p, 1, 0) == 1) *alone = true;
     close(g->lifeline);
     if (WIFSIGNALED(status) && !*alone) say_killed(g, "runner", status);
-    if (!gone) fprintf(stderr, "moyai run: some of its processes cannot be killed\n");
+    if (!gone) fprintf(stderr, "moyai %s: some of its processes cannot be killed\n", g->verb);
     return exit_status(status);
 }
 
@@ -440,9 +404,9 @@ int guard_watch(struct guard *g) {
     if (g->typed >= 0) close(g->typed);
     bool gone = guard_sweep();
     if (f.forced)
-        fprintf(stderr, "moyai run: its runner did not answer, and was killed with its processes\n");
+        fprintf(stderr, "moyai %s: its runner did not answer, and was killed with its processes\n", g->verb);
     else if (WIFSIGNALED(status))
         say_killed(g, "keeper", status);
-    if (!gone) fprintf(stderr, "moyai run: some of its processes cannot be killed\n");
+    if (!gone) fprintf(stderr, "moyai %s: some of its processes cannot be killed\n", g->verb);
     return exit_status(status);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Nothing of a run outlives it: the three processes of `moyai run` that look after each other (run_guard.c).
+ * Nothing of a run outlives it: the three processes of `moyai run`, or `moyai node`, that look after each other
+ * (run_guard.c).
  */
 #ifndef CLI_RUN_GUARD_H
 #define CLI_RUN_GUARD_H
@@ -12,6 +13,7 @@ enum guard_role { GUARD_FRONT, GUARD_KEEPER, GUARD_RUNNER };
 
 struct guard {
     enum guard_role role; /* which of the three am I? */
+    const char *verb;     /* "run": for messages and the names of processes */
     int lifeline; /* runner: each byte is the number of a signal the front was given; its end is the front's. Keeper:
                      ends with the front. Front: the runner's other end */
     pid_t child;  /* front: the keeper; keeper: the runner */
@@ -24,7 +26,7 @@ struct guard {
 
 /* Divide this process in three. To be called while there is one thread only. On failure (ESYS, ELIMIT) it is still one,
  * or that which would have been the keeper fails, and the front sees it end. */
-int guard_divide(struct guard *g, struct moyai_error *reterr) MOYAI_MUST_USE;
+int guard_divide(struct guard *g, const char *verb, struct moyai_error *reterr) MOYAI_MUST_USE;
 
 /* Front: pass signals and, from a terminal, input on to the runner until the run has ended, and see to it that nothing
  * is left of it. Returns the status to exit with; a violent end of the keeper is said on standard error. */
@@ -38,8 +40,5 @@ int guard_keep(struct guard *g, bool *alone);
 /* Kill every process that descends from this one, and wait for them. False: some could not be made to end within 10 s.
  * SIGCHLD must be blocked, and nobody else may wait for children of this process meanwhile. */
 bool guard_sweep(void);
-
-/* Call fn for every child of this process, whether started by it or left to it by a process that ended. */
-void guard_children(void (*fn)(pid_t pid, void *arg), void *arg);
 
 #endif

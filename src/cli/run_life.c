@@ -23,7 +23,9 @@
 
 #include "base/events.h"
 #include "cli/cli.h"
+#include "cli/run_nodes.h"
 #include "cli/run_output.h"
+#include "cli/run_ward.h"
 #include "exec/child.h"
 #include "node/node.h"
 
@@ -33,7 +35,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -46,9 +47,10 @@ enum run_state { RUN_ON, RUN_ENDING, RUN_KILLING, RUN_OVER };
 struct proc {
     struct run *r;
     unsigned group, index, rank;
-    struct exec_child *child; /* NULL: not started, or ended */
+    struct exec_child *child; /* NULL: not started, or ended, or on another node */
     struct output_pair *out;
     pid_t pid;
+    char where[40]; /* on another node: host and site; empty: here */
 };
 
 struct run {
@@ -57,6 +59,7 @@ struct run {
     moyai_node *node;
     struct exec *x;
     struct output *out;
+    struct nodes *nodes; /* NULL: the processes run here */
     struct proc *procs;
     enum run_state state;
     size_t live;
@@ -70,9 +73,7 @@ struct run {
     bool told_rest;
     int looks;
     struct exec_timer grace, timeout, grid_look;
-    const struct guard *guard;
-    int lifeline, signals;
-    struct exec_fd *lifeline_watch, *signals_watch;
+    struct ward ward;
     char **env;
 };
 
@@ -82,28 +83,55 @@ static const char *program(const struct proc *p) {
 
 static void look(struct run *r);
 
-/* ---- children of ours that we have not started ----------------------------------------------- */
-
-static bool is_started(const struct run *r, pid_t pid) {
-    for (unsigned i = 0; i < r->a->n_processes; i++)
-        if (r->procs[i].child && r->procs[i].pid == pid) return true;
-    return false;
+static bool is_alive(const struct proc *p) {
+    return p->r->nodes ? nodes_is_running(p->r->nodes, p->rank) : p->child != NULL;
 }
 
-/* Collect those that have ended. False: there is no child at all any more. */
-static bool collect_left(struct run *r) {
+static size_t alive(const struct run *r) {
+    return r->nodes ? nodes_running(r->nodes) : r->live;
+}
+
+/* "(pid 4711)", "(pid 4711 on hongo1)" */
+static void print_pid(const struct proc *p, char text[80]) {
+    if (p->pid > 0)
+        snprintf(text, 80, "(pid %d%s%s)", (int)p->pid, p->where[0] ? " on " : "", p->where);
+    else
+        snprintf(text, 80, "(on %s)", p->where);
+}
+
+/* ---- children of ours that we have not started ----------------------------------------------- */
+
+/* Collect those that have ended. */
+static void collect_left(struct run *r) {
     for (;;) {
         siginfo_t si = {0};
-        if (waitid(P_ALL, 0, &si, WEXITED | WNOHANG | WNOWAIT) < 0) return errno != ECHILD;
+        if (waitid(P_ALL, 0, &si, WEXITED | WNOHANG | WNOWAIT) < 0) return;
         /* One that exec will collect hides others behind it: its end will lead here again. */
-        if (si.si_pid == 0 || r->spawning || is_started(r, si.si_pid)) return true;
+        if (si.si_pid == 0 || exec_child_known(r->x, si.si_pid)) return;
         (void)waitpid(si.si_pid, NULL, WNOHANG);
     }
 }
 
+struct left {
+    const struct run *r;
+    bool any;
+};
+
+static void look_left(pid_t pid, void *arg) {
+    struct left *l = arg;
+    if (!exec_child_known(l->r->x, pid) && waitpid(pid, NULL, WNOHANG) != pid) l->any = true;
+}
+
+/* Is any child left but those that the node has started for itself? */
+static bool is_any_left(const struct run *r) {
+    struct left l = {.r = r};
+    exec_children(look_left, &l);
+    return l.any;
+}
+
 static void tell_left(pid_t pid, void *arg) {
     struct run *r = arg;
-    if (is_started(r, pid)) return;
+    if (exec_child_known(r->x, pid)) return;
     pid_t group = getpgid(pid);
     for (unsigned i = 0; i < r->a->n_processes; i++) {
         const struct proc *p = &r->procs[i];
@@ -121,6 +149,7 @@ static void kill_left(pid_t pid, void *arg) {
 /* ---- ending ---------------------------------------------------------------------------------- */
 
 static void signal_all(struct run *r, int sig) {
+    for (unsigned i = 0; r->nodes && i < r->a->n_processes; i++) nodes_signal(r->nodes, i, sig);
     for (unsigned i = 0; i < r->a->n_processes; i++)
         if (r->procs[i].child) (void)exec_child_kill(r->procs[i].child, sig, true); /* EDEAD: its end is coming */
 }
@@ -129,22 +158,24 @@ static void kill_all(struct run *r) {
     if (r->state == RUN_OVER) return;
     r->state = RUN_KILLING;
     signal_all(r, SIGKILL);
-    guard_children(kill_left, NULL);
+    exec_children(kill_left, NULL);
     r->looks = 0;
     exec_timer_set(r->x, &r->grace, moyai_now() + (moyai_ns)KILL_LOOK);
 }
 
 static void end_run(struct run *r, int status, bool hurry) {
     r->hurry |= hurry;
+    if (r->hurry && r->nodes) nodes_hurry(r->nodes);
     if (r->state != RUN_ON) return;
     r->state = RUN_ENDING;
     r->status = status;
     exec_timer_clear(r->x, &r->timeout);
+    if (r->nodes) nodes_stop(r->nodes);
     /* One that is stopped would never know. This order, since a process that ends may be stopping itself on purpose:
      * leak checkers do, and a SIGCONT in that moment leaves them waiting for ever. */
     signal_all(r, SIGCONT);
     signal_all(r, SIGTERM);
-    if (!r->spawning) guard_children(tell_left, r); /* else a child that is not known yet would be told twice */
+    if (!r->spawning) exec_children(tell_left, r); /* else a child that is not known yet would be told twice */
     moyai_ns now = moyai_now();
     exec_timer_set(r->x, &r->grace,
                    r->a->grace < MOYAI_FOREVER - (moyai_dur)now ? now + (moyai_ns)r->a->grace : UINT64_MAX - 1);
@@ -156,21 +187,24 @@ static void on_grace(struct exec *x, struct exec_timer *t) {
     if (r->state == RUN_ENDING) {
         for (unsigned i = 0; i < r->a->n_processes; i++) {
             const struct proc *p = &r->procs[i];
-            if (p->child)
-                output_say(r->out, "%s: [%u.%u] %s (pid %d) did not end within %.6g s and is killed", r->a->title,
-                           p->group, p->index, program(p), (int)p->pid, (double)r->a->grace * 1e-9);
+            char pid[80];
+            print_pid(p, pid);
+            if (is_alive(p))
+                output_say(r->out, "%s: [%u.%u] %s %s did not end within %.6g s and is killed", r->a->title, p->group,
+                           p->index, program(p), pid, (double)r->a->grace * 1e-9);
         }
         kill_all(r);
         return;
     }
+    if (r->nodes) nodes_give_up(r->nodes);     /* their agents have been told, and are on their own now */
     if (r->hurry || ++r->looks >= KILL_MOST) { /* the front will try once more to kill, and say so */
-        if (r->live == 0 || r->looks >= KILL_MOST) {
+        if (alive(r) == 0 || r->looks >= KILL_MOST) {
             r->state = RUN_OVER;
             moyai_node_stop(r->node);
             return;
         }
     }
-    guard_children(kill_left, NULL);
+    exec_children(kill_left, NULL);
     exec_timer_set(x, t, moyai_now() + (moyai_ns)KILL_LOOK);
 }
 
@@ -196,13 +230,13 @@ static void on_grid_look(struct exec *x, struct exec_timer *t) {
 
 /* Is it over? */
 static void look(struct run *r) {
-    if (r->state == RUN_ON || r->state == RUN_OVER || r->live > 0 || r->spawning) return;
-    if (collect_left(r)) {
+    if (r->state == RUN_ON || r->state == RUN_OVER || alive(r) > 0 || r->spawning) return;
+    if (is_any_left(r)) {
         if (r->state == RUN_KILLING) {
-            guard_children(kill_left, NULL);
+            exec_children(kill_left, NULL);
         } else if (!r->told_rest) { /* those who had left their groups, and are ours only now */
             r->told_rest = true;
-            guard_children(tell_left, r);
+            exec_children(tell_left, r);
         }
         return;
     }
@@ -218,10 +252,11 @@ static void on_output(void *arg) {
 
 /* ---- signals --------------------------------------------------------------------------------- */
 
-static void on_signal(struct run *r, int sig) {
+static void on_signal(int sig, void *arg) {
+    struct run *r = arg;
     switch (sig) {
     case SIGCHLD:
-        (void)collect_left(r);
+        collect_left(r);
         look(r);
         return;
     case SIGTSTP:
@@ -236,7 +271,7 @@ static void on_signal(struct run *r, int sig) {
         break;
     }
     if (r->state == RUN_ON) {
-        size_t n = r->live + r->spawning; /* one that is just being started may have spoken already */
+        size_t n = alive(r) + r->spawning; /* one that is just being started may have spoken already */
         output_say(r->out, "%s: %s: ending %zu process%s in order; another %s kills them", r->a->title,
                    sig == SIGINT ? "interrupted" : strsignal(sig), n, n == 1 ? "" : "es",
                    sig == SIGINT ? "Ctrl-C" : "signal");
@@ -244,56 +279,27 @@ static void on_signal(struct run *r, int sig) {
     } else if (r->state == RUN_ENDING) {
         if (!r->hurry) r->status = 128 + sig; /* the first group had ended; we cut short what comes after it */
         r->hurry = true;
+        if (r->nodes) nodes_hurry(r->nodes);
         kill_all(r);
     }
 }
 
 /* Nobody may be there any more who would look after what we leave. */
-static void end_now(struct run *r) {
+static void end_now(void *arg) {
+    struct run *r = arg;
     r->orphaned = true;
     kill_all(r);
     r->state = RUN_OVER;
     moyai_node_stop(r->node);
 }
 
-static void on_signals(struct exec_fd *f, int events, void *arg) {
-    (void)f, (void)events;
-    struct run *r = arg;
-    struct signalfd_siginfo si;
-    while (read(r->signals, &si, sizeof si) == sizeof si)
-        if (si.ssi_signo != SIGCONT) /* which is sent to us when the keeper ends; those of fg come by the lifeline */
-            on_signal(r, (int)si.ssi_signo);
-        else if (getppid() != r->guard->parent)
-            end_now(r);
-}
-
-static void on_lifeline(struct exec_fd *f, int events, void *arg) {
-    (void)events;
-    struct run *r = arg;
-    uint8_t sigs[64];
-    ssize_t n = read(r->lifeline, sigs, sizeof sigs);
-    for (ssize_t i = 0; i < n; i++) on_signal(r, sigs[i]);
-    if (n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR))) return;
-    exec_fd_events(f, 0);
-    end_now(r);
-}
+static const struct ward_ops ward_ops = {.signal = on_signal, .orphaned = end_now};
 
 /* ---- processes ------------------------------------------------------------------------------- */
 
-/* "was killed by signal 9 (Killed)"; the same without "was " is the cause of death the others hear of. */
-static void describe(int status, char text[128]) {
-    if (status == EXEC_STATUS_UNKNOWN)
-        snprintf(text, 128, "ended in an unknown way");
-    else if (WIFSIGNALED(status))
-        snprintf(text, 128, "was killed by signal %d (%s)%s", WTERMSIG(status), strsignal(WTERMSIG(status)),
-                 WCOREDUMP(status) ? ", core dumped" : "");
-    else
-        snprintf(text, 128, "exited with status %d", WEXITSTATUS(status));
-}
-
 static int exit_status(int status) {
-    if (status == EXEC_STATUS_UNKNOWN) return CLI_BROKEN;
-    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    int n = exec_status_exit(status);
+    return n < 0 ? CLI_BROKEN : n;
 }
 
 /* The signal that has ended it, or what it has started: shells and other wrappers (env, timeout, moyai run) exit with
@@ -313,6 +319,20 @@ static bool worth_saying(const struct run *r, int status) {
     return r->state == RUN_ON || (sig && sig != SIGTERM);
 }
 
+/* status: as it counts; how: in words. */
+static void has_ended(struct proc *p, int status, const char *how, bool say) {
+    struct run *r = p->r;
+    char pid[80];
+    print_pid(p, pid);
+    if (say) output_say(r->out, "%s: [%u.%u] %s %s %s", r->a->title, p->group, p->index, program(p), pid, how);
+    struct moyai_node_id self = moyai_node_self(r->node);
+    EVENT(node_events(r->node), &self, "process-end", event_int("group", p->group), event_int("index", p->index),
+          event_int("rank", p->rank), event_int("pid", p->pid), event_int("status", status), event_text("how", how));
+    if (p->group > 0) return;
+    if (r->first_status == 0) r->first_status = status;
+    if (--r->first_left == 0) end_run(r, r->first_status, false);
+}
+
 static void on_exit_of(struct exec_child *c, int status, void *arg) {
     struct proc *p = arg;
     struct run *r = p->r;
@@ -323,19 +343,10 @@ static void on_exit_of(struct exec_child *c, int status, void *arg) {
 
     output_drain(p->out);
     char how[128];
-    describe(status, how);
-    if (worth_saying(r, status))
-        output_say(r->out, "%s: [%u.%u] %s (pid %d) %s", r->a->title, p->group, p->index, program(p), (int)p->pid, how);
+    exec_status_text(status, how);
     (void)node_child_ended(r->node, p->pid, strncmp(how, "was ", 4) == 0 ? how + 4 : how);
-    struct moyai_node_id self = moyai_node_self(r->node);
-    EVENT(node_events(r->node), &self, "process-end", event_int("group", p->group), event_int("index", p->index),
-          event_int("rank", p->rank), event_int("pid", p->pid), event_int("status", exit_status(status)),
-          event_text("how", how));
-    if (p->group == 0) {
-        if (r->first_status == 0) r->first_status = exit_status(status);
-        if (--r->first_left == 0) end_run(r, r->first_status, false);
-    }
-    (void)collect_left(r);
+    has_ended(p, exit_status(status), how, worth_saying(r, status));
+    collect_left(r);
     look(r);
 }
 
@@ -387,6 +398,12 @@ static void give_input_away(void) {
     close(null);
 }
 
+static void has_started(const struct proc *p) {
+    struct moyai_node_id self = moyai_node_self(p->r->node);
+    EVENT(node_events(p->r->node), &self, "process-start", event_int("group", p->group), event_int("index", p->index),
+          event_int("rank", p->rank), event_int("pid", p->pid), event_text("program", program(p)));
+}
+
 static int start(struct run *r, struct proc *p, struct moyai_error *why) {
     if (!env_set_number(r, ENV_RANK, p->rank) || !env_set_number(r, ENV_GROUP, p->group)) {
         *why = (struct moyai_error){.code = MOYAI_ENOMEM, .text = "out of memory"};
@@ -411,22 +428,20 @@ static int start(struct run *r, struct proc *p, struct moyai_error *why) {
     if (rc < 0) return rc;
     p->pid = exec_child_pid(p->child);
     r->live++;
-    struct moyai_node_id self = moyai_node_self(r->node);
-    EVENT(node_events(r->node), &self, "process-start", event_int("group", p->group), event_int("index", p->index),
-          event_int("rank", p->rank), event_int("pid", p->pid), event_text("program", program(p)));
+    has_started(p);
     return 0;
 }
 
-static int start_failure(const struct moyai_error *why) {
-    if (why->sys == ENOENT || why->sys == ENOTDIR) return CLI_NOT_FOUND;
-    return why->sys == EACCES || why->sys == ENOEXEC || why->sys == EISDIR ? CLI_CANNOT_RUN : CLI_BROKEN;
+static int start_failure(int sys) {
+    if (sys == ENOENT || sys == ENOTDIR) return CLI_NOT_FOUND;
+    return sys == EACCES || sys == ENOEXEC || sys == EISDIR ? CLI_CANNOT_RUN : CLI_BROKEN;
 }
 
 /* What has happened to all others while this one was being started. */
 static void catch_up(struct run *r, struct proc *p) {
     if (r->stopped && p->child) (void)exec_child_kill(p->child, SIGSTOP, true);
     if (r->state == RUN_ON) return;
-    if (r->state == RUN_ENDING) guard_children(tell_left, r);
+    if (r->state == RUN_ENDING) exec_children(tell_left, r);
     if (p->child) (void)exec_child_kill(p->child, SIGCONT, true);
     if (p->child) (void)exec_child_kill(p->child, r->state == RUN_ENDING ? SIGTERM : SIGKILL, true);
 }
@@ -439,10 +454,51 @@ static void start_all(struct run *r) {
         catch_up(r, p);
         if (rc == 0 || r->state != RUN_ON) continue;
         output_say(r->out, "%s: [%u.%u] %s", r->a->title, p->group, p->index, why.text);
-        end_run(r, start_failure(&why), false);
+        end_run(r, start_failure(why.sys), false);
     }
-    (void)collect_left(r);
+    collect_left(r);
     look(r);
+}
+
+/* ---- processes on other nodes ---------------------------------------------------------------- */
+
+static void on_remote_started(unsigned rank, pid_t pid, const char *where, void *arg) {
+    struct run *r = arg;
+    struct proc *p = &r->procs[rank];
+    p->pid = pid;
+    snprintf(p->where, sizeof p->where, "%s", where);
+    has_started(p);
+}
+
+static void on_remote_ended(unsigned rank, const struct nodes_end *e, void *arg) {
+    struct run *r = arg;
+    struct proc *p = &r->procs[rank];
+    char how[400];
+    if (r->state == RUN_OVER) return;
+    snprintf(p->where, sizeof p->where, "%s", e->where);
+    switch (e->how) {
+    case NODES_ENDED:
+        exec_status_text(e->status, how);
+        has_ended(p, exit_status(e->status), how, worth_saying(r, e->status));
+        break;
+    case NODES_LOST: /* as if it had been killed, which its agent, or what is left of it, sees to */
+        snprintf(how, sizeof how, "is lost: %s", e->text);
+        has_ended(p, 128 + SIGKILL, how, r->state == RUN_ON);
+        break;
+    case NODES_NOT_STARTED:
+        if (r->state == RUN_ON)
+            output_say(r->out, "%s: [%u.%u] on %s: %s", r->a->title, p->group, p->index, e->where, e->text);
+        end_run(r, start_failure(e->sys), false);
+        break;
+    }
+    look(r);
+}
+
+static const struct nodes_ops nodes_ops = {.started = on_remote_started, .ended = on_remote_ended};
+
+static int place_all(struct run *r, struct moyai_error *why) {
+    int rc = nodes_new(&r->nodes, r->node, r->a, r->out, &nodes_ops, r, why);
+    return rc < 0 ? rc : nodes_start(r->nodes, why);
 }
 
 static void number_all(struct run *r) {
@@ -457,25 +513,12 @@ static void number_all(struct run *r) {
 
 static int make_node(struct run *r, struct moyai_error *why) {
     for (int i = 0; i < N_ENV; i++) unsetenv(env_names[i]); /* they may be those of a run that this one is part of */
+    if (r->a->site) setenv("MOYAI_SITE", r->a->site, 1);    /* the processes' as well */
     struct moyai_node_opts o = MOYAI_NODE_OPTS_INIT;
     o.grid = r->grid->address;
     o.run_dir = r->grid->run_dir[0] ? r->grid->run_dir : NULL;
     o.title = r->a->title;
     return moyai_node_new(&r->node, &o, why);
-}
-
-static int watch(struct run *r, struct moyai_error *why) {
-    static const int taken[] = {SIGINT, SIGTERM, SIGHUP, SIGCHLD, SIGCONT};
-    sigset_t set;
-    sigemptyset(&set);
-    for (size_t i = 0; i < sizeof taken / sizeof taken[0]; i++) sigaddset(&set, taken[i]);
-    r->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-    r->signals_watch = r->signals < 0 ? NULL : exec_fd_new(r->x, r->signals, UV_READABLE, on_signals, r);
-    (void)fcntl(r->lifeline, F_SETFL, O_NONBLOCK);
-    r->lifeline_watch = exec_fd_new(r->x, r->lifeline, UV_READABLE, on_lifeline, r);
-    if (r->signals_watch && r->lifeline_watch) return 0;
-    snprintf(why->text, sizeof why->text, "cannot watch for signals: %s", strerror(errno));
-    return why->code = MOYAI_ESYS;
 }
 
 /* Lock held. */
@@ -490,7 +533,7 @@ static int prepare(struct run *r, struct moyai_error *why) {
     exec_timer_init(&r->timeout, on_timeout);
     exec_timer_init(&r->grid_look, on_grid_look);
     int rc = output_new(&r->out, r->x, &oc, why);
-    if (rc == 0) rc = watch(r, why);
+    if (rc == 0) rc = ward_watch(&r->ward, why);
     if (rc < 0) return rc;
     r->procs = calloc(r->a->n_processes, sizeof *r->procs);
     if (!r->procs || !env_make(r)) {
@@ -511,21 +554,10 @@ static void release(struct run *r) {
     exec_timer_clear(r->x, &r->grace);
     exec_timer_clear(r->x, &r->timeout);
     exec_timer_clear(r->x, &r->grid_look);
-    exec_fd_free(r->signals_watch, true, NULL);
-    exec_fd_free(r->lifeline_watch, true, NULL);
+    ward_done(&r->ward);
     output_free(r->out);
     free(r->procs);
     env_free(r);
-}
-
-/* The keeper waits for our end, but somebody may stop it before it sees that. While it is our parent its number cannot
- * be another's. Not if something is left that will not be killed: the keeper tries once more. */
-static _Noreturn void end_orphaned(struct run *r) {
-    bool gone = guard_sweep();
-    (void)run_grid_end(r->grid, NULL);
-    events_flush(node_events(r->node));
-    if (getppid() == r->guard->parent) kill(r->guard->parent, gone ? SIGKILL : SIGCONT);
-    _exit(128 + SIGKILL);
 }
 
 static int refuse(const struct run *r, const struct moyai_error *why) {
@@ -534,24 +566,31 @@ static int refuse(const struct run *r, const struct moyai_error *why) {
 }
 
 int run_live(const struct run_args *a, struct run_grid *grid, const struct guard *guard) {
-    struct run r = {.a = a, .grid = grid, .guard = guard, .lifeline = guard->lifeline, .signals = -1};
+    struct run r = {.a = a, .grid = grid};
     struct moyai_error why = {0};
     if (make_node(&r, &why) < 0) return refuse(&r, &why);
     r.x = node_exec(r.node);
+    r.ward = (struct ward){.x = r.x, .guard = guard, .ops = &ward_ops, .arg = &r};
     exec_lock(r.x);
     int rc = prepare(&r, &why);
     if (rc == 0 && a->grid_file) rc = run_grid_tell(grid, a->grid_file, &why);
     if (rc == 0) {
         if (a->print_grid) output_say(r.out, "%s: grid %s", a->title, grid->address);
-        start_all(&r);
+        if (a->on_nodes)
+            rc = place_all(&r, &why);
+        else
+            start_all(&r);
+    }
+    if (rc == 0) {
         exec_unlock(r.x);
         (void)moyai_node_serve(r.node, MOYAI_FOREVER); /* until OVER */
-        if (r.orphaned) end_orphaned(&r);
+        if (r.orphaned) ward_end_orphaned(guard, r.node, grid);
         exec_lock(r.x);
     }
     bool failed = r.out && output_failed(r.out);
     release(&r);
     exec_unlock(r.x);
+    nodes_free(r.nodes);
     moyai_node_free(r.node);
     if (rc < 0) return refuse(&r, &why);
     return failed && r.status == 0 ? CLI_BROKEN : r.status;

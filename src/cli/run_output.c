@@ -53,16 +53,19 @@ struct stream {
     struct output *o;
     const struct output_pair *pair; /* that it is one half of */
     struct sink *sink;
-    struct exec_fd *watched; /* NULL: closed */
+    struct exec_fd *watched; /* NULL: closed, or given */
     int fd;
     int file; /* -1: none */
-    bool paused;
+    bool open, paused;
     struct lines_in lines;
 };
 
 struct output_pair {
     struct output_pair *next;
     unsigned group, index;
+    char host[40];           /* empty: this one */
+    void (*room)(void *arg); /* of what is given; NULL: it is read */
+    void *arg;
     struct stream s[2];
 };
 
@@ -93,9 +96,10 @@ static void resume(struct sink *k) {
     for (struct output_pair *p = k->o->pairs; p; p = p->next)
         for (int i = 0; i < 2; i++) {
             struct stream *s = &p->s[i];
-            if (s->sink != k || !s->paused || !s->watched) continue;
+            if (s->sink != k || !s->paused) continue;
             s->paused = false;
-            exec_fd_events(s->watched, UV_READABLE);
+            if (p->room) p->room(p->arg);
+            if (s->watched) exec_fd_events(s->watched, UV_READABLE);
         }
 }
 
@@ -188,10 +192,11 @@ static void out_of_memory(struct output *o) {
 }
 
 static void stream_close(struct stream *s) {
-    if (!s->watched) return;
+    if (!s->open) return;
+    s->open = false;
     if (!s->sink->gone && lines_end(&s->sink->lines, &s->lines) < 0) out_of_memory(s->o);
     lines_in_done(&s->sink->lines, &s->lines);
-    exec_fd_free(s->watched, true, NULL);
+    if (s->watched) exec_fd_free(s->watched, true, NULL);
     s->watched = NULL;
     if (s->file >= 0) close(s->file);
     s->file = -1;
@@ -224,6 +229,15 @@ static void to_file(struct stream *s, const uint8_t *p, size_t n) {
     }
 }
 
+static void take(struct stream *s, const uint8_t *p, size_t n) {
+    struct output *o = s->o;
+    struct sink *k = s->sink;
+    if (s->file >= 0) to_file(s, p, n);
+    if (!k->gone && lines_feed(&k->lines, &s->lines, p, n) < 0) out_of_memory(o);
+    if (k->gone && s->file < 0) stream_close(s);
+    if (!k->blocked && lines_size(&k->lines) >= OUTPUT_HIGH) sink_flush(k);
+}
+
 /* One portion. False: nothing more at the moment. */
 static bool stream_read(struct stream *s) {
     struct output *o = s->o;
@@ -241,16 +255,30 @@ static bool stream_read(struct stream *s) {
         stream_close(s);
         return false;
     }
-    if (s->file >= 0) to_file(s, o->chunk, (size_t)n);
-    if (!k->gone && lines_feed(&k->lines, &s->lines, o->chunk, (size_t)n) < 0) out_of_memory(o);
-    if (k->gone && s->file < 0) stream_close(s);
-    if (!k->blocked && lines_size(&k->lines) >= OUTPUT_HIGH) sink_flush(k);
+    take(s, o->chunk, (size_t)n);
     return true;
 }
 
 static void on_readable(struct exec_fd *f, int events, void *arg) {
     (void)f, (void)events;
     (void)stream_read(arg); /* one portion, then it is the others' turn */
+}
+
+enum output_given output_give(struct output_pair *p, int which, const void *bytes, size_t n) {
+    struct stream *s = &p->s[which - 1];
+    struct sink *k = s->sink;
+    if (!s->open) return OUTPUT_UNWANTED;
+    take(s, bytes, n);
+    exec_attention(s->o->x);
+    if (!s->open) return OUTPUT_UNWANTED;
+    if (k->gone || lines_size(&k->lines) < OUTPUT_HIGH) return OUTPUT_TAKEN;
+    k->full = true;
+    s->paused = true;
+    return OUTPUT_FULL;
+}
+
+void output_close_given(struct output_pair *p) {
+    for (int i = 0; p && i < 2; i++) stream_close(&p->s[i]);
 }
 
 void output_drain(struct output_pair *p) {
@@ -376,28 +404,39 @@ static void set_prefix(const struct output_pair *p, struct stream *s) {
     const struct output *o = s->o;
     if (!o->cfg.prefix) return;
     const char *color = colors[(p->group * 7 + p->index) % (sizeof colors / sizeof colors[0])];
-    if (o->cfg.color && s->sink->lines.terminal)
-        snprintf(s->lines.prefix, sizeof s->lines.prefix, "\033[%sm[%u.%u]\033[0m ", color, p->group, p->index);
-    else
-        snprintf(s->lines.prefix, sizeof s->lines.prefix, "[%u.%u] ", p->group, p->index);
+    bool colored = o->cfg.color && s->sink->lines.terminal;
+    snprintf(s->lines.prefix, sizeof s->lines.prefix, "%s%s%s[%u.%u%s%s]%s ", colored ? "\033[" : "",
+             colored ? color : "", colored ? "m" : "", p->group, p->index, p->host[0] ? " " : "", p->host,
+             colored ? "\033[0m" : "");
 }
 
-static int stream_open(struct output *o, struct output_pair *p, int which, int *writer, struct moyai_error *reterr) {
+/* Its file, if there is to be one. */
+static int stream_begin(struct output *o, struct output_pair *p, int which, struct moyai_error *reterr) {
     struct stream *s = &p->s[which];
     s->o = o;
     s->pair = p;
     s->sink = o->of[which];
     s->file = -1;
     set_prefix(p, s);
-    if (o->cfg.dir) {
-        char path[PATH_MAX];
-        file_path(s, path);
-        s->file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-        if (s->file < 0) return err_sys(reterr, errno, "cannot make '%s'", path);
-    }
+    if (!o->cfg.dir) return 0;
+    char path[PATH_MAX];
+    file_path(s, path);
+    s->file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    return s->file < 0 ? err_sys(reterr, errno, "cannot make '%s'", path) : 0;
+}
+
+static void stream_opened(struct stream *s) {
+    s->open = true;
+    s->o->open++;
+}
+
+static int stream_open(struct output *o, struct output_pair *p, int which, int *writer, struct moyai_error *reterr) {
+    struct stream *s = &p->s[which];
+    int rc = stream_begin(o, p, which, reterr);
+    if (rc < 0) return rc;
     int fd[2];
     if (pipe2(fd, O_CLOEXEC) < 0) {
-        int rc = err_sys(reterr, errno, "cannot make a pipe");
+        rc = err_sys(reterr, errno, "cannot make a pipe");
         if (s->file >= 0) close(s->file);
         return rc;
     }
@@ -411,7 +450,7 @@ static int stream_open(struct output *o, struct output_pair *p, int which, int *
     }
     s->fd = fd[0];
     *writer = fd[1];
-    o->open++;
+    stream_opened(s);
     return 0;
 }
 
@@ -433,6 +472,31 @@ int output_open(struct output *o, struct output_pair **ret, unsigned group, unsi
         lines_in_done(&p->s[0].sink->lines, &p->s[0].lines);
         free(p);
         return rc;
+    }
+    p->next = o->pairs;
+    o->pairs = p;
+    *ret = p;
+    return 0;
+}
+
+int output_open_given(struct output *o, struct output_pair **ret, unsigned group, unsigned index, const char *host,
+                      void (*room)(void *arg), void *arg, struct moyai_error *reterr) {
+    struct output_pair *p = calloc(1, sizeof *p);
+    if (!p) return err_set(reterr, MOYAI_ENOMEM, "out of memory");
+    p->group = group;
+    p->index = index;
+    p->room = room;
+    p->arg = arg;
+    snprintf(p->host, sizeof p->host, "%s", host);
+    for (int i = 0; i < 2; i++) {
+        int rc = stream_begin(o, p, i, reterr);
+        if (rc < 0) {
+            output_close_given(p);
+            free(p);
+            return rc;
+        }
+        stream_opened(&p->s[i]);
+        if (p->s[i].sink->gone && p->s[i].file < 0) stream_close(&p->s[i]);
     }
     p->next = o->pairs;
     o->pairs = p;

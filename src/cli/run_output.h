@@ -35,6 +35,16 @@ void output_free(struct output *o); /* pairs are freed with it; what is not writ
 /* A process is to be started: fd[0] and fd[1] are for its descriptors 1 and 2, the caller's to close once it is. */
 int output_open(struct output *o, struct output_pair **ret, unsigned group, unsigned index, int fd[2],
                 struct moyai_error *reterr);
+/* The same for a process elsewhere, whose output is given with output_give. host: stands in the prefix, too. room(arg)
+ * is called when there is room again after output_give has said that there is none; not from within a call. */
+int output_open_given(struct output *o, struct output_pair **ret, unsigned group, unsigned index, const char *host,
+                      void (*room)(void *arg), void *arg, struct moyai_error *reterr);
+enum output_given { OUTPUT_TAKEN, OUTPUT_FULL, OUTPUT_UNWANTED };
+/* n bytes of its standard output (which: 1) or standard error (2): all are taken, but with OUTPUT_FULL no more should
+ * be given before room is called. OUTPUT_UNWANTED: there is no reader any more. */
+enum output_given output_give(struct output_pair *p, int which, const void *bytes, size_t n);
+/* It has ended. */
+void output_close_given(struct output_pair *p);
 /* Its process has ended: pass on what it has written up to now, as far as there is room. */
 void output_drain(struct output_pair *p);
 

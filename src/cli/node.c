@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * moyai node: a node that runs commands for others (agent/agent.h). It is three processes as a run is (run_guard.c), so
+ * that nothing of what it has started outlives it; the runner is the node.
+ */
+#include "node/node.h"
+#include "agent/agent.h"
+#include "base/config.h"
+#include "base/err.h"
+#include "cli/cli.h"
+#include "cli/run_grid.h"
+#include "cli/run_guard.h"
+#include "cli/run_ward.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define GRID_LOOK  MOYAI_SEC        /* between looks whether the grid's directory is still there */
+#define LEAVE_TIME (10 * MOYAI_SEC) /* for answers that are under way when all commands have ended */
+#define LEAVE_LOOK (5 * MOYAI_MS)
+
+enum { KEY_GRID = 0x100, KEY_SLOTS, KEY_SITE, KEY_KEY_FILE, KEY_GRACE };
+
+struct request {
+    const char *title;
+    struct cli_grid grid;
+    const char *site;
+    int64_t slots;
+    moyai_dur grace;
+};
+
+static error_t on_option(int key, char *arg, struct argp_state *state) {
+    struct request *q = state->input;
+    cli_help(key, state);
+    switch (key) {
+    case KEY_GRID:
+        cli_grid(state, &q->grid, arg);
+        return 0;
+    case KEY_SLOTS:
+        if (config_parse_integer(arg, &q->slots) < 0 || q->slots < 1 || q->slots > AGENT_SLOTS)
+            argp_error(state, "--slots: '%s' is not a number from 1 to %u", arg, AGENT_SLOTS);
+        return 0;
+    case KEY_SITE:
+        q->site = arg;
+        return 0;
+    case KEY_KEY_FILE:
+        cli_key_file(state, arg);
+        return 0;
+    case KEY_GRACE:
+        q->grace = cli_duration(state, "grace", arg);
+        return 0;
+    case ARGP_KEY_ARG:
+        argp_error(state, "unknown argument '%s'", arg);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static int64_t processors(void) {
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
+    long n = sysconf(_SC_NPROCESSORS_ONLN); /* more than a cpu_set_t can name */
+    return n > 0 ? n : 1;
+}
+
+/* ---- the runner ------------------------------------------------------------------------------ */
+
+enum { ENV_GRID, ENV_PARENT, ENV_RUN_DIR, ENV_SITE, N_ENV };
+
+struct host {
+    const struct request *q;
+    struct run_grid *grid;
+    moyai_node *node;
+    struct exec *x;
+    struct ward ward;
+    struct agent *agent;
+    struct exec_timer grid_look;
+    char *env[N_ENV + 1];
+    bool ending, orphaned;
+};
+
+static void say(const struct host *h, const char *fmt, ...) MOYAI_PRINTF(2, 3);
+static void say(const struct host *h, const char *fmt, ...) {
+    char text[512];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    fprintf(stderr, "%s: %s\n", h->q->title, text);
+}
+
+static void on_over(void *arg) {
+    struct host *h = arg;
+    moyai_node_stop(h->node);
+}
+
+static void on_signal(int sig, void *arg) {
+    struct host *h = arg;
+    switch (sig) {
+    case SIGCHLD:
+        agent_look(h->agent);
+        return;
+    case SIGTSTP:
+        agent_signal(h->agent, SIGSTOP);
+        return;
+    case SIGCONT:
+        agent_signal(h->agent, SIGCONT);
+        return;
+    default:
+        break;
+    }
+    size_t n = agent_running(h->agent);
+    if (!h->ending && n > 0)
+        say(h, "%s: ending %zu command%s in order; another %s kills them",
+            sig == SIGINT ? "interrupted" : strsignal(sig), n, n == 1 ? "" : "s", sig == SIGINT ? "Ctrl-C" : "signal");
+    h->ending = true;
+    agent_end(h->agent, false);
+}
+
+static void end_now(void *arg) {
+    struct host *h = arg;
+    h->orphaned = true;
+    agent_end(h->agent, true);
+    moyai_node_stop(h->node);
+}
+
+static const struct ward_ops ward_ops = {.signal = on_signal, .orphaned = end_now};
+
+/* A directory's end is told to nobody, so it is looked for. */
+static void on_grid_look(struct exec *x, struct exec_timer *t) {
+    struct host *h = (struct host *)(void *)((char *)t - offsetof(struct host, grid_look));
+    if (h->ending) return;
+    if (access(h->grid->path, F_OK) == 0 || errno != ENOENT) {
+        exec_timer_set(x, t, moyai_now() + GRID_LOOK);
+        return;
+    }
+    say(h, "the grid at '%s' has ended", h->grid->path);
+    h->ending = true;
+    agent_end(h->agent, false);
+}
+
+static bool env_add(struct host *h, size_t *n, const char *name, const char *value) {
+    if (!value || !*value) return true;
+    return asprintf(&h->env[*n], "%s=%s", name, value) >= 0 && ++*n;
+}
+
+/* By which commands join the grid, wherever they are started. */
+static int make_env(struct host *h, struct moyai_error *why) {
+    size_t n = 0;
+    char id[33];
+    moyai_node_id_format(moyai_node_self(h->node), id);
+    if (env_add(h, &n, "MOYAI_GRID", h->grid->address) && env_add(h, &n, "MOYAI_PARENT", id) &&
+        env_add(h, &n, "MOYAI_RUN_DIR", h->grid->run_dir) && env_add(h, &n, "MOYAI_SITE", h->q->site))
+        return 0;
+    h->env[n] = NULL;
+    return err_set(why, MOYAI_ENOMEM, "out of memory");
+}
+
+static int make_node(struct host *h, struct moyai_error *why) {
+    static const char *const theirs[] = {"MOYAI_RANK", "MOYAI_GROUP",   "MOYAI_SIZE", "MOYAI_PARENT",
+                                         "MOYAI_GRID", "MOYAI_RUN_DIR", AGENT_MARK};
+    for (size_t i = 0; i < sizeof theirs / sizeof theirs[0]; i++) unsetenv(theirs[i]);
+    struct moyai_node_opts o = MOYAI_NODE_OPTS_INIT;
+    o.grid = h->grid->address;
+    o.run_dir = h->grid->run_dir[0] ? h->grid->run_dir : NULL;
+    o.title = h->q->title;
+    o.site = h->q->site;
+    return moyai_node_new(&h->node, &o, why);
+}
+
+static int begin(struct host *h, struct moyai_error *why) {
+    struct agent_cfg cfg = {.slots = (unsigned)h->q->slots,
+                            .grace = h->q->grace,
+                            .env = (const char *const *)h->env,
+                            .over = on_over,
+                            .arg = h};
+    int rc = make_env(h, why);
+    if (rc == 0) rc = agent_new(&h->agent, h->node, &cfg, why);
+    if (rc < 0) return rc;
+    exec_lock(h->x);
+    rc = ward_watch(&h->ward, why);
+    node_witness(h->node);
+    if (rc == 0 && h->grid->path[0]) exec_timer_set(h->x, &h->grid_look, moyai_now() + GRID_LOOK);
+    exec_unlock(h->x);
+    return rc;
+}
+
+/* What commands have come to is told before this node leaves. */
+static void leave(struct host *h) {
+    moyai_ns until = moyai_now() + (moyai_ns)LEAVE_TIME;
+    struct moyai_node_stats s = {.size = sizeof s};
+    for (moyai_node_stats(h->node, &s); s.fibers > 0 && moyai_now() < until; moyai_node_stats(h->node, &s))
+        (void)moyai_sleep_masked(h->node, LEAVE_LOOK);
+}
+
+static int live(const struct request *q, struct run_grid *grid, const struct guard *guard) {
+    struct host h = {.q = q, .grid = grid};
+    struct moyai_error why = {0};
+    int rc = make_node(&h, &why);
+    if (rc == 0) {
+        h.x = node_exec(h.node);
+        h.ward = (struct ward){.x = h.x, .guard = guard, .ops = &ward_ops, .arg = &h};
+        exec_timer_init(&h.grid_look, on_grid_look);
+        rc = begin(&h, &why);
+    }
+    if (rc == 0) {
+        say(&h, "node %.8s takes commands, %lld at once", strchr(h.env[ENV_PARENT], '=') + 1, (long long)q->slots);
+        (void)moyai_node_serve(h.node, MOYAI_FOREVER);
+        if (h.orphaned) ward_end_orphaned(guard, h.node, grid);
+        leave(&h);
+    } else {
+        fprintf(stderr, "%s: %s\n", q->title, why.text);
+    }
+    if (h.x) {
+        exec_lock(h.x);
+        ward_done(&h.ward);
+        exec_timer_clear(h.x, &h.grid_look);
+        exec_unlock(h.x);
+    }
+    agent_free(h.agent);
+    moyai_node_free(h.node);
+    for (int i = 0; i < N_ENV; i++) free(h.env[i]);
+    return rc == 0 ? CLI_OK : why.code == MOYAI_EINVAL ? CLI_USAGE : CLI_FAILED;
+}
+
+/* ---- the verb -------------------------------------------------------------------------------- */
+
+static int divide(const struct request *q, struct run_grid *grid) {
+    struct guard guard;
+    struct moyai_error why;
+    int status;
+    if (guard_divide(&guard, "node", &why) < 0) {
+        fprintf(stderr, "%s: %s\n", q->title, why.text);
+        return CLI_FAILED;
+    }
+    if (guard.role == GUARD_RUNNER) return live(q, grid, &guard);
+    if (guard.role == GUARD_KEEPER) {
+        bool alone;
+        status = guard_keep(&guard, &alone);
+    } else {
+        status = guard_watch(&guard);
+    }
+    return status;
+}
+
+int cli_node(int argc, char **argv) {
+    static const struct argp_option options[] = {
+        {"slots", KEY_SLOTS, "COUNT", 0, "Commands at once (default: the processors)", 0},
+        {"site", KEY_SITE, "NAME", 0, "Where this host is (default: MOYAI_SITE, then its domain)", 0},
+        {"grid", KEY_GRID, "ADDRESS", 0,
+         "The grid to join: a directory, or as MOYAI_GRID (the default); again for several places", 0},
+        {"key-file", KEY_KEY_FILE, "FILE", 0, "The grid's keys (default: as MOYAI_KEY_FILE)", 0},
+        {"grace", KEY_GRACE, "TIME", 0, "How long commands may take to end when asked to (default 5s)", 0},
+        CLI_HELP_OPTIONS,
+        {0},
+    };
+    static const struct argp parser = {
+        .options = options,
+        .parser = on_option,
+        .doc =
+            "Joins a grid as an agent: runs commands for others, as of moyai run --on-nodes, and ends them when their "
+            "starter ends.\v"
+            "Ctrl-C asks all commands to end (SIGTERM) and leaves the grid; a second one kills them.\n\n" CLI_TIME_FORM,
+    };
+    struct request q = {.title = argv[0], .slots = processors(), .grace = 5 * MOYAI_SEC};
+    argp_parse(&parser, argc, argv, ARGP_NO_HELP, NULL, &q);
+    struct run_grid *grid = malloc(sizeof *grid); /* paths: too much for a stack */
+    const char *where = cli_which_grid(argv[0], &q.grid);
+    struct moyai_error why = {0};
+    int status = !grid ? CLI_FAILED : !where ? CLI_USAGE : CLI_OK;
+    if (status == CLI_OK && run_grid_join(grid, where, &why) < 0) {
+        fprintf(stderr, "%s: %s\n", argv[0], why.text);
+        status = why.code == MOYAI_EINVAL ? CLI_USAGE : CLI_FAILED;
+    } else if (status == CLI_OK) {
+        status = divide(&q, grid);
+        (void)run_grid_end(grid, NULL);
+    }
+    free(grid);
+    return status;
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/run_ward.h"
+
+#include "base/err.h"
+#include "base/events.h"
+#include "node/node.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+static void on_signals(struct exec_fd *f, int events, void *arg) {
+    (void)f, (void)events;
+    struct ward *w = arg;
+    struct signalfd_siginfo si;
+    while (read(w->signals, &si, sizeof si) == sizeof si)
+        if (si.ssi_signo != SIGCONT) /* which is sent to us when the keeper ends; those of fg come by the lifeline */
+            w->ops->signal((int)si.ssi_signo, w->arg);
+        else if (getppid() != w->guard->parent)
+            w->ops->orphaned(w->arg);
+}
+
+static void on_lifeline(struct exec_fd *f, int events, void *arg) {
+    (void)events;
+    struct ward *w = arg;
+    uint8_t sigs[64];
+    ssize_t n = read(w->guard->lifeline, sigs, sizeof sigs);
+    for (ssize_t i = 0; i < n; i++) w->ops->signal(sigs[i], w->arg);
+    if (n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR))) return;
+    exec_fd_events(f, 0);
+    w->ops->orphaned(w->arg);
+}
+
+int ward_watch(struct ward *w, struct moyai_error *why) {
+    static const int taken[] = {SIGINT, SIGTERM, SIGHUP, SIGCHLD, SIGCONT};
+    sigset_t set;
+    sigemptyset(&set);
+    for (size_t i = 0; i < sizeof taken / sizeof taken[0]; i++) sigaddset(&set, taken[i]);
+    w->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (w->signals < 0) return err_sys(why, errno, "cannot watch for signals");
+    w->signals_watch = exec_fd_new(w->x, w->signals, UV_READABLE, on_signals, w);
+    (void)fcntl(w->guard->lifeline, F_SETFL, O_NONBLOCK);
+    w->lifeline_watch = exec_fd_new(w->x, w->guard->lifeline, UV_READABLE, on_lifeline, w);
+    if (w->signals_watch && w->lifeline_watch) return 0;
+    return err_set(why, MOYAI_ENOMEM, "out of memory");
+}
+
+void ward_done(struct ward *w) {
+    if (w->signals_watch) exec_fd_free(w->signals_watch, true, NULL);
+    if (w->lifeline_watch) exec_fd_free(w->lifeline_watch, true, NULL);
+    w->signals_watch = w->lifeline_watch = NULL;
+}
+
+/* The keeper waits for our end, but somebody may stop it before it sees that. While it is our parent its number cannot
+ * be another's. Not if something is left that will not be killed: the keeper tries once more. */
+_Noreturn void ward_end_orphaned(const struct guard *g, moyai_node *node, struct run_grid *grid) {
+    bool gone = guard_sweep();
+    (void)run_grid_end(grid, NULL);
+    events_flush(node_events(node));
+    if (getppid() == g->parent) kill(g->parent, gone ? SIGKILL : SIGCONT);
+    _exit(128 + SIGKILL);
+}
