@@ -205,15 +205,16 @@ int cli_call(int argc, char **argv) {
         .options = options,
         .parser = on_option,
         .args_doc = "REF|NAME|NODE METHOD [JSON...]",
-        .doc = "Calls a method and prints its results, one a line. Arguments and results are JSON.\v"
-               "  1                  an integer; 1.0 is a double\n"
-               "  [1, 2]             an array of int64; [1.0, 2], of double\n"
-               "  [\"a\", 1]           a list\n"
-               "  {\"$u8\": [1, 2]}    an array of u8 (u16 ... i64, f32, f64)\n"
-               "  {\"$bytes\": \"...\"}  bytes, in base64\n"
-               "  {\"$ref\": \"...\"}    a reference\n\n"
-               "Other forms are in the manual page. An argument that begins with '-' comes after '--'. "
-               "NODE is a node's id or its beginning; it has the methods info, objects and ping.\n\n" CLI_TIME_FORM,
+        .doc =
+            "Calls a method and prints its results, one a line. Arguments and results are JSON.\v"
+            "  1                  an integer; 1.0 is a double\n"
+            "  [1, 2]             an array of int64; [1.0, 2], of double\n"
+            "  [\"a\", 1]           a list\n"
+            "  {\"$u8\": [1, 2]}    an array of u8 (u16 ... i64, f32, f64)\n"
+            "  {\"$bytes\": \"...\"}  bytes, in base64\n"
+            "  {\"$ref\": \"...\"}    a reference\n\n"
+            "Other forms are in the manual page. An argument that begins with '-' comes after '--'. "
+            "NODE is a node's id or its beginning; it has the methods info, objects, ping and way.\n\n" CLI_TIME_FORM,
     };
     static struct request q = {.o.timeout = MOYAI_FOREVER};
     argp_parse(&parser, argc, argv, ARGP_NO_HELP, NULL, &q);

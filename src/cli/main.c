@@ -26,6 +26,7 @@ static const struct verb verbs[] = {
     {"graph", "moyai graph", cli_graph},
     {"call", "moyai call", cli_call},
     {"ping", "moyai ping", cli_ping},
+    {"trace", "moyai trace", cli_trace},
     {"key", "moyai key", cli_key},
     {"endpoint", "moyai endpoint", cli_endpoint},
     {"config", "moyai config", cli_config},
@@ -138,6 +139,7 @@ int main(int argc, char **argv) {
                "  graph     show the links between them\n"
                "  call      call a method of an object, or of a node itself\n"
                "  ping      measure round trips to a node\n"
+               "  trace     show the way of calls to a node\n"
                "  key       make, show and replace the keys of a grid\n"
                "  endpoint  serve as a meeting point of grids\n"
                "  config    show all options, their values and where they come from\n"

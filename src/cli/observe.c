@@ -14,7 +14,6 @@
 #include <string.h>
 
 #define LINK_TIME    (10 * MOYAI_SEC)
-#define LINK_LOOK    (5 * MOYAI_MS)
 #define FIND_TIME    (2 * MOYAI_SEC) /* to ask who is there */
 #define PREFIX_LEAST 4               /* hex digits that are taken for the beginning of an id */
 
@@ -58,19 +57,13 @@ bool observe_option(int key, char *arg, const struct argp_state *state, struct o
 
 /* ---- joining --------------------------------------------------------------------------------- */
 
-/* In a grid of several hosts a node begins without links, and knows nobody until it has one. Nothing tells when. */
-static int wait_linked(moyai_node *n, const char *grid, struct moyai_error *why) {
-    moyai_ns until = moyai_now() + (moyai_ns)LINK_TIME;
-    for (;;) {
-        struct moyai_node_stats s = {.size = sizeof s};
-        moyai_node_stats(n, &s);
-        if (s.links > 0) return 0;
-        if (moyai_node_stopping(n)) return err_set(why, MOYAI_ECANCELED, "interrupted");
-        if (moyai_now() > until)
-            return err_set(why, MOYAI_ETIMEDOUT, "no node of the grid at '%.150s' could be reached within %g s", grid,
-                           (double)LINK_TIME * 1e-9);
-        (void)moyai_sleep_masked(n, LINK_LOOK);
-    }
+static int await_link(moyai_node *n, const char *grid, struct moyai_error *why) {
+    int rc = node_await_link(n, LINK_TIME);
+    if (rc == MOYAI_ECANCELED) return err_set(why, rc, "interrupted");
+    if (rc == MOYAI_ETIMEDOUT)
+        return err_set(why, rc, "no node of the grid at '%.150s' could be reached within %g s", grid,
+                       (double)LINK_TIME * 1e-9);
+    return rc;
 }
 
 int observer_join(struct observer *o, const char *title, const struct observe_opts *given) {
@@ -88,7 +81,7 @@ int observer_join(struct observer *o, const char *title, const struct observe_op
     if (rc == 0) rc = moyai_node_new(&o->node, &opts, &why);
     if (rc == 0) {
         node_observe(o->node);
-        if (!o->grid.path[0]) rc = wait_linked(o->node, grid, &why);
+        if (!o->grid.path[0]) rc = await_link(o->node, grid, &why);
     }
     if (rc == 0) return CLI_OK;
     fprintf(stderr, "%s: %s\n", title, why.text);

@@ -196,7 +196,7 @@ static void look_for_agents(void *arg) {
             output_say(s->out, "%s: cannot look for nodes: %s", s->a->title, why.text);
             pause = LOOK_MOST;
         }
-        s->known = true;
+        s->known |= s->agents != NULL; /* just after joining nobody may be known */
         place_all(s);
         if (s->waiting == 0 || s->stopped) break;
         if (moyai_now() - s->since >= (moyai_ns)TELL_AFTER) tell(s);
@@ -386,7 +386,8 @@ void nodes_stop(struct nodes *s) {
 static void on_spread(struct exec *x, struct exec_timer *t) {
     (void)x;
     struct nodes *s = (struct nodes *)(void *)((char *)t - offsetof(struct nodes, spread));
-    s->known = true;
+    s->known = s->agents != NULL;
+    if (!s->known) exec_timer_set(s->x, t, moyai_now() + (moyai_ns)SPREAD_TIME);
     place_all(s);
 }
 

@@ -429,6 +429,40 @@ int node_known(moyai_node *n, bool (*fn)(const struct rdv_node *node, const stru
     return rc;
 }
 
+struct link_wait {
+    struct exec_hook hook; /* first */
+    moyai_node *node;
+    struct blocked *b;
+};
+
+/* Whatever makes a link, or asks to stop, is a turn of the loop. */
+static void look_linked(struct exec_hook *h) {
+    struct link_wait *w = (struct link_wait *)h;
+    if (w->b && (overlay_links(w->node->o) > 0 || atomic_load(&w->node->stop))) (void)blocked_wake(w->node, w->b, 0);
+}
+
+int node_await_link(moyai_node *n, moyai_dur timeout) {
+    struct link_wait w = {.hook.fn = look_linked, .node = n};
+    moyai_ns until = timeout == MOYAI_FOREVER ? UINT64_MAX : moyai_now() + (moyai_ns)timeout;
+    int rc = 0;
+    api_enter(n);
+    exec_hook_add(n->x, &w.hook);
+    while (rc == 0 && overlay_links(n->o) == 0 && !atomic_load(&n->stop)) {
+        struct blocked b;
+        blocked_init(n, &b, "waits for a link");
+        w.b = &b;
+        rc = block(n, &b, until, true);
+        w.b = NULL;
+    }
+    exec_hook_remove(n->x, &w.hook);
+    if (overlay_links(n->o) > 0)
+        rc = 0;
+    else if (rc == 0)
+        rc = MOYAI_ECANCELED;
+    api_leave(n);
+    return rc;
+}
+
 int node_go(moyai_node *n, void (*fn)(void *arg), void *arg) {
     return go_locked(n, fn, arg);
 }

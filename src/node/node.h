@@ -30,6 +30,10 @@ void node_observe(moyai_node *n);
 int node_known(moyai_node *n, bool (*fn)(const struct rdv_node *node, const struct moyai_error *bad, void *ctx),
                void *ctx, struct moyai_error *reterr);
 
+/* Wait for a link to another node: in a grid of several hosts a node begins without, and knows nobody until it has one.
+ * 0; ETIMEDOUT; ECANCELED: the node was asked to stop. Lock not held; may switch fibers. */
+int node_await_link(moyai_node *n, moyai_dur timeout);
+
 /* moyai_go with the lock held. */
 int node_go(moyai_node *n, void (*fn)(void *arg), void *arg);
 

@@ -298,10 +298,30 @@ static moyai_value *do_ping(moyai_node *n, struct arguments *a, struct moyai_err
     return get(n, a, &none, no) < 0 ? NULL : moyai_value_new((struct moyai_arg){.tag = MOYAI_T_BOOL, .v.b = true});
 }
 
+/* way(end [, path]): where messages to that node go next from here. */
+static moyai_value *do_way(moyai_node *n, struct arguments *a, struct moyai_error *no) {
+    const char *text = NULL;
+    uint64_t path = 0;
+    struct moyai_node_id end;
+    struct overlay_way way;
+    int rc = count_values(a) > 1 ? get(n, a, MOYAI_INTO(&text, &path), no) : get(n, a, MOYAI_INTO(&text), no);
+    if (rc < 0) return NULL;
+    if (!id_parse(text, strlen(text), end.b)) {
+        err_set(no, MOYAI_EARGS, "way(node, path): node is an id of 32 hexadecimal digits");
+        return NULL;
+    }
+    if (!overlay_way(n->o, &end, path, &way)) return moyai_value_new(moyai_null());
+    struct fields f = {.n = 0};
+    put_id(&f, "next", way.next.b);
+    put_uint(&f, "path", way.path);
+    put_text(&f, "kind", way.kind);
+    return map_of(&f);
+}
+
 static const struct {
     const char *name;
     moyai_value *(*run)(moyai_node *n, struct arguments *a, struct moyai_error *no);
-} methods[] = {{"info", do_info}, {"objects", do_objects}, {"ping", do_ping}};
+} methods[] = {{"info", do_info}, {"objects", do_objects}, {"ping", do_ping}, {"way", do_way}};
 
 int node_object_call(moyai_node *n, const struct peer *p, const struct request_head *h, const uint8_t *bytes,
                      size_t len, struct codec_out *out, uint8_t *buf, size_t cap, struct moyai_error *no) {
@@ -312,7 +332,8 @@ int node_object_call(moyai_node *n, const struct peer *p, const struct request_h
         m++;
     if (m == n_methods)
         return failure_set(no, MOYAI_ENOMETHOD, MOYAI_AT_PEER, MOYAI_NEVER_EXECUTED,
-                           "a node has no method '%.*s', but 'info', 'objects' and 'ping'", h->method_len, h->method);
+                           "a node has no method '%.*s', but 'info', 'objects', 'ping' and 'way'", h->method_len,
+                           h->method);
     if (p && overlay_owes_much(p))
         return failure_set(no, MOYAI_EBUSY, MOYAI_AT_PEER, MOYAI_NEVER_EXECUTED,
                            "its caller does not take earlier answers");

@@ -166,6 +166,12 @@ static inline uint32_t relay_index(uint64_t path) {
     return (uint32_t)path - 1;
 }
 
+/* Where a path leads from here, for reports. id: of the path, the same at all nodes that it passes. */
+bool relay_path_id(const struct relay *r, uint64_t path, uint64_t *id);
+/* The node at the other end of the link by which what goes to `end`, one of the path's two ends, leaves this node.
+ * False: no such path here, or it ends here. */
+bool relay_path_next(const struct relay *r, uint64_t id, const struct moyai_node_id *end, struct moyai_node_id *next);
+
 struct relay_count {
     uint32_t links, paths, passing; /* passing: of these, that end elsewhere */
     uint64_t lent, held;            /* bytes: of cfg.memory; queued, of paths that pass */

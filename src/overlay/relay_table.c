@@ -318,3 +318,22 @@ void relay_side_drop(struct relay *r, struct relay_path *p, int s) {
     y->link = y->label = y->chain = y->out = y->due = y->asked = y->take = y->credit = y->give = 0;
     memset(y->who, 0, sizeof y->who);
 }
+
+/* ---- reports --------------------------------------------------------------------------------- */
+
+bool relay_path_id(const struct relay *r, uint64_t path, uint64_t *id) {
+    const struct relay_path *p = relay_path_find(r, path);
+    if (!p) return false;
+    *id = p->id;
+    return true;
+}
+
+bool relay_path_next(const struct relay *r, uint64_t id, const struct moyai_node_id *end, struct moyai_node_id *next) {
+    const struct relay_path *p = relay_id_find(r, id);
+    if (!p || p->state != PATH_OPEN) return false;
+    int s = id_equal(p->to, end->b) ? 1 : 0;
+    const struct relay_side *y = &p->side[s];
+    if ((s == 0 && !id_equal(p->from, end->b)) || y->where != BY_LINK) return false;
+    memcpy(next->b, relay_link_at(r, y->link)->id, 16);
+    return true;
+}

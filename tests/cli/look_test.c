@@ -249,6 +249,27 @@ static void interrupted(void **state) {
 
 /* ---- ping ------------------------------------------------------------------------------------ */
 
+static void traces_a_neighbour(void **state) {
+    (void)state;
+    char id[33], hop[64];
+    id_of(pid_a, id);
+    assert_int_equal(IN_GRID("trace", "a"), 0);
+    snprintf(hop, sizeof hop, " 1  %.8s  unix  ", id);
+    HAS(c.text[0].p, hop);
+    assert_int_equal(kit_count(&c.text[0], ""), 1);
+    cli_free(&c);
+    assert_int_equal(IN_GRID("trace", "nobody"), 1);
+    HAS(c.text[1].p, "nobody has registered the name \"nobody\"");
+    cli_free(&c);
+    /* What "way" takes. */
+    assert_int_equal(IN_GRID("call", id, "way", "\"x\""), 1);
+    HAS(c.text[1].p, "node is an id of 32 hexadecimal digits");
+    cli_free(&c);
+    assert_int_equal(IN_GRID("call", id, "way", "\"00112233445566778899aabbccddeeff\"", "17"), 0);
+    assert_string_equal(c.text[0].p, "null\n");
+    cli_free(&c);
+}
+
 static void pings(void **state) {
     (void)state;
     char id[33], want[64];
@@ -469,6 +490,21 @@ static int free_port(void) {
     return ntohs(a.sin_port);
 }
 
+/* The way to a node, directly or over the one in the middle. */
+static void traces(const char *id, bool relayed) {
+    char want[64];
+    assert_int_equal(IN_GRID("trace", id), 0);
+    assert_int_equal(kit_count(&c.text[0], "  tcp  "), relayed ? 2 : 1);
+    snprintf(want, sizeof want, " %d  %.8s  tcp  ", relayed ? 2 : 1, id);
+    HAS(c.text[0].p, want);
+    cli_free(&c);
+    assert_int_equal(IN_GRID("trace", "--json", id), 0);
+    HAS(c.text[0].p, "\"whole\": true");
+    assert_int_equal(kit_count(&c.text[0], "\"kind\": \"tcp\""), relayed ? 2 : 1);
+    assert_int_equal(kit_count(&c.text[0], "\"ms\": "), relayed ? 2 : 1);
+    cli_free(&c);
+}
+
 /* No directory knows the nodes, and none but one can be connected to: who looks goes from that one to the others, and
  * talks to them through it. */
 static void several_hosts(void **state) {
@@ -509,6 +545,7 @@ static void several_hosts(void **state) {
         assert_int_equal(IN_GRID("ping", "-c", "2", "-i", "0", id), 0);
         HAS(c.text[0].p, "2 sent, 2 answered");
         cli_free(&c);
+        traces(id, i > 0);
     }
     for (int i = 2; i >= 0; i--) {
         kill(pid[i], SIGTERM);
@@ -608,6 +645,7 @@ int main(void) {
         RUN(one_way),
         RUN(interrupted),
         RUN(pings),
+        RUN(traces_a_neighbour),
         RUN(lists_nodes),
         RUN(leaves_observers_out),
         RUN(crawls),

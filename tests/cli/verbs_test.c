@@ -35,7 +35,8 @@ static void help(void **state) {
     assert_int_equal(cli_do(&a, "-h", NULL), 0);
     cli_free(&a);
 
-    static const char *const verbs[] = {"run", "node", "config", "key", "endpoint", "ps", "graph", "call", "ping"};
+    static const char *const verbs[] = {"run", "node",  "config", "key",  "endpoint",
+                                        "ps",  "graph", "call",   "ping", "trace"};
     for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++) {
         assert_int_equal(cli_do(&a, verbs[i], "--help", NULL), 0);
         assert_int_equal(cli_do(&b, "help", verbs[i], NULL), 0);
@@ -88,7 +89,8 @@ static bool has_word(const char *text, const char *word) {
 /* What a verb accepts, what --help and --usage list and what its page explains are the same. */
 static void help_and_pages_agree(void **state) {
     (void)state;
-    static const char *const verbs[] = {"", "run", "node", "config", "key", "endpoint", "ps", "graph", "call", "ping"};
+    static const char *const verbs[] = {"",   "run",   "node", "config", "key",  "endpoint",
+                                        "ps", "graph", "call", "ping",   "trace"};
     for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++) {
         const char *const help_words[] = {verbs[i][0] ? verbs[i] : "--help", verbs[i][0] ? "--help" : NULL, NULL};
         const char *const usage_words[] = {verbs[i][0] ? verbs[i] : "--usage", verbs[i][0] ? "--usage" : NULL, NULL};

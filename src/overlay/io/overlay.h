@@ -185,6 +185,15 @@ struct overlay_link_info {
 };
 void overlay_each_link(const struct overlay *o, bool (*fn)(const struct overlay_link_info *l, void *ctx), void *ctx);
 
+/* The next node on the way of a session's messages. path: its id, where it goes over others; 0: find it by the peer,
+ * with whom this node has the session. False: there is none here. */
+struct overlay_way {
+    struct moyai_node_id next;
+    uint64_t path;    /* 0: the next is the end itself, over a link */
+    const char *kind; /* of the link to it: "unix", "tcp" */
+};
+bool overlay_way(struct overlay *o, const struct moyai_node_id *end, uint64_t path, struct overlay_way *out);
+
 /* Round trip to a node through its runtime (not its user code). The record is the caller's, who has set fn: 0: it is
  * used until fn has been called (not from within) or overlay_ping_drop, whichever is first. */
 struct ping {

@@ -516,6 +516,14 @@ int route_frame(struct olink *k, const struct frame_head *h, const uint8_t *payl
     return rc;
 }
 
+bool route_path_id(const struct route *t, uint64_t path, uint64_t *id) {
+    return relay_path_id(t->r, path, id);
+}
+
+bool route_path_next(const struct route *t, uint64_t id, const struct moyai_node_id *end, struct moyai_node_id *next) {
+    return relay_path_next(t->r, id, end, next);
+}
+
 size_t route_neighbours(const struct olink *k, struct moyai_node_id *out, size_t n) {
     return k->slot < 0 ? 0 : locate_neighbours(k->o->route->l, (uint32_t)k->slot, out, (uint32_t)n);
 }
