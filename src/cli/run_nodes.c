@@ -57,6 +57,12 @@ struct place {
     struct exec_waiter *room; /* its fiber waits for that */
 };
 
+struct to_signal {
+    struct to_signal *next;
+    struct place *place;
+    int sig; /* 0: give it up */
+};
+
 struct nodes {
     moyai_node *node;
     struct exec *x;
@@ -72,6 +78,7 @@ struct nodes {
     char dir[PATH_MAX];
     const char **env; /* the user's, and room for ours */
     size_t n_env;
+    struct to_signal *signals, **last_signal; /* in their order: a fiber comes for each */
     bool stopped, scouting, hurry;
     bool known; /* who is there: processes may be sent */
     struct exec_timer spread;
@@ -334,26 +341,32 @@ static void run_place(void *arg) {
 
 /* ---- signals --------------------------------------------------------------------------------- */
 
-struct order_to_signal {
-    struct place *p;
-    int sig; /* 0: give it up */
-};
-
+/* By a fiber, since a call is not made from a callback. */
 static void send_signal(void *arg) {
-    struct order_to_signal *o = arg;
+    struct nodes *s = arg;
+    exec_user_leave(s->x);
+    struct to_signal *o = s->signals;
+    s->signals = o->next;
+    if (!o->next) s->last_signal = &s->signals;
+    exec_user_enter(s->x);
     if (o->sig)
-        remote_signal(&o->p->remote, o->sig);
+        remote_signal(&o->place->remote, o->sig);
     else
-        remote_give_up(&o->p->remote);
+        remote_give_up(&o->place->remote);
     free(o);
 }
 
 void nodes_signal(struct nodes *s, unsigned rank, int sig) {
     struct place *p = &s->places[rank];
-    struct order_to_signal *o = p->state == PLACE_RUNS ? malloc(sizeof *o) : NULL;
+    struct to_signal *o = p->state == PLACE_RUNS ? malloc(sizeof *o) : NULL;
     if (!o) return;
-    *o = (struct order_to_signal){p, sig};
-    if (node_go(s->node, send_signal, o) < 0) free(o);
+    if (node_go(s->node, send_signal, s) < 0) {
+        free(o);
+        return;
+    }
+    *o = (struct to_signal){.place = p, .sig = sig};
+    *s->last_signal = o;
+    s->last_signal = &o->next;
 }
 
 void nodes_hurry(struct nodes *s) {
@@ -404,6 +417,7 @@ int nodes_new(struct nodes **ret, moyai_node *n, const struct run_args *a, struc
     struct nodes *s = calloc(1, sizeof *s);
     if (!s) goto out_nomem;
     *s = (struct nodes){.node = n, .x = node_exec(n), .a = a, .out = out, .ops = ops, .arg = arg};
+    s->last_signal = &s->signals;
     exec_timer_init(&s->spread, on_spread);
     s->places = calloc(a->n_processes, sizeof *s->places);
     s->env = calloc(a->n_env + 1, sizeof *s->env);
@@ -435,6 +449,11 @@ void nodes_free(struct nodes *s) {
     for (unsigned i = 0; i < s->a->n_processes; i++) { /* whose fibers will not run any more */
         moyai_future_free(s->places[i].remote.read);
         moyai_future_free(s->places[i].remote.run);
+    }
+    while (s->signals) {
+        struct to_signal *o = s->signals;
+        s->signals = o->next;
+        free(o);
     }
     struct site_agent *g, *tmp;
     HASH_ITER (hh, s->agents, g, tmp) {
