@@ -81,10 +81,14 @@ void fiber_end(moyai_node *n, struct context *c);
 int go_locked(moyai_node *n, void (*fn)(void *arg), void *arg);
 void posts_free_all(moyai_node *n); /* at the end: what will not be run */
 int raised_code(int code);          /* the code that a method has returned, as its caller shall see it */
+/* Answer it with an error, unless it is answered. */
+void request_fail(moyai_request *rq, int code, enum moyai_where where, enum moyai_executed executed, const char *text);
+/* deadline.c */
 void request_cancel(moyai_request *rq);
 void request_deadline(moyai_request *rq, moyai_dur remaining);
-void request_abandon(void *rq);                                        /* at the end */
+void request_due(struct exec *x, struct exec_timer *t);                /* its timer's function */
 void request_describe(const moyai_request *rq, char *out, size_t cap); /* what it is doing, for reports */
+void request_abandon(void *rq);                                        /* at the end */
 bool call_names(const moyai_future *f, char *out, size_t cap);         /* "'method' of moyai:..." */
 
 #endif

@@ -16,7 +16,8 @@
  *
  * A call whose node does not take its answers begins later: owed.c.
  *
- * A request is answered exactly once, unless it is one-way: by its method, by a refusal, or by its deadline.
+ * A request is answered exactly once, unless it is one-way: by its method, by a refusal, or by its deadline
+ * (deadline.c).
  */
 #include "base/err.h"
 #include "object/message.h"
@@ -27,13 +28,11 @@
 #include <stdlib.h>
 
 #define BUSY_TEXT "%zu calls and fibers are in progress in the object's node, its limit (max_fibers)"
-#define TELL_STEP (50 * MOYAI_MS) /* between what nested calls tell before their deadline */
 
 static void run_request(struct exec_task *t);
 static void launch(moyai_node *n, moyai_request *rq);
 static void finish(moyai_request *rq);
 static void reply_done(struct msg *m, int code, enum moyai_executed executed);
-static void deadline_due(struct exec *x, struct exec_timer *t);
 
 /* ---- records --------------------------------------------------------------------------------- */
 
@@ -88,7 +87,7 @@ static moyai_request *request_new(moyai_node *n, struct peer *p) {
     rq->deadline = UINT64_MAX;
     rq->task.run = run_request;
     rq->msg.done = reply_done;
-    exec_timer_init(&rq->timer, deadline_due);
+    exec_timer_init(&rq->timer, request_due);
     peer_link(n, rq);
     return rq;
 }
@@ -184,8 +183,7 @@ static void reply_levels(moyai_request *rq, const struct moyai_error *level, uns
     send_reply(rq, p, len, p != rq->reply);
 }
 
-static void reply_error(moyai_request *rq, int code, enum moyai_where where, enum moyai_executed executed,
-                        const char *text) {
+void request_fail(moyai_request *rq, int code, enum moyai_where where, enum moyai_executed executed, const char *text) {
     struct moyai_error e;
     failure_set(&e, code, where, executed, "%s", text);
     reply_levels(rq, &e, 1);
@@ -243,7 +241,7 @@ void serve_waiting(moyai_node *n) {
             moyai_request *rq = local_pop(n, queue);
             char text[MOYAI_ERROR_TEXT];
             snprintf(text, sizeof text, BUSY_TEXT, n->active);
-            reply_error(rq, MOYAI_EBUSY, MOYAI_AT_PEER, MOYAI_NEVER_EXECUTED, text);
+            request_fail(rq, MOYAI_EBUSY, MOYAI_AT_PEER, MOYAI_NEVER_EXECUTED, text);
             finish(rq);
         }
     }
@@ -303,9 +301,9 @@ static void run_request(struct exec_task *t) {
     moyai_node *n = rq->node;
     if (!owed_may_begin(rq)) return; /* comes again */
     if (rq->object->ended) {
-        reply_error(rq, MOYAI_ENOOBJECT, MOYAI_AT_PEER, MOYAI_NEVER_EXECUTED, "the object has ended");
+        request_fail(rq, MOYAI_ENOOBJECT, MOYAI_AT_PEER, MOYAI_NEVER_EXECUTED, "the object has ended");
     } else if (rq->cancelled) {
-        reply_error(rq, MOYAI_ECANCELED, MOYAI_AT_PEER, MOYAI_NEVER_EXECUTED, "cancelled before it began");
+        request_fail(rq, MOYAI_ECANCELED, MOYAI_AT_PEER, MOYAI_NEVER_EXECUTED, "cancelled before it began");
     } else {
         struct context c = {.rq = rq, .scope = rq->object, .counted = true};
         void **slot = exec_local(n->x);
@@ -669,7 +667,7 @@ int serve_message(moyai_node *n, struct peer *p, uint8_t *bytes, size_t len) {
         }
         id_set(rq, id);
         if (rc < 0)
-            reply_error(rq, rc, MOYAI_AT_PEER, MOYAI_NEVER_EXECUTED, "the object signalled has ended");
+            request_fail(rq, rc, MOYAI_AT_PEER, MOYAI_NEVER_EXECUTED, "the object signalled has ended");
         else
             reply_values(rq);
         finish(rq);
@@ -679,106 +677,7 @@ int serve_message(moyai_node *n, struct peer *p, uint8_t *bytes, size_t len) {
     return MOYAI_EPROTO;
 }
 
-/* ---- cancel and deadline --------------------------------------------------------------------- */
-
-void request_cancel(moyai_request *rq) {
-    if (rq->cancelled) return;
-    rq->cancelled = true;
-    /* One that is runnable already, but has not run, hears of it when it blocks again. */
-    if (rq->blocked && !rq->cancel_told) rq->cancel_told = blocked_wake(rq->node, rq->blocked, MOYAI_ECANCELED);
-}
-
-/* What it does, and what that does which it waits for, and so on as far as is known here: "waits for 'b' of object 1234
- * in node 5678, which computes". */
-static void describe(const moyai_request *rq, char *out, size_t cap, unsigned levels) {
-    char names[128], id[33];
-    const struct blocked *b = rq->blocked;
-    const moyai_future *on = !b ? NULL : b->on_set ? b->on_set->pending : b->on;
-    if (!rq->running) {
-        snprintf(out, cap, "has not begun%s", rq->parked ? ": its caller does not take earlier answers" : "");
-    } else if (!b) {
-        snprintf(out, cap, "computes");
-    } else if (!on || !call_names(on, names, sizeof names)) {
-        snprintf(out, cap, "%s", b->what);
-    } else {
-        char below[MOYAI_ERROR_TEXT] = "";
-        id_format(on->home, id);
-        if (on->local && levels > 0)
-            describe(on->local, below, sizeof below, levels - 1);
-        else if (on->doing)
-            snprintf(below, sizeof below, "%s", on->doing);
-        char text[2 * MOYAI_ERROR_TEXT];
-        int n = snprintf(text, sizeof text, "waits for %s%s%.*s%s%s", names, on->local ? "" : " in node ",
-                         on->local ? 0 : 8, id, below[0] ? ", which " : "", below);
-        err_fit(out, cap, text, (size_t)n); /* the last of the chain is the one that does not come to its end */
-    }
-}
-
-void request_describe(const moyai_request *rq, char *out, size_t cap) {
-    char what[MOYAI_ERROR_TEXT];
-    describe(rq, what, sizeof what, CALL_CAUSES);
-    char text[3 * MOYAI_ERROR_TEXT];
-    int n = snprintf(text, sizeof text, "'%s' %s", rq->method ? rq->method->name : "?", what);
-    err_fit(out, cap, text, (size_t)n);
-}
-
-/* Tell the caller's node what the method does: for the texts of those who wait for its caller. */
-static void tell(moyai_request *rq) {
-    char what[DOING_MOST + 1];
-    uint8_t bytes[DOING_HEAD + DOING_MOST] = {MESSAGE_DOING};
-    describe(rq, what, sizeof what, CALL_CAUSES);
-    size_t n = strnlen(what, DOING_MOST);
-    struct cursor_out c = cursor_out(bytes + 8, sizeof bytes - 8);
-    cursor_put_u64(&c, rq->id);
-    cursor_put_bytes(&c, what, n);
-    (void)control_send(rq->node, rq->peer, bytes, DOING_HEAD + n); /* without it the text is shorter */
-}
-
-/*
- * All calls made for one call have its deadline. Shortly before it each tells the node of its caller what it does, the
- * deepest first, so that the outermost knows who waits for whom. That one is answered a little before its caller gives
- * up by itself, so that the answer, which knows more, arrives first; to the others nobody listens by then.
- */
-static moyai_dur report_early(const moyai_request *rq, moyai_dur remaining) {
-    if (rq->depth > 0) { /* only told: it costs nothing, and on a busy host it takes its time */
-        moyai_dur step = remaining / 40 < TELL_STEP ? remaining / 40 : TELL_STEP;
-        return step * (rq->depth < 8 ? rq->depth : 8);
-    }
-    moyai_dur early = remaining / 20;
-    return early < MOYAI_MS ? early : MOYAI_MS; /* what a method finishes in this time is lost: no more than that */
-}
-
-static void deadline_due(struct exec *x, struct exec_timer *t) {
-    moyai_request *rq = (moyai_request *)((char *)t - offsetof(struct moyai_request, timer));
-    if (rq->depth > 0 && rq->peer && rq->id && !rq->told && !rq->answered) {
-        rq->told = true;
-        tell(rq);
-        exec_timer_set(x, t, rq->deadline);
-        return;
-    }
-    char text[3 * MOYAI_ERROR_TEXT], doing[2 * MOYAI_ERROR_TEXT], who[PEER_NAME]; /* cut when it is set */
-    request_describe(rq, doing, sizeof doing);
-    overlay_self_name(rq->node->o, who);
-    snprintf(text, sizeof text, "the deadline passed: in %s %s", who, doing);
-    if (!rq->from_local)
-        reply_error(rq, MOYAI_ETIMEDOUT, MOYAI_AT_PEER, rq->running ? MOYAI_MAY_HAVE_EXECUTED : MOYAI_NEVER_EXECUTED,
-                    text);
-    request_cancel(rq);
-}
-
-void request_deadline(moyai_request *rq, moyai_dur remaining) {
-    moyai_node *n = rq->node;
-    if (rq->answered) return;
-    if (remaining == MOYAI_FOREVER) {
-        rq->deadline = UINT64_MAX;
-        exec_timer_clear(n->x, &rq->timer);
-        return;
-    }
-    rq->deadline = moyai_now() + (moyai_ns)remaining;
-    rq->told = false;
-    exec_timer_set(n->x, &rq->timer,
-                   rq->from_local ? rq->deadline : rq->deadline - (moyai_ns)report_early(rq, remaining));
-}
+/* ---- ends --------------------------------------------------------------------------------------- */
 
 /* The caller's node is gone: nobody wants the results. */
 void serve_peer_failed(moyai_node *n, struct peer *p) {
