@@ -54,6 +54,13 @@
  * on one warm stack without any switch. Only polling goes back to the main context (libuv's poll has 12 KiB of events
  * on its stack, which must not be touched on every fiber's).
  *
+ * Stacks may run out: of memory, of mappings, or of the number that is allowed. A task without one waits, and all later
+ * ones behind it, for the next fiber that ends. If all fibers are blocked none may ever end, for they may wait for just
+ * these tasks: then, after STARVE_NS, the first task that can be refused is, and its caller hears of it and may end.
+ * One at a time, since the end of one fiber gives its stack to another. Tasks that nobody can be told of (functions to
+ * be run, one-way calls) wait for as long as it takes; for them there is one spare stack, so that those which do not
+ * block get through even so. Memory that is there again is found when the next look is due.
+ *
  * The main context is an item of the run queue like a fiber when it waits: when its turn comes (main_turn) the
  * scheduler it runs returns from exec_wait. Two execs may have the same node thread; then each runs only while the main
  * context waits in it, and a fiber of one is main context for the other. If such waits come back to an exec that waits
@@ -167,6 +174,10 @@ static void go(struct exec *x, struct fiber *to) {
 
 /* End free fibers properly, so that sanitizers can let go of them. Base only. */
 static void trim(struct exec *x, size_t keep) {
+    if (keep == 0 && !x->spare_used) {
+        fiber_put(x, x->spare);
+        x->spare_used = true;
+    }
     while (x->n_pool > keep) {
         struct fiber *f = x->pool;
         x->pool = f->next;
@@ -178,6 +189,13 @@ static void trim(struct exec *x, size_t keep) {
 }
 
 /* ---- the scheduler ---- */
+
+/* The next task to be run on a fiber that there is for one. */
+static struct exec_task *starved_pop(struct exec *x) {
+    x->give_up = 0;
+    exec_timer_clear(x, &x->give_up_timer);
+    return runq_pop(&x->starved);
+}
 
 static struct exec_waiter *waiter_of(struct exec_task *t) {
     return (struct exec_waiter *)(void *)((char *)t - offsetof(struct exec_waiter, item));
@@ -195,9 +213,10 @@ static struct fiber *pick(struct exec *x) {
         if (t->run) {
             struct fiber *f = fiber_get(x);
             runq_pop(&x->run);
-            if (!f) {
+            if (!f || x->starved.first) {
                 runq_push(&x->starved, t);
-                continue;
+                if (!f) continue;
+                t = starved_pop(x);
             }
             x->since_poll++;
             f->task = t;
@@ -217,18 +236,66 @@ static void fiber_main(struct fiber *f) {
     struct exec *x = f->x;
     while (!f->quit) {
         f->task->run(f->task);
-        if (x->starved.first) {
-            f->task = runq_pop(&x->starved);
+        if (f == x->spare) {
+            x->spare_used = false;
+        } else if (x->starved.first) {
+            f->task = starved_pop(x);
             f->local = NULL;
             x->since_poll++;
             continue;
+        } else {
+            fiber_put(x, f);
         }
-        fiber_put(x, f);
         struct fiber *to = pick(x);
         if (to != f) go(x, to);
     }
     x->cur = &x->base;
     fiber_finish(f, &x->base);
+}
+
+static bool all_blocked(const struct exec *x) {
+    const struct exec_task *t = x->run.first;
+    return !t || (!t->run && !waiter_of(x->run.first)->fiber && !t->next); /* or the main context alone is not */
+}
+
+static void on_give_up(struct exec *x, struct exec_timer *t) {
+    (void)x, (void)t; /* the scheduler looks again */
+}
+
+static void refuse_first(struct exec *x) {
+    for (struct exec_task **p = &x->starved.first, *t; (t = *p); p = &t->next) {
+        if (!t->refuse) continue;
+        *p = t->next;
+        if (x->starved.last == &t->next) x->starved.last = p;
+        t->refuse(t);
+        return;
+    }
+}
+
+/* Tasks wait for a stack, and all fibers are blocked. True: something has been done. */
+static bool relieve(struct exec *x) {
+    struct fiber *f = fiber_get(x);
+    if (!f && !x->spare_used && !x->starved.first->refuse) {
+        f = x->spare;
+        f->local = NULL;
+        x->spare_used = true;
+    }
+    if (f) {
+        f->task = starved_pop(x);
+        x->since_poll++;
+        go(x, f);
+        return true;
+    }
+    moyai_ns now = exec_now(x);
+    bool due = x->give_up > 0 && x->give_up <= now;
+    if (due) refuse_first(x);
+    if (due || x->give_up == 0) x->give_up = now + (due ? STARVE_NEXT_NS : STARVE_NS);
+    exec_timer_set(x, &x->give_up_timer, x->give_up);
+    return due;
+}
+
+bool exec_starves(const struct exec *x) {
+    return x->starved.first && x->give_up > 0;
 }
 
 /* The main context does something for the scheduler: runs what is runnable, or polls. */
@@ -240,6 +307,12 @@ static void step(struct exec *x) {
     }
     if (x->main_turn) return;
     bool block = true;
+    if (x->starved.first && all_blocked(x)) {
+        if (poll_due(x))
+            block = false; /* what comes of it may end a fiber */
+        else if (relieve(x))
+            return;
+    }
     if (!x->run.first && x->n_pool > POOL_MAX) {
         trim(x, x->n_pool - POOL_MAX > TRIM_BATCH ? x->n_pool - TRIM_BATCH : POOL_MAX);
         block = x->n_pool <= POOL_MAX;
@@ -389,7 +462,7 @@ size_t exec_max_fibers(const struct exec *x) {
     return x->max_fibers;
 }
 size_t exec_fibers(const struct exec *x) {
-    return x->n_all - x->n_pool;
+    return x->n_all - x->n_pool - !x->spare_used;
 }
 size_t exec_stack_used(const struct exec *x) {
     size_t most = 0;
@@ -457,7 +530,7 @@ int exec_new(struct exec **ret, const struct exec_cfg *cfg, struct moyai_error *
     x->stack = cfg->stack ? cfg->stack : DEFAULT_STACK;
     if (x->stack < MIN_STACK) x->stack = MIN_STACK;
     x->max_fibers = limit_fibers(cfg->max_fibers ? cfg->max_fibers : DEFAULT_FIBERS);
-    x->n_max = x->max_fibers + x->max_fibers / 4 + 1;
+    x->n_max = x->max_fibers + x->max_fibers / 4 + 2; /* the spare one is one of them */
     x->own_thread = cfg->own_thread;
     cpu_set_t cpus;
     x->processors = sched_getaffinity(0, sizeof cpus, &cpus) == 0 ? CPU_COUNT(&cpus) : 1;
@@ -466,9 +539,11 @@ int exec_new(struct exec **ret, const struct exec_cfg *cfg, struct moyai_error *
 
     int rc = make_fork_word(x, reterr);
     if (rc < 0) goto out_parts;
+    exec_timer_init(&x->give_up_timer, on_give_up);
     /* One fiber at least, so that a task never waits for memory while nothing else runs. */
     struct fiber *first = fiber_get(x);
-    if (!first) {
+    x->spare = first ? fiber_get(x) : NULL;
+    if (!x->spare) {
         rc = err_sys(reterr, errno, "cannot make a stack of %zu bytes", x->stack);
         goto out_parts;
     }

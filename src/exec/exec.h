@@ -38,7 +38,7 @@ void exec_free(struct exec *x);
 void exec_halt(struct exec *x);
 
 /* The effective limit of ordinary calls in progress. Exec itself allows a quarter more, for nested ones; tasks beyond
- * that wait for a fiber. */
+ * that wait for a fiber, or are refused (exec_task). */
 size_t exec_max_fibers(const struct exec *x);
 size_t exec_fibers(const struct exec *x); /* fibers in progress. Lock held */
 size_t
@@ -62,10 +62,14 @@ void exec_user_leave(struct exec *x);
 /* Something to be run once on a fiber of the node thread; embed it in a larger struct. */
 struct exec_task {
     struct exec_task *next;
-    void (*run)(struct exec_task *t); /* called with the lock held, on a fiber; use exec_user_enter/leave
-                                         around user code; t may be freed by it */
+    void (*run)(struct exec_task *t);    /* called with the lock held, on a fiber; use exec_user_enter/leave
+                                            around user code; t may be freed by it */
+    void (*refuse)(struct exec_task *t); /* NULL, or called in its place when there is no stack and none comes free: all
+                                            fibers are blocked, perhaps on just this. Lock held, node thread, no fiber;
+                                            must not block or run user code */
 };
 void exec_submit(struct exec *x, struct exec_task *t); /* lock held; wakes the node thread if it polls */
+bool exec_starves(const struct exec *x); /* tasks wait for a stack that nobody gives back just now. Lock held */
 
 struct exec_timer {
     moyai_ns when;

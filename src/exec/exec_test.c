@@ -430,7 +430,7 @@ static void test_fiber_limit(void **state) {
     for (int i = 0; i < 100; i++) crew_go(&c, pass_gate, &g);
     exec_yield(x);
     int most = g.inside, rounds = 0;
-    assert_in_range(most, 8, 11);
+    assert_in_range(most, 8, 12);
     while (c.left > 0) {
         struct exec_waiter *list = g.first;
         g.first = NULL;
@@ -443,6 +443,80 @@ static void test_fiber_limit(void **state) {
         assert_true(g.inside <= most);
         assert_true(++rounds < 1000);
     }
+    exec_unlock(x);
+    exec_free(x);
+}
+
+/* ---- no stack to be had ---- */
+
+/* What counts: whether it ran, or was refused, as which in a row. */
+struct starving {
+    struct exec_task task;
+    int *count, at;
+    bool refused;
+    struct exec *x;
+    struct gate *gate; /* parks there */
+};
+
+static void starving_run(struct exec_task *t) {
+    struct starving *s = (struct starving *)t;
+    s->at = ++*s->count;
+    if (s->gate) pass_gate(s->x, s->gate);
+}
+
+static void starving_refuse(struct exec_task *t) {
+    struct starving *s = (struct starving *)t;
+    s->at = ++*s->count;
+    s->refused = true;
+}
+
+static void submit_starving(struct exec *x, struct starving *s, bool refusable, int *count, struct gate *gate) {
+    *s = (struct starving){
+        {.run = starving_run, .refuse = refusable ? starving_refuse : NULL}, .count = count, .x = x, .gate = gate};
+    exec_submit(x, &s->task);
+}
+
+/* With all fibers blocked: what can be refused is, the first first; of the rest, the spare stack takes what comes
+ * first. A fiber that ends gives its stack to the next that waits. */
+static void test_starving(void **state) {
+    (void)state;
+    struct exec *x = test_exec(&(struct exec_cfg){.max_fibers = 8, .stack = 64 << 10});
+    enum { ORDINARY = 11 };
+    struct gate g = {0};
+    int count = 0;
+    struct starving s[6];
+    exec_lock(x);
+    struct crew c = {.x = x};
+    for (int i = 0; i < ORDINARY; i++) crew_go(&c, pass_gate, &g);
+    exec_yield(x);
+    assert_int_equal(g.inside, ORDINARY);
+    assert_false(exec_starves(x));
+    /* 0 ends by itself on the spare stack, 2 stays on it, 4 waits. */
+    for (int i = 0; i < 6; i++) submit_starving(x, &s[i], i & 1, &count, i == 2 || i == 4 ? &g : NULL);
+    while (count < 5) exec_yield(x);
+    assert_true(exec_starves(x));
+    for (int i = 0; i < 4; i++) assert_int_equal(s[i].at, i + 1);
+    assert_int_equal(s[4].at, 0);
+    assert_int_equal(s[5].at, 5);
+    for (int i = 0; i < 6; i++) assert_int_equal(s[i].refused, i & 1);
+    assert_int_equal(g.inside, ORDINARY + 1);
+    /* They wait as long as fibers are runnable, whatever they can. */
+    submit_starving(x, &s[0], true, &count, NULL);
+    struct exec_waiter *list = g.first;
+    g.first = NULL;
+    for (struct exec_waiter *next; list; list = next) {
+        next = list->next;
+        exec_wake(x, list, 0);
+    }
+    while (count < 7) exec_yield(x);
+    assert_int_equal(s[4].at, 6);
+    assert_int_equal(s[0].at, 7);
+    assert_false(s[0].refused);
+    assert_false(exec_starves(x));
+    while (!g.first) exec_yield(x);
+    exec_wake(x, g.first, 0);
+    while (g.inside > 0) exec_yield(x);
+    assert_int_equal(exec_fibers(x), 0);
     exec_unlock(x);
     exec_free(x);
 }
@@ -521,6 +595,7 @@ int main(void) {
         cmocka_unit_test(test_serve),
         cmocka_unit_test(test_abandoned),
         cmocka_unit_test(test_fiber_limit),
+        cmocka_unit_test(test_starving),
         cmocka_unit_test(test_two_on_one_thread),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

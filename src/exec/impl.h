@@ -18,6 +18,8 @@ enum exec_driver { DRIVER_NONE, DRIVER_NODE, DRIVER_PROGRESS };
 enum { POOL_MAX = 1024, TRIM_BATCH = 16 };
 /* Tasks and woken fibers run between two polls at most, if the progress thread's tick does not come before. */
 enum { RUN_BUDGET = 256 };
+/* How long all fibers stay blocked while tasks wait for a stack, before one is refused; and before the next one is. */
+enum { STARVE_NS = 100000000, STARVE_NEXT_NS = 1000000 };
 
 struct runq {
     struct exec_task *first, **last;
@@ -28,11 +30,15 @@ struct exec {
 
     /* ---- run queue and fibers: lock held; run only by the node thread ---- */
     struct runq run;
-    struct runq starved; /* tasks for which there was no fiber */
+    struct runq starved; /* tasks for which there was no fiber; those that come later wait behind them */
+    moyai_ns give_up;    /* when one of them is refused, if all fibers stay blocked; 0: not known that they are */
+    struct exec_timer give_up_timer;
     struct fiber *cur;   /* what runs on the node thread: a fiber or &base */
     struct fiber base;   /* the main context, while it runs the scheduler */
     struct fiber *pool;  /* free fibers, last used first */
-    struct fiber *all;   /* all fibers */
+    struct fiber *spare; /* for tasks that cannot be refused: not in the pool */
+    bool spare_used;
+    struct fiber *all; /* all fibers */
     size_t n_pool, n_all, n_max, max_fibers;
     size_t stack;
     unsigned since_poll; /* tasks and fibers run since the last poll */

@@ -22,6 +22,15 @@ static void submit_first(moyai_node *n, struct peer_calls *pc) {
     exec_submit(n->x, &pc->parked.first->task);
 }
 
+static moyai_request *take_first(moyai_node *n, struct peer_calls *pc) {
+    moyai_request *rq = pc->parked.first;
+    pc->parked.first = rq->wait_next;
+    rq->wait_next = NULL;
+    rq->parked = false;
+    n->n_parked--;
+    return rq;
+}
+
 bool owed_may_begin(moyai_request *rq) {
     moyai_node *n = rq->node;
     struct peer_calls *pc = rq->peer ? peer_calls(rq->peer, false) : NULL;
@@ -41,12 +50,17 @@ bool owed_may_begin(moyai_request *rq) {
     }
     pc->parked.submitted = false;
     if (much) return false;
-    pc->parked.first = rq->wait_next;
-    rq->wait_next = NULL;
-    rq->parked = false;
-    n->n_parked--;
+    take_first(n, pc);
     submit_first(n, pc);
     return true;
+}
+
+void owed_withdraw(moyai_request *rq) {
+    if (!rq->parked) return;
+    struct peer_calls *pc = peer_calls(rq->peer, false);
+    pc->parked.submitted = false;
+    take_first(rq->node, pc);
+    if (!overlay_owes_much(rq->peer)) submit_first(rq->node, pc);
 }
 
 void owed_less(moyai_node *n, struct peer *p) {
@@ -59,11 +73,7 @@ void owed_peer_failed(moyai_node *n, struct peer_calls *pc) {
     bool submitted = pc->parked.submitted;
     pc->parked.submitted = false;
     while (pc->parked.first) {
-        moyai_request *rq = pc->parked.first;
-        pc->parked.first = rq->wait_next;
-        rq->wait_next = NULL;
-        rq->parked = false;
-        n->n_parked--;
+        moyai_request *rq = take_first(n, pc);
         if (!submitted) exec_submit(n->x, &rq->task);
         submitted = false;
     }

@@ -16,6 +16,7 @@ struct owed {
 
 /* May the call, whose task runs, begin? If not, its task is submitted again later. */
 bool owed_may_begin(moyai_request *rq);
+void owed_withdraw(moyai_request *rq); /* its task has come, but it is not to begin at all */
 void owed_less(moyai_node *n, struct peer *p);
 void owed_peer_failed(moyai_node *n, struct peer_calls *pc);
 

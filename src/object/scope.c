@@ -298,6 +298,8 @@ static void run_posted(struct exec_task *t) {
 }
 
 int go_locked(moyai_node *n, void (*fn)(void *arg), void *arg) {
+    if (exec_starves(n->x))
+        return api_fail(n, MOYAI_EBUSY, "no memory for another stack: %zu calls and fibers are in progress", n->active);
     if (n->active >= n->max_calls)
         return api_fail(n, MOYAI_EBUSY, "%zu calls and fibers are in progress, the limit (max_fibers)", n->active);
     struct posted *p = malloc(sizeof *p);

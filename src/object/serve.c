@@ -14,6 +14,9 @@
  * blocked, perhaps on just these, they are nested calls: they use the quarter, and beyond it are refused. So no set of
  * calls waits for ever for places that it holds itself.
  *
+ * Memory for stacks is a limit, too: a call without one waits, as long as there are fibers that may end; it is refused
+ * when all are blocked, perhaps on just this (exec.c).
+ *
  * A call whose node does not take its answers begins later: owed.c.
  *
  * A request is answered exactly once, unless it is one-way: by its method, by a refusal, or by its deadline
@@ -30,6 +33,7 @@
 #define BUSY_TEXT "%zu calls and fibers are in progress in the object's node, its limit (max_fibers)"
 
 static void run_request(struct exec_task *t);
+static void refuse_request(struct exec_task *t);
 static void launch(moyai_node *n, moyai_request *rq);
 static void finish(moyai_request *rq);
 static void reply_done(struct msg *m, int code, enum moyai_executed executed);
@@ -328,6 +332,22 @@ static void run_request(struct exec_task *t) {
     serve_waiting(n);
 }
 
+/* There is no stack for it, and none comes free. */
+static void refuse_request(struct exec_task *t) {
+    moyai_request *rq = (moyai_request *)((char *)t - offsetof(struct moyai_request, task));
+    moyai_node *n = rq->node;
+    owed_withdraw(rq);
+    char text[MOYAI_ERROR_TEXT];
+    snprintf(
+        text, sizeof text,
+        "no memory for another stack in the object's node, where %zu calls and fibers are in progress and all that "
+        "have begun are blocked",
+        n->active);
+    request_fail(rq, MOYAI_EBUSY, MOYAI_AT_PEER, MOYAI_NEVER_EXECUTED, text);
+    finish(rq);
+    serve_waiting(n);
+}
+
 /* ---- taking requests ------------------------------------------------------------------------- */
 
 /* Tell a remote caller why its request was not taken. */
@@ -427,6 +447,7 @@ static moyai_request *take(moyai_node *n, struct peer *p, const uint8_t *bytes, 
     }
     id_set(rq, h.call);
     rq->oneway = h.flags & MESSAGE_ONEWAY;
+    if (!rq->oneway) rq->task.refuse = refuse_request; /* of a one-way call there is nobody to be told: it waits */
     rq->depth = h.depth;
     rq->any_ancestor = h.flags & MESSAGE_ANY;
     rq->n_ancestors = h.n_ancestors;
