@@ -561,7 +561,7 @@ int exec_new(struct exec **ret, const struct exec_cfg *cfg, struct moyai_error *
         atomic_store_explicit(&x->node_thread, exec_tls(), memory_order_relaxed);
         overflow_thread_begin();
     }
-    foreign_exec_begin(x);
+    process_exec_begin(x);
     *ret = x;
     return 0;
 
@@ -587,7 +587,7 @@ void exec_free(struct exec *x) {
     if (!x) return;
     assert(!exec_on_node_thread(x) || !x->scheduling); /* not from inside a fiber or a callback */
     exec_halt(x);
-    foreign_exec_end(x);
+    process_exec_end(x);
     progress_stop(x);
     if (!x->own_thread) {
         exec_lock(x);

@@ -4,20 +4,13 @@
  *
  * A foreign thread has a local (exec_local) in each exec it uses: entries of a list of its own, which end with the
  * thread, or when the thread makes another entry and their exec is gone. A thread that ends gives its locals back to
- * the execs that still live, which it finds in a list of all: their addresses alone do not tell, since another may lie
- * there now.
- *
- * The order of locks: a node lock, then all_lock; so who has found an exec there pins it, and lets go of all_lock
- * before he takes the exec's lock.
- *
- * A forked child has copies of all descriptors: of the listening socket, whose refusal tells others that the parent has
- * died, and of the links, whose end does. So both locks of all execs are held across fork (against their order, hence
- * by trying), and the child closes what its parent's execs watch, and forgets them.
+ * the execs that still live, which it finds in the list of all (process.c): their addresses alone do not tell, since
+ * another may lie there now.
  */
 #include "exec/impl.h"
+#include "exec/process.h"
 
 #include <limits.h>
-#include <sched.h>
 #include <stdlib.h>
 
 struct exec_local {
@@ -27,81 +20,9 @@ struct exec_local {
     void *slot;
 };
 
-static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct exec *all_execs; /* by all_next */
-static pthread_cond_t unpinned = PTHREAD_COND_INITIALIZER;
-static pthread_once_t once = PTHREAD_ONCE_INIT, fork_once = PTHREAD_ONCE_INIT;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t key;
 static bool have_key;
-
-/* ---- all execs ---- */
-
-static void all_take(void) {
-    pthread_mutex_lock(&all_lock);
-}
-static void all_release(void) {
-    pthread_mutex_unlock(&all_lock);
-}
-
-static bool lives(const struct exec *x, uint64_t id) {
-    for (const struct exec *e = all_execs; e; e = e->all_next)
-        if (e == x) return e->id == id;
-    return false;
-}
-
-static void watch_fork(void);
-
-void foreign_exec_begin(struct exec *x) {
-    pthread_once(&fork_once, watch_fork);
-    static uint64_t ids; /* never 0, never used twice */
-    all_take();
-    x->id = ++ids;
-    x->all_next = all_execs;
-    all_execs = x;
-    all_release();
-}
-
-void foreign_exec_end(struct exec *x) {
-    all_take();
-    for (struct exec **p = &all_execs; *p; p = &(*p)->all_next)
-        if (*p == x) {
-            *p = x->all_next;
-            break;
-        }
-    while (x->pins > 0) pthread_cond_wait(&unpinned, &all_lock);
-    all_release();
-}
-
-/* ---- fork ------------------------------------------------------------------------------------ */
-
-static void before_fork(void) {
-    for (bool all = false; !all;) {
-        all_take();
-        struct exec *x = all_execs, *failed;
-        while (x && lock_try(&x->lock)) x = x->all_next;
-        failed = x;
-        all = !failed;
-        if (all) continue;
-        for (x = all_execs; x != failed; x = x->all_next) exec_unlock(x);
-        all_release();
-        sched_yield();
-    }
-}
-
-static void after_fork(void) {
-    for (struct exec *x = all_execs; x; x = x->all_next) exec_unlock(x);
-    all_release();
-}
-
-static void after_fork_child(void) {
-    for (struct exec *x = all_execs; x; x = x->all_next) loop_close_fds(x);
-    after_fork();
-    all_execs = NULL;
-}
-
-static void watch_fork(void) {
-    (void)pthread_atfork(before_fork, after_fork, after_fork_child); /* out of memory: as if it were not needed */
-}
 
 /* ---- locals ---- */
 
@@ -110,17 +31,17 @@ static void thread_ends(void *arg) {
     while (tls->locals) {
         struct exec_local *l = tls->locals;
         tls->locals = l->next;
-        all_take();
-        bool pinned = l->slot && lives(l->x, l->id);
+        process_take(PROCESS_EXECS);
+        bool pinned = l->slot && process_exec_lives(l->x, l->id);
         if (pinned) l->x->pins++;
-        all_release();
+        process_release(PROCESS_EXECS);
         if (pinned) {
             exec_lock(l->x);
             if (l->x->local_done) l->x->local_done(l->x->local_arg, l->slot);
             exec_unlock(l->x);
-            all_take();
-            if (--l->x->pins == 0) pthread_cond_broadcast(&unpinned);
-            all_release();
+            process_take(PROCESS_EXECS);
+            if (--l->x->pins == 0) process_wake(PROCESS_EXECS);
+            process_release(PROCESS_EXECS);
         }
         free(l);
     }
@@ -131,17 +52,17 @@ static void make_key(void) {
 }
 
 static void drop_dead(struct exec_tls *tls) {
-    all_take();
+    process_take(PROCESS_EXECS);
     for (struct exec_local **p = &tls->locals; *p;) {
         struct exec_local *l = *p;
-        if (lives(l->x, l->id)) {
+        if (process_exec_lives(l->x, l->id)) {
             p = &l->next;
         } else {
             *p = l->next;
             free(l);
         }
     }
-    all_release();
+    process_release(PROCESS_EXECS);
 }
 
 void **foreign_local(struct exec *x) {

@@ -51,8 +51,8 @@ struct exec {
 
     /* ---- foreign threads: foreign.c ---- */
     struct exec_waiter *waiting; /* lock held */
-    struct exec *all_next;       /* all_lock */
-    unsigned pins;               /* all_lock: threads that end and still have to do with it */
+    struct exec *all_next;       /* PROCESS_EXECS */
+    unsigned pins;               /* PROCESS_EXECS: threads that end or fork, and still have to do with it */
     atomic_uint inside;          /* futex word: contexts between exec_foreign_enter and _leave */
     bool draining;               /* lock held; nobody may wait here any more */
     void (*local_done)(void *arg, void *local);
@@ -85,6 +85,7 @@ struct exec {
     struct exec_hook *hooks, *next_hook;     /* next_hook: the one after the one that is being called */
     struct exec_fd *fds;                     /* all */
     struct exec_fd *changed, **last_changed; /* those the driver must look at */
+    struct exec_kept *kept;
     struct exec_watches *watches;
     bool no_pidfd;               /* the system has no pidfd_open */
     struct exec_child *orphans;  /* children to be reaped for nobody */
@@ -136,10 +137,13 @@ int progress_start(struct exec *x, struct moyai_error *reterr);
 void progress_stop(struct exec *x);  /* lock not held */
 void progress_rouse(struct exec *x); /* lock held: it sleeps; it shall look again */
 
+/* ---- process.c ---- */
+void process_exec_begin(struct exec *x);                    /* gives it its id */
+void process_exec_end(struct exec *x);                      /* lock not held; nobody pins it afterwards */
+bool process_exec_lives(const struct exec *x, uint64_t id); /* PROCESS_EXECS held */
+
 /* ---- foreign.c ---- */
-void foreign_exec_begin(struct exec *x); /* gives it its id */
-void foreign_exec_end(struct exec *x);   /* lock not held */
-void **foreign_local(struct exec *x);    /* NULL: out of memory */
+void **foreign_local(struct exec *x); /* NULL: out of memory */
 void foreign_wait(struct exec *x, struct exec_waiter *w, moyai_ns deadline);
 
 /* ---- overflow.c ---- */

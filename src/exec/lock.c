@@ -63,7 +63,22 @@ void lock_slow(struct lock *l) {
     entered(l);
 }
 
+void lock_close(struct lock *l) {
+    atomic_store(&l->closed, 1);
+    atomic_fetch_add(&l->waiting, 1); /* so that it is passed on */
+}
+
+void lock_open(struct lock *l) {
+    atomic_fetch_sub(&l->waiting, 1);
+    atomic_store(&l->closed, 0);
+    futex_wake(&l->closed, INT_MAX);
+}
+
 void lock_retake_slow(struct lock *l, unsigned seen) {
+    if (atomic_load(&l->closed)) {
+        futex_wait(&l->closed, 1, UINT64_MAX); /* if it returns early, nothing is lost but time */
+        return;
+    }
     atomic_store(&l->stepped_back, 1);
     if (atomic_load(&l->entered) == seen) futex_wait(&l->entered, seen, PASS_NS);
     atomic_store(&l->stepped_back, 0);

@@ -8,7 +8,8 @@
  * Fairness: the node thread takes the lock again within nanoseconds of releasing it, while a sleeper needs
  * microseconds to wake; a busy node would never let anybody in. So once a poll turn the driver asks, with
  * lock_pass, whether somebody waits, and lock_retake then lets one of them go first (at most PASS_NS: whoever
- * was woken may have been put off the processor).
+ * was woken may have been put off the processor). With lock_close somebody who wants many locks announces it: from then
+ * on whoever passes one of them on stays out until lock_open.
  */
 #ifndef EXEC_LOCK_H
 #define EXEC_LOCK_H
@@ -24,6 +25,7 @@ struct lock {
     atomic_uint waiting;      /* threads in lock_slow */
     atomic_uint entered;      /* how often lock_slow has got the lock: the futex word of lock_retake */
     atomic_uint stepped_back; /* 1: somebody sleeps in lock_retake */
+    atomic_uint closed;       /* 1: who passes the lock on stays out until lock_open; a futex word */
 };
 
 void lock_slow(struct lock *l);
@@ -60,6 +62,10 @@ static inline void lock_retake(struct lock *l, bool crowded, unsigned seen) {
     if (crowded) lock_retake_slow(l, seen);
     lock_take(l);
 }
+
+/* The same thread closes and opens. In between it takes the lock as everybody does. */
+void lock_close(struct lock *l);
+void lock_open(struct lock *l);
 
 static inline bool lock_is_held(struct lock *l) {
     return atomic_load_explicit(&l->state, memory_order_relaxed) != LOCK_FREE;

@@ -8,6 +8,7 @@
  * place. Any other fault takes the same way without the line.
  */
 #include "exec/impl.h"
+#include "exec/process.h"
 
 #include <signal.h>
 #include <string.h>
@@ -23,8 +24,7 @@ void overflow_thread_end(void) {}
 #else
 
 /* A signal's disposition belongs to the process, and so does the knowledge of how many execs need it. */
-static pthread_mutex_t users_lock = PTHREAD_MUTEX_INITIALIZER;
-static unsigned users;
+static unsigned users; /* both under PROCESS_OVERFLOW */
 static bool installed;
 
 static void say(size_t stack) {
@@ -89,7 +89,7 @@ static void alt_stack_end(struct exec_tls *tls) {
 
 void overflow_thread_begin(void) {
     alt_stack_begin(exec_tls());
-    pthread_mutex_lock(&users_lock);
+    process_take(PROCESS_OVERFLOW);
     struct sigaction now;
     if (users++ == 0 && sigaction(SIGSEGV, NULL, &now) == 0 && !(now.sa_flags & SA_SIGINFO) &&
         now.sa_handler == SIG_DFL) {
@@ -99,11 +99,11 @@ void overflow_thread_begin(void) {
         ours.sa_flags = SA_SIGINFO | SA_ONSTACK;
         installed = sigaction(SIGSEGV, &ours, NULL) == 0;
     }
-    pthread_mutex_unlock(&users_lock);
+    process_release(PROCESS_OVERFLOW);
 }
 
 void overflow_thread_end(void) {
-    pthread_mutex_lock(&users_lock);
+    process_take(PROCESS_OVERFLOW);
     struct sigaction now;
     if (--users == 0 && installed) {
         installed = false;
@@ -113,7 +113,7 @@ void overflow_thread_end(void) {
             sigaction(SIGSEGV, &now, NULL);
         }
     }
-    pthread_mutex_unlock(&users_lock);
+    process_release(PROCESS_OVERFLOW);
     alt_stack_end(exec_tls());
 }
 

@@ -13,6 +13,7 @@
 #include "base/err.h"
 #include "base/events.h"
 #include "base/log.h"
+#include "exec/process.h"
 #include "object/message.h"
 
 #include <errno.h>
@@ -133,14 +134,13 @@ static int take_signals(moyai_node *n, struct moyai_error *reterr) {
  * others need not find out that they are dead, and nothing of them is left behind. They are not freed: the program may
  * have handlers of its own that use them, or free them, after this one.
  */
-static pthread_mutex_t live_lock = PTHREAD_MUTEX_INITIALIZER;
-static moyai_node *live_nodes;
+static moyai_node *live_nodes; /* all under PROCESS_NODES */
 static bool at_exit;
 static pid_t live_pid;
 
 static void say_farewell(void) {
-    if (getpid() != live_pid) return; /* forked: they are the parent's, and so may the lock be */
-    pthread_mutex_lock(&live_lock);
+    if (getpid() != live_pid) return; /* forked: they are the parent's */
+    process_take(PROCESS_NODES);
     for (moyai_node *n = live_nodes; n; n = n->live_next) {
         if (exec_forked(n->x)) continue;
         exec_lock(n->x);
@@ -151,26 +151,26 @@ static void say_farewell(void) {
         exec_unlock(n->x);
         events_flush(n->events);
     }
-    pthread_mutex_unlock(&live_lock);
+    process_release(PROCESS_NODES);
 }
 
 static void live_add(moyai_node *n) {
-    pthread_mutex_lock(&live_lock);
+    process_take(PROCESS_NODES);
     if (!at_exit) at_exit = atexit(say_farewell) == 0;
     live_pid = getpid();
     n->live_next = live_nodes;
     live_nodes = n;
-    pthread_mutex_unlock(&live_lock);
+    process_release(PROCESS_NODES);
 }
 
 static void live_remove(moyai_node *n) {
-    pthread_mutex_lock(&live_lock);
+    process_take(PROCESS_NODES);
     for (moyai_node **q = &live_nodes; *q; q = &(*q)->live_next)
         if (*q == n) {
             *q = n->live_next;
             break;
         }
-    pthread_mutex_unlock(&live_lock);
+    process_release(PROCESS_NODES);
 }
 
 static void node_release(moyai_node *n) {

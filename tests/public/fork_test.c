@@ -299,6 +299,118 @@ static void while_other_threads_are_busy(void **state) {
     for (int i = 0; i < 2; i++) pthread_join(thread[i], NULL);
 }
 
+/* ---- many nodes ------------------------------------------------------------------------------ */
+
+/* TSan does not let a forked child start threads, and does not see libuv close a descriptor, whose number another
+ * thread may get. */
+#ifdef __SANITIZE_THREAD__
+enum { NODES = 8, CHILD_THREADS = 0, RENEWERS = 1 };
+#else
+enum { NODES = 8, CHILD_THREADS = 1, RENEWERS = 2 };
+#endif
+
+struct busy {
+    moyai_node *node;
+    moyai_ref *ref;
+    int64_t calls;
+};
+
+/* Never idle: its driver takes the lock again as soon as it has released it. */
+static void work(void *arg) {
+    struct busy *b = arg;
+    while (!enough) KIT_OK(moyai_call(b->ref, "count", MOYAI_NONE, MOYAI_NONE, NULL));
+}
+
+static void busy_node(struct busy *b) {
+    struct moyai_node_opts opts = MOYAI_NODE_OPTS_INIT;
+    opts.own_thread = true;
+    b->calls = 0;
+    b->node = kit_node(&opts);
+    b->ref = kit_object(b->node, &cls, &b->calls);
+    KIT_OK(moyai_go(b->node, work, b));
+}
+
+static void busy_end(struct busy *b) {
+    moyai_ref_unref(b->ref);
+    moyai_node_free(b->node);
+}
+
+/* Nodes that come and go while others fork. */
+static void *renew(void *arg) {
+    (void)arg;
+    while (!enough) {
+        struct moyai_node_opts opts = MOYAI_NODE_OPTS_INIT;
+        opts.own_thread = true;
+        moyai_node_free(kit_node(&opts));
+    }
+    return NULL;
+}
+
+/* A child may make a node of its own: nothing that belongs to the process is left locked in it. */
+static void own_node_in_the_child(void) {
+    alarm(300);
+    int64_t calls = 0, x = 0;
+    moyai_node *n = kit_node(NULL);
+    moyai_ref *ref = kit_object(n, &cls, &calls);
+    KIT_OK(moyai_call(ref, "count", MOYAI_NONE, MOYAI_INTO(&x), NULL));
+    FIBER_ASSERT_INT(x, 1);
+    moyai_ref_unref(ref);
+    moyai_node_free(n);
+}
+
+static void *fork_often(void *arg) {
+    moyai_ns most = 0, sum = 0;
+    int forks = FIBER_SCALE(40, 8, 4);
+    for (int i = 0; i < forks; i++) {
+        fflush(NULL);
+        moyai_ns begin = moyai_now();
+        pid_t pid = fork();
+        FIBER_ASSERT(pid >= 0);
+        if (pid == 0) {
+            if (!arg && CHILD_THREADS) own_node_in_the_child();
+            _exit(0);
+        }
+        moyai_ns took = moyai_now() - begin;
+        sum += took;
+        if (took > most) most = took;
+        reap_child(pid, 0);
+    }
+    printf("# a fork took %.3f ms, at most %.3f ms\n", (double)sum / forks * 1e-6, (double)most * 1e-6);
+    return NULL;
+}
+
+static void many_busy_nodes(void **state) {
+    (void)state;
+    struct busy b[NODES];
+    enough = false;
+    for (int i = 0; i < NODES; i++) busy_node(&b[i]);
+    (void)fork_often(&b);
+    int64_t before[NODES];
+    for (int i = 0; i < NODES; i++) KIT_OK(moyai_call(b[i].ref, "count", MOYAI_NONE, MOYAI_INTO(&before[i]), NULL));
+    for (int i = 0; i < NODES; i++) { /* they go on */
+        int64_t x;
+        do {
+            KIT_OK(moyai_call(b[i].ref, "count", MOYAI_NONE, MOYAI_INTO(&x), NULL));
+        } while (x < before[i] + 10);
+    }
+    enough = true;
+    for (int i = 0; i < NODES; i++) busy_end(&b[i]);
+}
+
+static void many_threads_fork_while_nodes_come_and_go(void **state) {
+    (void)state;
+    struct busy b[2];
+    pthread_t renewer[RENEWERS], forker[2];
+    enough = false;
+    for (int i = 0; i < 2; i++) busy_node(&b[i]);
+    for (int i = 0; i < RENEWERS; i++) FIBER_ASSERT_INT(pthread_create(&renewer[i], NULL, renew, NULL), 0);
+    for (int i = 0; i < 2; i++) FIBER_ASSERT_INT(pthread_create(&forker[i], NULL, fork_often, NULL), 0);
+    for (int i = 0; i < 2; i++) pthread_join(forker[i], NULL);
+    enough = true;
+    for (int i = 0; i < RENEWERS; i++) pthread_join(renewer[i], NULL);
+    for (int i = 0; i < 2; i++) busy_end(&b[i]);
+}
+
 /* A child that lives on has copies of the parent's sockets: they do not keep it from being known as dead. */
 static void a_child_does_not_hide_its_parent_s_death(void **state) {
     (void)state;
@@ -328,6 +440,8 @@ static int tests(void) {
         WORLD(in_a_method),
         WORLD(in_a_method_and_back),
         WORLD(while_other_threads_are_busy),
+        cmocka_unit_test(many_busy_nodes),
+        cmocka_unit_test(many_threads_fork_while_nodes_come_and_go),
         cmocka_unit_test(a_child_does_not_hide_its_parent_s_death),
     };
     return cmocka_run_group_tests(all, NULL, NULL);

@@ -4,6 +4,7 @@
 
 #include "base/err.h"
 #include "base/id.h"
+#include "exec/process.h"
 
 #include <curl/curl.h>
 #include <dlfcn.h>
@@ -38,7 +39,6 @@ static struct curl {
     struct curl_slist *(*slist_append)(struct curl_slist *, const char *);
     void (*slist_free_all)(struct curl_slist *);
 } curl;
-static pthread_mutex_t loading = PTHREAD_MUTEX_INITIALIZER;
 /* curl's headers check the types of options by macros that take the functions' own names. */
 #undef curl_easy_setopt
 #undef curl_easy_getinfo
@@ -66,7 +66,7 @@ static int load(struct moyai_error *reterr) {
         {"curl_slist_free_all", offsetof(struct curl, slist_free_all)},
     };
     int rc = 0;
-    pthread_mutex_lock(&loading);
+    process_take(PROCESS_LIBRARIES);
     if (!curl.so) {
         struct curl c = {.so = dlopen("libcurl.so.4", RTLD_NOW | RTLD_LOCAL)};
         for (size_t i = 0; c.so && i < sizeof functions / sizeof functions[0]; i++) {
@@ -84,7 +84,7 @@ static int load(struct moyai_error *reterr) {
         else
             curl = c; /* it stays for good */
     }
-    pthread_mutex_unlock(&loading);
+    process_release(PROCESS_LIBRARIES);
     return rc;
 }
 
