@@ -152,6 +152,15 @@ void exec_fd_events(struct exec_fd *f, int events); /* change what is watched. L
  * it (close_fd), else the caller may close it after `closed(arg)` (may be NULL). Lock held. */
 void exec_fd_free(struct exec_fd *f, bool close_fd, void (*closed)(void *arg));
 
+/* A descriptor that nobody watches but that stands for this process, such as one with a lock: a forked child has to
+ * close it as it does all that are watched. Closing does nothing if it is -1, and makes it so. Lock held. */
+struct exec_kept {
+    int fd;
+    struct exec_kept *next, **prev;
+};
+void exec_keep(struct exec *x, struct exec_kept *k, int fd);
+void exec_keep_close(struct exec_kept *k);
+
 /* A directory watched for changes (inotify); fn is called once for any number of them, on the driver, lock held. NULL
  * with *reterr filled at once (ELIMIT: the user's limit of watches or instances is reached; the caller polls instead).
  */

@@ -2,12 +2,15 @@
 /* What happens to whole processes: fork without exec, and a stack that overflows. */
 #include "exec/exec.h"
 
+#include "exec/process.h"
 #include "exec/testing.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 
 static void test_fork(void **state) {
@@ -22,6 +25,109 @@ static void test_fork(void **state) {
     assert_int_equal(status, 0);
     assert_false(exec_forked(x));
     exec_free(x);
+}
+
+/* ---- descriptors ---- */
+
+/* How many sockets of the kind that only this test makes are open. */
+static int own_sockets(void) {
+    int n = 0;
+    for (int fd = 3; fd < 256; fd++) {
+        int type;
+        socklen_t len = sizeof type;
+        n += getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) == 0 && type == SOCK_SEQPACKET;
+    }
+    return n;
+}
+
+static void on_event(struct exec_fd *f, int events, void *arg) {
+    (void)events, (void)arg;
+    exec_fd_events(f, 0);
+}
+
+static atomic_bool forked_enough;
+
+static void *fork_often(void *arg) {
+    (void)arg;
+    for (int i = 0; i < FIBER_SCALE(200, 40, 10); i++) {
+        pid_t pid = fork();
+        FIBER_ASSERT(pid >= 0);
+        if (pid == 0) _exit(own_sockets());
+        int status;
+        FIBER_ASSERT(waitpid(pid, &status, 0) == pid);
+        FIBER_ASSERT_INT(status, 0);
+    }
+    forked_enough = true;
+    return NULL;
+}
+
+/* A child has no descriptor that an exec watches, has yet to watch, keeps, or has just been told to close. */
+static void test_descriptors(void **state) {
+    (void)state;
+    struct exec *x = test_exec(NULL);
+    pthread_t t;
+    forked_enough = false;
+    assert_int_equal(pthread_create(&t, NULL, fork_often, NULL), 0);
+    exec_lock(x);
+    while (!forked_enough) {
+        struct exec_kept more;
+        int fd[2];
+        assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fd), 0);
+        close(fd[1]);
+        struct exec_fd *f = exec_fd_new(x, fd[0], UV_READABLE, on_event, NULL);
+        assert_non_null(f);
+        exec_yield(x);
+        exec_fd_free(f, true, NULL);
+        exec_yield(x);
+        struct exec_kept kept;
+        assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fd), 0);
+        exec_keep(x, &kept, fd[0]);
+        exec_keep(x, &more, fd[1]);
+        exec_yield(x);
+        exec_keep_close(&more);
+        exec_keep_close(&kept);
+        exec_keep_close(&kept);
+        assert_int_equal(kept.fd, -1);
+    }
+    exec_unlock(x);
+    pthread_join(t, NULL);
+    exec_free(x);
+}
+
+/* ---- the locks of the process ---- */
+
+static atomic_int holds;
+
+static void *hold(void *arg) {
+    enum process_lock which = *(enum process_lock *)arg;
+    process_take(which);
+    holds = 1;
+    for (int i = 0; i < 2000; i++) sched_yield(); /* somebody may fork meanwhile */
+    process_release(which);
+    return NULL;
+}
+
+/* A child finds them free, whatever the parent's other threads are doing. */
+static void test_process_locks(void **state) {
+    (void)state;
+    for (enum process_lock which = 0; which < PROCESS_LOCKS; which++) {
+        pthread_t t;
+        holds = 0;
+        assert_int_equal(pthread_create(&t, NULL, hold, &which), 0);
+        while (!holds) sched_yield();
+        pid_t pid = fork();
+        assert_true(pid >= 0);
+        if (pid == 0) {
+            alarm(20);
+            process_take(which);
+            process_release(which);
+            _exit(0);
+        }
+        int status;
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_int_equal(status, 0);
+        pthread_join(t, NULL);
+    }
 }
 
 /* ---- overflow ---- */
@@ -151,6 +257,8 @@ int main(void) {
     hang_guard();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_fork),
+        cmocka_unit_test(test_descriptors),
+        cmocka_unit_test(test_process_locks),
         cmocka_unit_test(test_overflow),
         cmocka_unit_test(test_handler_comes_and_goes),
     };

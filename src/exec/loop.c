@@ -150,8 +150,15 @@ static void change(struct exec_fd *f) {
 
 static void on_closed(uv_handle_t *h) {
     struct exec_fd *f = h->data;
-    loop_enter(f->x);
-    f->x->stirred = true;
+    struct exec *x = f->x;
+    loop_enter(x);
+    x->stirred = true;
+    /* Only now: a child that is forked meanwhile has to close it, too. */
+    if (f->prev)
+        f->prev->next = f->next;
+    else
+        x->fds = f->next;
+    if (f->next) f->next->prev = f->prev;
     if (f->close_fd) close(f->fd);
     if (f->closed) f->closed(f->arg);
     free(f);
@@ -174,11 +181,6 @@ static void on_poll(uv_poll_t *h, int status, int events) {
 static bool apply(struct exec_fd *f) {
     struct exec *x = f->x;
     if (f->dead) {
-        if (f->prev)
-            f->prev->next = f->next;
-        else
-            x->fds = f->next;
-        if (f->next) f->next->prev = f->prev;
         if (f->inited) {
             uv_close((uv_handle_t *)&f->poll, on_closed);
             return false;
@@ -236,6 +238,21 @@ struct exec_fd *exec_fd_new(struct exec *x, int fd, int events, exec_fd_fn fn, v
 
 void loop_close_fds(struct exec *x) {
     for (struct exec_fd *f = x->fds; f; f = f->next) close(f->fd);
+    for (struct exec_kept *k = x->kept; k; k = k->next) close(k->fd);
+}
+
+void exec_keep(struct exec *x, struct exec_kept *k, int fd) {
+    *k = (struct exec_kept){fd, x->kept, &x->kept};
+    if (k->next) k->next->prev = &k->next;
+    x->kept = k;
+}
+
+void exec_keep_close(struct exec_kept *k) {
+    if (k->fd < 0) return;
+    *k->prev = k->next;
+    if (k->next) k->next->prev = k->prev;
+    close(k->fd);
+    k->fd = -1;
 }
 
 void exec_fd_events(struct exec_fd *f, int events) {
@@ -442,11 +459,11 @@ void loop_done(struct exec *x) {
     assert(x->driver == DRIVER_NONE);
     x->driver = DRIVER_NODE;
     apply_changes(x);
-    assert(!x->fds);              /* everything registered has been closed */
     uv_prepare_stop(&x->prepare); /* the lock is not released any more */
     uv_close((uv_handle_t *)&x->async, NULL);
     uv_close((uv_handle_t *)&x->prepare, NULL);
     uv_close((uv_handle_t *)&x->timer, NULL);
+    for (struct exec_fd *f = x->fds; f; f = f->next) assert(f->dead); /* everything registered has been freed */
     uv_run(&x->loop, UV_RUN_DEFAULT);
     int rc = uv_loop_close(&x->loop);
     assert(rc == 0);

@@ -29,13 +29,13 @@ struct forward {
     struct exec *x;
     struct forward_cfg cfg;
     struct moyai_rng rng;
-    char name[40]; /* of the lock's file */
-    bool runs;     /* ssh */
-    int lock;      /* -1: another has it */
+    char name[40];         /* of the lock's file */
+    bool runs;             /* ssh */
+    struct exec_kept lock; /* -1: another has it */
     struct exec_timer look_timer, start_timer, dial_timer;
 
     struct exec_child *child;
-    int alive; /* the pipe whose end is the shell's; -1: none */
+    struct exec_kept alive; /* the pipe whose end is the shell's; -1: none */
     struct exec_fd *said;
     int said_fd;
     char last[LAST + 1], line[LAST + 1]; /* what it has said last, and what it is saying */
@@ -79,7 +79,7 @@ static int take_lock(struct forward *f, struct moyai_error *why) {
              here.st_dev == there.st_dev)
         rc = 1;
     if (rc == 1)
-        f->lock = fd;
+        exec_keep(f->x, &f->lock, fd);
     else
         close(fd);
     return rc;
@@ -87,11 +87,10 @@ static int take_lock(struct forward *f, struct moyai_error *why) {
 
 static void drop_lock(struct forward *f) {
     char path[512];
-    if (f->lock < 0) return;
+    if (f->lock.fd < 0) return;
     snprintf(path, sizeof path, "%s/%s", f->cfg.dir, f->name);
     unlink(path); /* while it is ours */
-    close(f->lock);
-    f->lock = -1;
+    exec_keep_close(&f->lock);
 }
 
 static void on_look(struct exec *x, struct exec_timer *t) {
@@ -219,8 +218,7 @@ static void let_go(struct forward *f) {
         exec_child_free(f->child);
     }
     f->child = NULL;
-    if (f->alive >= 0) close(f->alive);
-    f->alive = -1;
+    exec_keep_close(&f->alive);
     if (f->said) exec_fd_free(f->said, true, NULL);
     f->said = NULL;
 }
@@ -282,7 +280,7 @@ static int start(struct forward *f, struct moyai_error *why) {
     int rc = exec_child_spawn(f->x, &f->child, &o, on_end, f, why);
     close(in[0]);
     close(err[1]);
-    f->alive = in[1];
+    exec_keep(f->x, &f->alive, in[1]);
     f->said_fd = err[0];
     f->n_line = 0;
     f->last[0] = 0;
@@ -385,7 +383,7 @@ struct forward *forward_new(struct exec *x, const struct forward_cfg *cfg) {
     f->retry = f->cfg.retry;
     f->runs = cfg->connects != cfg->line->reverse;
     f->port = cfg->line->listen;
-    f->lock = f->alive = -1;
+    f->lock.fd = f->alive.fd = -1;
     f->until = UINT64_MAX;
     rng_seed(&f->rng, cfg->seed);
     snprintf(f->name, sizeof f->name, "forward-%016" PRIx64 "%c", gridfile_hash(cfg->line), cfg->connects ? '1' : '2');
@@ -407,5 +405,5 @@ void forward_free(struct forward *f) {
 }
 
 bool forward_holds(const struct forward *f) {
-    return f->lock >= 0;
+    return f->lock.fd >= 0;
 }
