@@ -174,7 +174,8 @@ MOYAI_API void moyai_future_deadline(moyai_future *f, moyai_dur timeout);
  * true there, and if the method blocks it is woken once with ECANCELED. */
 MOYAI_API void moyai_future_cancel(moyai_future *f);
 
-/* Free a future; NULL is fine. A call that runs goes on, its result is dropped. */
+/* Free a future; NULL is fine. A call that runs goes on, its result is dropped. On other threads than the node thread:
+ * waits for the future's function (moyai_future_then) if that runs just now. */
 MOYAI_API void moyai_future_free(moyai_future *f);
 
 /* A pointer of the user's, for tables of outstanding work. Initially NULL. */

@@ -7,7 +7,7 @@
  *    later is dropped.
  *  - Completion wakes who waits, moves it to the ready list of its set, and submits its `then`.
  *  - A record goes back to the pool when the user has freed it *and* the overlay has said `done` of its request *and*
- *    its `then` is not in the run queue. In between it is `detached`, in no list, and its id is free.
+ *    its `then` is neither in the run queue nor running. In between it is `detached`, in no list, and its id is free.
  *  - Borrowed arrays of the request are not read after completion: the overlay is told to drop the message.
  *  - The result takes the place of the request's bytes when those are no longer needed; else it is allocated.
  */
@@ -173,7 +173,8 @@ void future_abandon(void *f) {
 }
 
 static void release_if_free(moyai_future *f) {
-    if (f->detached && f->msg.state == MSG_IDLE && !f->then_queued && f->getting == 0) future_release(f);
+    if (f->detached && f->msg.state == MSG_IDLE && !f->then_queued && !f->then_runs && f->getting == 0)
+        future_release(f);
 }
 
 static void message_done(struct msg *m, int code, enum moyai_executed executed) {
@@ -223,9 +224,13 @@ static void run_then(struct exec_task *t) {
     n->active++;
     struct context c;
     fiber_begin(n, &c);
+    f->then_runs = true;
     exec_user_enter(n->x);
     fn(f, arg);
     user_leave(n);
+    f->then_runs = false;
+    if (f->freeing) (void)blocked_wake(n, f->freeing, 0);
+    release_if_free(f);
     fiber_end(n, &c);
 }
 
@@ -604,9 +609,22 @@ void future_free_locked(moyai_future *f) {
 void moyai_future_free(moyai_future *f) {
     if (future_no_node(f) || f->constant || exec_forked(f->node->x)) return;
     moyai_node *n = f->node;
-    exec_lock(n->x);
+    if (exec_on_node_thread(n->x)) { /* never blocks; its function may be what frees it */
+        exec_lock(n->x);
+        future_free_locked(f);
+        exec_unlock(n->x);
+        return;
+    }
+    api_enter(n);
+    struct blocked b;
+    bool runs = f->then_runs;
+    if (runs) {
+        blocked_init(n, &b, "waits for a function of moyai_future_then");
+        f->freeing = &b;
+    }
     future_free_locked(f);
-    exec_unlock(n->x);
+    if (runs) (void)block(n, &b, UINT64_MAX, true); /* f is gone, unless the node ends */
+    api_leave(n);
 }
 
 void moyai_future_set_user(moyai_future *f, void *user) {

@@ -25,10 +25,11 @@ struct moyai_future {
     uint8_t state;
     bool constant;    /* a failed future of the node itself: nothing of it may change */
     bool oneway_told; /* a one-way call that completes when its node has taken it */
-    bool detached;    /* the user has freed it; it goes when its message is done and `then` has left the run queue */
+    bool detached;    /* the user has freed it; it goes when its message is done, `then` has left the run queue and does
+                         not run */
     unsigned getting; /* contexts in moyai_future_get that have not looked at it again */
     bool lends;       /* local, and nobody can end it before the method returns: arrays are not copied */
-    bool in_open, then_queued;
+    bool in_open, then_queued, then_runs;
     bool never;      /* its message came back untaken */
     uint8_t storage; /* enum result_storage */
     int code;
@@ -39,6 +40,7 @@ struct moyai_future {
     struct codec_arena *arena;
     struct inbound in; /* a large reply arriving */
     struct blocked *waiters;
+    struct blocked *freeing; /* the thread that frees it while `then` runs */
     moyai_set *set;
     moyai_future *set_prev, *set_next;
     void *user;

@@ -467,6 +467,60 @@ static void options_are_checked(void **state) {
     moyai_node_free(n);
 }
 
+/* ---- a future is freed while its function runs ---- */
+
+struct freed {
+    moyai_node *node;
+    atomic_int runs, freeing, returned;
+    bool blocks;
+};
+
+/* It has the future until it returns, whoever frees it, and blocked or not. */
+static void then_slowly(moyai_future *f, void *arg) {
+    struct freed *d = arg;
+    d->runs = 1;
+    while (!d->freeing) { /* from then on it is freed at any moment */
+        if (d->blocks)
+            (void)moyai_sleep(d->node, MOYAI_MS);
+        else
+            usleep(1000);
+    }
+    for (int i = 0; i < 20; i++) {
+        int64_t x = 0;
+        const char *text = NULL;
+        KIT_OK(moyai_future_get(f, MOYAI_INTO(&x, &text)));
+        FIBER_ASSERT_INT(x, 2);
+        if (d->blocks)
+            (void)moyai_sleep(d->node, MOYAI_MS);
+        else
+            usleep(1000);
+        KIT_TEXT(text, "somewhere");
+    }
+    d->returned = 1;
+}
+
+static void a_future_is_freed_while_its_function_runs(void **state) {
+    (void)state;
+    for (int round = 0; round < 4; round++) {
+        bool here = round >= 2; /* by the thread that makes the calls; or by another fiber */
+        struct moyai_node_opts opts = MOYAI_NODE_OPTS_INIT;
+        opts.own_thread = !here;
+        struct counter c = {0};
+        moyai_node *n = kit_node(&opts);
+        moyai_ref *ref = kit_object(n, &cls, &c);
+        struct freed d = {.node = n, .blocks = here || round == 1};
+        moyai_future *f = moyai_call_async(ref, "add", MOYAI_ARGS(1));
+        KIT_OK(moyai_future_then(f, then_slowly, &d));
+        while (!d.runs) (void)moyai_sleep_masked(n, MOYAI_MS);
+        d.freeing = 1;
+        moyai_future_free(f);
+        if (!here) FIBER_ASSERT_INT(d.returned, 1); /* what it uses may go now */
+        while (!d.returned) (void)moyai_sleep_masked(n, MOYAI_MS);
+        moyai_ref_unref(ref);
+        moyai_node_free(n);
+    }
+}
+
 static int tests(void) {
     const struct CMUnitTest all[] = {
         cmocka_unit_test(threads_call),
@@ -474,6 +528,7 @@ static int tests(void) {
         cmocka_unit_test(two_nodes_on_two_threads),
         cmocka_unit_test(functions_are_posted_from_threads),
         cmocka_unit_test(a_thread_stops_a_node),
+        cmocka_unit_test(a_future_is_freed_while_its_function_runs),
         cmocka_unit_test(a_node_ends_with_everything_open),
         cmocka_unit_test(options_are_checked),
     };
