@@ -13,6 +13,7 @@
 #include "exec/exec.h"
 #include "object/failure.h"
 #include "object/future.h"
+#include "object/hash.h"
 #include "object/owed.h"
 #include "object/pool.h"
 #include "object/request.h"
@@ -20,15 +21,6 @@
 #include <moyai.h>
 #include <stdatomic.h>
 #include <string.h>
-
-#define HASH_FUNCTION(keyptr, keylen, hashv)                                                                           \
-    do {                                                                                                               \
-        uint64_t h_;                                                                                                   \
-        memcpy(&h_, keyptr, sizeof h_);                                                                                \
-        (hashv) = (unsigned)(h_ ^ (h_ >> 32)); /* keys are random bits or pointers */                                  \
-    } while (0)
-#define HASH_NONFATAL_OOM 1
-#include <uthash.h>
 
 #define CALL_DEPTH     1000u        /* nested calls */
 #define CALL_ANCESTORS 16u          /* nodes named in a request; more: "any" */

@@ -6,6 +6,7 @@
 #include "exec/exec.h"
 #include "object/failure.h"
 #include "object/future.h"
+#include "object/hash.h"
 #include "object/owed.h"
 #include "overlay/io/overlay.h"
 #include <moyai.h>
@@ -46,22 +47,29 @@ struct moyai_request {
     struct blocked *blocked;
     moyai_ns deadline;
     struct exec_timer timer;
-    moyai_request *held_next; /* in peer_calls.held */
-    moyai_request *wait_next; /* in peer_calls.arriving, local_wait or parked */
+    struct held *held; /* in its list */
+    moyai_request *held_prev, *held_next;
+    moyai_request *wait_next; /* in local_wait or parked */
     _Alignas(16) uint8_t inline_[INLINE_BYTES + 16];
     _Alignas(16) uint8_t reply[INLINE_BYTES];
 };
 
+/* Calls of one peer to one object that have not begun, in order: the first is arriving, a large one. */
+struct held {
+    UT_hash_handle hh;
+    struct object *object;
+    moyai_request *first, *last;
+};
+
 /* What the object layer keeps for a peer. */
 struct peer_calls {
-    moyai_future *open;              /* calls to it */
-    moyai_request *served;           /* calls from it */
-    moyai_request *arriving;         /* large ones of them, not complete; linked by wait_next */
-    moyai_request *held, *held_last; /* these, and complete ones that follow one to the same object, in order */
-    struct owed parked;              /* calls from it that are held back */
-    struct blocked *room;            /* waiting in moyai_room */
-    unsigned in_room;                /* contexts in it */
-    moyai_request *by_id[1024];      /* calls from it again, by the slot in their id; linked by id_next */
+    moyai_future *open;         /* calls to it */
+    moyai_request *served;      /* calls from it */
+    struct held *held;          /* of these, by object: uthash */
+    struct owed parked;         /* calls from it that are held back */
+    struct blocked *room;       /* waiting in moyai_room */
+    unsigned in_room;           /* contexts in it */
+    moyai_request *by_id[1024]; /* calls from it again, by the slot in their id; linked by id_next */
 };
 struct peer_calls *peer_calls(struct peer *p, bool make);
 

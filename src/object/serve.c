@@ -475,39 +475,59 @@ static void launch(moyai_node *n, moyai_request *rq) {
     exec_submit(n->x, &rq->task);
 }
 
-static bool is_arriving(const struct peer_calls *pc, const struct object *ob) {
-    for (const moyai_request *rq = pc->arriving; rq; rq = rq->wait_next)
-        if (rq->object == ob) return true;
-    return false;
+static struct held *held_for(const struct peer_calls *pc, const struct object *ob) {
+    struct held *h;
+    HASH_FIND(hh, pc->held, &ob, sizeof ob, h);
+    return h;
 }
 
-static void hold(struct peer_calls *pc, moyai_request *rq) {
+/* NULL: out of memory. */
+static struct held *held_make(struct peer_calls *pc, struct object *ob) {
+    struct held *h = held_for(pc, ob);
+    if (h) return h;
+    h = calloc(1, sizeof *h);
+    if (!h) return NULL;
+    h->object = ob;
+    HASH_ADD(hh, pc->held, object, sizeof h->object, h);
+    if (h->hh.tbl) return h;
+    free(h);
+    return NULL;
+}
+
+static void hold(struct held *h, moyai_request *rq) {
+    rq->held = h;
     rq->held_next = NULL;
-    if (pc->held)
-        pc->held_last->held_next = rq;
+    rq->held_prev = h->last;
+    if (h->last)
+        h->last->held_next = rq;
     else
-        pc->held = rq;
-    pc->held_last = rq;
+        h->first = rq;
+    h->last = rq;
 }
 
-/* Of what is held for an object, launch what no arriving request is ahead of any more. `gone` leaves the list. */
-static void release(moyai_node *n, struct peer_calls *pc, const struct object *ob, const moyai_request *gone) {
-    moyai_request **q = &pc->held, *last = NULL;
-    bool ahead = false;
-    while (*q) {
-        moyai_request *rq = *q;
-        bool mine = rq->object == ob && rq != gone;
-        if (mine) ahead |= rq->arriving;
-        if (rq == gone || (mine && !ahead)) {
-            *q = rq->held_next;
-            rq->held_next = NULL;
-            if (rq != gone) launch(n, rq);
-        } else {
-            last = rq;
-            q = &rq->held_next;
-        }
+static void unhold(struct held *h, moyai_request *rq) {
+    if (rq->held_prev)
+        rq->held_prev->held_next = rq->held_next;
+    else
+        h->first = rq->held_next;
+    if (rq->held_next)
+        rq->held_next->held_prev = rq->held_prev;
+    else
+        h->last = rq->held_prev;
+    rq->held = NULL;
+    rq->held_prev = rq->held_next = NULL;
+}
+
+/* Launch what no arriving request is ahead of any more. */
+static void release(moyai_node *n, struct peer_calls *pc, struct held *h) {
+    while (h->first && !h->first->arriving) {
+        moyai_request *rq = h->first;
+        unhold(h, rq);
+        launch(n, rq);
     }
-    pc->held_last = last;
+    if (h->first) return;
+    HASH_DEL(pc->held, h);
+    free(h);
 }
 
 static int take_small(moyai_node *n, struct peer *p, uint8_t *bytes, size_t len) {
@@ -520,9 +540,9 @@ static int take_small(moyai_node *n, struct peer *p, uint8_t *bytes, size_t len)
         return 0;
     }
     memcpy(rq->bytes, bytes, len);
-    struct peer_calls *pc = peer_calls(p, false);
-    if (is_arriving(pc, rq->object))
-        hold(pc, rq);
+    struct held *h = held_for(peer_calls(p, false), rq->object);
+    if (h)
+        hold(h, rq);
     else
         launch(n, rq);
     return 0;
@@ -586,32 +606,25 @@ struct inbound *serve_begin(moyai_node *n, struct peer *p, const uint8_t *bytes,
         refuse(n, p, bytes, len, &no);
         return NULL;
     }
-    struct peer_calls *pc = peer_calls(p, false);
-    hold(pc, rq);
+    struct held *h = held_make(peer_calls(p, false), rq->object);
+    if (!h) {
+        request_fail(rq, MOYAI_ENOMEM, REFUSED, "out of memory for a call");
+        finish(rq);
+        serve_waiting(n);
+        return NULL;
+    }
+    hold(h, rq);
     rq->arriving = true;
-    rq->wait_next = pc->arriving;
-    pc->arriving = rq;
     rq->in.body = rq->bytes;
     return &rq->in;
-}
-
-static void arriving_remove(moyai_request *rq) {
-    struct peer_calls *pc = peer_calls(rq->peer, false);
-    for (moyai_request **q = &pc->arriving; *q; q = &(*q)->wait_next)
-        if (*q == rq) {
-            *q = rq->wait_next;
-            break;
-        }
-    rq->wait_next = NULL;
-    rq->arriving = false;
 }
 
 int serve_complete(moyai_node *n, struct inbound *in) {
     if (in->body[0] == MESSAGE_REPLY) return future_reply_complete(n, in);
     moyai_request *rq = (moyai_request *)((char *)in - offsetof(struct moyai_request, in));
     in->body = NULL;
-    arriving_remove(rq);
-    release(n, peer_calls(rq->peer, false), rq->object, NULL);
+    rq->arriving = false;
+    release(n, peer_calls(rq->peer, false), rq->held);
     return 0;
 }
 
@@ -629,9 +642,10 @@ void serve_aborted(moyai_node *n, struct inbound *in) {
     }
     moyai_request *rq = (moyai_request *)((char *)in - offsetof(struct moyai_request, in));
     in->body = NULL;
-    arriving_remove(rq);
+    struct held *h = rq->held;
     rq->answered = true;
-    release(n, peer_calls(rq->peer, false), rq->object, rq);
+    unhold(h, rq);
+    release(n, peer_calls(rq->peer, false), h);
     finish(rq);
     serve_waiting(n);
 }
