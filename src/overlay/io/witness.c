@@ -20,7 +20,7 @@
 #define LAST_WORDS (5 * MOYAI_MS)
 
 struct witness {
-    struct witness *prev, *next;
+    UT_hash_handle hh;
     struct overlay *o;
     uint8_t id[16];
     pid_t pid;
@@ -31,11 +31,7 @@ struct witness {
 };
 
 static void forget(struct witness *w) {
-    if (w->prev)
-        w->prev->next = w->next;
-    else
-        w->o->witnesses = w->next;
-    if (w->next) w->next->prev = w->prev;
+    HASH_DEL(w->o->witnesses, w);
     struct peer *p = overlay_find(w->o, w->id);
     if (p) peer_mark(p); /* it was kept for its name */
     exec_timer_clear(w->o->x, &w->timer);
@@ -115,9 +111,9 @@ static void on_end(void *arg) {
 }
 
 static struct witness *find(const struct overlay *o, const uint8_t id[16]) {
-    for (struct witness *w = o->witnesses; w; w = w->next)
-        if (id_equal(w->id, id)) return w;
-    return NULL;
+    struct witness *w;
+    HASH_FIND(hh, o->witnesses, id, 16, w);
+    return w;
 }
 
 bool witness_watches(const struct overlay *o, const uint8_t id[16]) {
@@ -130,21 +126,22 @@ void witness_hello(struct olink *k) {
     struct moyai_error why = {0};
     struct witness *w = calloc(1, sizeof *w);
     struct exec_witness *end = w ? exec_witness_new(o->x, k->pid, on_end, w, &why) : NULL;
-    if (!w || (!end && why.code != MOYAI_EDEAD)) {
+    if (w && (end || why.code == MOYAI_EDEAD)) {
+        memcpy(w->id, k->peer->id, 16);
+        HASH_ADD(hh, o->witnesses, id, 16, w);
+    }
+    if (!w || !w->hh.tbl) {
         /* Its end will be found by whoever next wants to connect to it. */
         log_warning(o->cfg.log, "overlay", "MOYAI-WITNESS", "cannot watch process %ld: %s", (long)k->pid,
-                    w ? why.text : "out of memory");
+                    w && why.code ? why.text : "out of memory");
+        exec_witness_free(end);
         free(w);
         return;
     }
     w->o = o;
-    memcpy(w->id, k->peer->id, 16);
     w->pid = k->pid;
     w->end = end;
     exec_timer_init(&w->timer, on_timer);
-    w->next = o->witnesses;
-    if (w->next) w->next->prev = w;
-    o->witnesses = w;
     if (!end) ended(w, NULL);
 }
 
@@ -164,7 +161,7 @@ void witness_done(struct overlay *o) {
 bool overlay_process_ended(struct overlay *o, pid_t pid, const char *cause) {
     bool found = false;
     for (struct witness *w = o->witnesses, *next; w; w = next) { /* a process may have several nodes */
-        next = w->next;
+        next = w->hh.next;
         if (w->pid != pid) continue;
         found = true;
         ended(w, cause);
