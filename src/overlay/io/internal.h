@@ -101,7 +101,7 @@ struct peer {
     bool opened, closing, want_path;
     uint64_t rx_next; /* number of the next byte on the present path, for reading in place */
     moyai_ns last_active;
-    struct exec_timer session_timer, idle_timer, retry_timer;
+    struct exec_timer session_timer, idle_timer, retry_timer, ping_timer;
     unsigned retries;
     int path_rc; /* of the last attempt to make a link; 0: there was none, or it came up */
 
@@ -232,6 +232,8 @@ void peer_close(struct peer *p);
 /* ping.c */
 void pings_send(struct peer *p); /* a link is up, or answers again */
 void pings_fail(struct peer *p, int code);
+void pings_connect(struct peer *p); /* a link for those that wait */
+void pings_due(struct exec *x, struct exec_timer *t);
 void pings_link_down(struct peer *p, struct olink *k);
 void pings_pong(struct olink *k, const uint8_t bytes[8]);
 

@@ -373,6 +373,37 @@ static void pings_outlive_their_link(void **state) {
     UNTIL(w, peers(w) == 0);
 }
 
+/* A node that does not take connections just now: the ping waits, too, and finds out how that ends. */
+static void pings_wait_for_a_crowded_socket(void **state) {
+    struct world *w = *state;
+    struct moyai_node_id id = node_id(1);
+    int l, fd[8], n = 0, rc;
+    assert_int_equal(rundir_listen(w->dir, &id, &l, NULL), 0);
+    assert_int_equal(listen(l, 1), 0);
+    while (n < 8 && (rc = rundir_connect(w->dir, &id, &fd[n], NULL, NULL)) == 0) n++;
+    assert_int_equal(rc, MOYAI_EAGAIN);
+    struct test_ping g[2] = {{.ping = {.fn = on_ping}}, {.ping = {.fn = on_ping}}};
+    for (int i = 0; i < 2; i++) assert_int_equal(overlay_ping(w->o, id.b, &g[i].ping), 0);
+    const struct peer *p = overlay_find(w->o, id.b);
+    overlay_ping_drop(&g[1].ping);
+    for (int i = 0; i < 30; i++) turn(w);
+    assert_int_equal(g[0].done, 0);
+    assert_false(olink_coming(p));
+    for (int i = 0; i < n; i++) {
+        int s;
+        assert_int_equal(rundir_accept(l, &s, NULL, NULL, NULL), 0);
+        close(s);
+        close(fd[i]);
+    }
+    UNTIL(w, olink_coming(p));
+    rundir_unlink(w->dir, &id);
+    close(l);
+    UNTIL(w, g[0].done == 1);
+    assert_int_equal(g[0].code, MOYAI_EDEAD);
+    assert_int_equal(g[1].done, 0);
+    UNTIL(w, peers(w) == 0);
+}
+
 /* While the layer above has something to do with it, or a link is there, it stays. */
 static void who_is_needed_stays(void **state) {
     struct world *w = *state;
@@ -433,6 +464,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(the_dead_are_forgotten_in_parts, open_world, close_world),
         cmocka_unit_test_setup_teardown(pings_given_up_cost_nothing, open_world, close_world),
         cmocka_unit_test_setup_teardown(pings_outlive_their_link, open_world, close_world),
+        cmocka_unit_test_setup_teardown(pings_wait_for_a_crowded_socket, open_world, close_world),
     };
     alarm(300);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -192,10 +192,7 @@ void peer_link_down(struct peer *p, struct olink *k) {
         p->retries++;
         exec_timer_set(p->o->x, &p->retry_timer, moyai_now() + (moyai_ns)RETRY_FIRST);
     }
-    if (p->pings.first && !olink_ready(p) && !olink_coming(p)) {
-        int rc = olink_connect(p);
-        if (rc < 0) pings_fail(p, rc == MOYAI_EDEAD ? MOYAI_EDEAD : MOYAI_EUNREACHABLE);
-    }
+    pings_connect(p);
     pings_send(p);
 }
 
@@ -706,12 +703,14 @@ void peer_init(struct peer *p) {
     exec_timer_init(&p->session_timer, session_timer_due);
     exec_timer_init(&p->idle_timer, idle_due);
     exec_timer_init(&p->retry_timer, retry_due);
+    exec_timer_init(&p->ping_timer, pings_due);
     p->rx_next = UINT64_MAX;
 }
 
 void peer_close(struct peer *p) {
     if (p->session) session_end(p);
     exec_timer_clear(p->o->x, &p->retry_timer);
+    exec_timer_clear(p->o->x, &p->ping_timer);
     for (struct peer **q = &p->o->dirty; *q; q = &(*q)->dirty_next)
         if (*q == p) {
             *q = p->dirty_next;

@@ -5,11 +5,14 @@
  * A ping waits at its peer until a link is up and has a place for it, then at that link until its pong comes. It may
  * be dropped at any moment and leaves its list at once; the pong that comes later finds nothing and is ignored. What
  * a link has been sent and not answered is counted on the link, dropped or not, and bounded: a peer that is stopped is
- * sent PINGS_MOST pings, however many are tried, and the one after them goes out when it answers again.
+ * sent PINGS_MOST pings, however many are tried, and the one after them goes out when it answers again. One whose
+ * socket has too many waiting before it is tried again, as sessions do.
  */
 #include "overlay/io/internal.h"
 
 #include <string.h>
+
+#define PING_RETRY (10 * MOYAI_MS)
 
 static void push(struct ping_list *l, struct ping *g) {
     g->in = l;
@@ -95,6 +98,26 @@ void pings_pong(struct olink *k, const uint8_t bytes[8]) {
     pings_send(k->peer);
 }
 
+static void connect_later(struct peer *p) {
+    exec_timer_set(p->o->x, &p->ping_timer, moyai_now() + (moyai_ns)PING_RETRY);
+}
+
+void pings_connect(struct peer *p) {
+    if (!p->pings.first || olink_ready(p) || olink_coming(p)) return;
+    int rc = olink_connect(p);
+    if (rc == MOYAI_EAGAIN)
+        connect_later(p);
+    else if (rc < 0)
+        pings_fail(p, rc == MOYAI_EDEAD ? MOYAI_EDEAD : MOYAI_EUNREACHABLE);
+}
+
+void pings_due(struct exec *x, struct exec_timer *t) {
+    (void)x;
+    struct peer *p = (struct peer *)((char *)t - offsetof(struct peer, ping_timer));
+    pings_connect(p);
+    peer_mark(p);
+}
+
 int overlay_ping(struct overlay *o, const uint8_t node[16], struct ping *g) {
     struct peer *p = overlay_peer(o, node);
     if (o->closing) return MOYAI_ECLOSED;
@@ -102,7 +125,8 @@ int overlay_ping(struct overlay *o, const uint8_t node[16], struct ping *g) {
     if (p->dead) return p->why.code;
     if (!olink_ready(p) && !olink_coming(p)) {
         int rc = olink_connect(p);
-        if (rc < 0) return rc;
+        if (rc < 0 && rc != MOYAI_EAGAIN) return rc;
+        if (rc < 0) connect_later(p);
     }
     g->peer = p;
     g->token = ++o->next_ping;
