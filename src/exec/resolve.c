@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The thread's end is told by the end of a pipe: the descriptor is watched like any other, and the thread needs neither
- * the node's lock nor to know whether the node still lives. The question belongs to both; who leaves last frees it.
+ * The thread's end is told by a byte in a pipe (its end alone would not be seen while a forked child has a copy): the
+ * descriptor is watched like any other, and the thread needs neither the node's lock nor to know whether the node still
+ * lives. The question belongs to both; who leaves last frees it.
  */
 #include "exec/resolve.h"
 
@@ -41,7 +42,9 @@ static void *ask(void *arg) {
     if (q->rc != 0) q->list = NULL;
     int fd = q->fd[1];
     leave(q);
-    close(fd); /* after the results are there; q may be gone */
+    ssize_t n = write(fd, "", 1); /* after the results are there; q may be gone, and the reader: SIGPIPE is blocked */
+    (void)n;
+    close(fd);
     return NULL;
 }
 

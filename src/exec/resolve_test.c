@@ -4,9 +4,12 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -85,8 +88,36 @@ static void questions_are_cancelled(void **state) {
     assert_int_equal(a.told, 0);
 }
 
+/* A child that is forked meanwhile, and lives on, has copies of whatever tells the end. */
+static void a_child_holds_up_no_answer(void **state) {
+    (void)state;
+    struct answer a = {0};
+    assert_int_equal(exec_new(&a.x, NULL, NULL), 0);
+    exec_lock(a.x);
+    for (int i = 0; i < 20; i++) {
+        a.told = 0;
+        atomic_store(&a.stop, false);
+        assert_non_null(exec_resolve(a.x, "localhost", 4711, on_answer, &a, NULL));
+        exec_unlock(a.x);
+        pid_t pid = fork();
+        assert_true(pid >= 0);
+        if (pid == 0) {
+            alarm(300);
+            for (;;) pause();
+        }
+        exec_lock(a.x);
+        assert_int_equal(exec_serve(a.x, &a.stop, moyai_now() + (moyai_ns)LIMIT), 0);
+        assert_int_equal(a.told, 1);
+        assert_int_equal(kill(pid, SIGKILL), 0);
+        assert_int_equal(waitpid(pid, NULL, 0), pid);
+    }
+    exec_unlock(a.x);
+    exec_free(a.x);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(names_have_addresses),
-                                       cmocka_unit_test(questions_are_cancelled)};
+                                       cmocka_unit_test(questions_are_cancelled),
+                                       cmocka_unit_test(a_child_holds_up_no_answer)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
