@@ -58,11 +58,13 @@ enum locate_frame_kind {
     LOCATE_NEIGHBOURS, /* slots: id (zero: empty), cost */
     LOCATE_NAMES,      /* slots: id (zero: empty), object */
     LOCATE_REQUEST,    /* key, ttl, flags, nonce, wait; of a claim: owner, object */
-    LOCATE_REPLY,      /* key, status, hops, cost, owner, object */
+    LOCATE_REPLY,      /* key, status, hops, age, cost, owner, object */
     LOCATE_BUSY,       /* key */
     LOCATE_EVIDENCE,   /* key: the node; how, ttl, keep */
     LOCATE_LOST,       /* key: the name; ttl; dest: who has lost it; owner, object: to whom */
 };
+
+#define LOCATE_AGE (16 * MOYAI_MS)
 
 enum locate_flags {
     LOCATE_DIRECT = 1, /* answer or forget: not to be asked on */
@@ -89,6 +91,7 @@ struct locate_frame {
     uint32_t ttl, flags, status, how, hops;
     uint32_t wait; /* milliseconds for which the asker waits; of evidence: for which it is to be kept */
     uint32_t cost; /* microseconds */
+    uint32_t age;  /* of an answer, in LOCATE_AGE */
     uint32_t n;
     uint64_t nonce; /* of who asks; 0: several */
     struct locate_slot slots[LOCATE_LINKS];

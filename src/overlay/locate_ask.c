@@ -25,7 +25,7 @@
  */
 #include "overlay/locate_internal.h"
 
-#define REPLY_HOPS_MAX 64 /* more than any ring: a sender of more is broken */
+#define REPLY_HOPS_MAX 64 /* more than any ring: it has gone round, and goes no further */
 #define MOST_TTL       8
 
 struct locate_request *locate_find_request(const struct locate *l, uint32_t kind, const uint8_t key[16]) {
@@ -187,7 +187,7 @@ static bool known_answer(const struct locate *l, const uint8_t key[16], const ui
             if (claim && id_equal(known[k].object, claim)) continue; /* the object moves, its name with it */
             if (found && id_cmp(a->object, known[k].object) <= 0) continue;
             const struct locate_link *link = locate_link(l, i);
-            *a = (struct locate_answer){link->node, known[k].object, LOCATE_ST_FOUND, 1, link->cost};
+            *a = (struct locate_answer){link->node, known[k].object, LOCATE_ST_FOUND, 1, link->cost, 0};
             found = true;
         }
     }
@@ -197,12 +197,12 @@ static bool known_answer(const struct locate *l, const uint8_t key[16], const ui
 static bool name_answer(const struct locate *l, const uint8_t key[16], const uint8_t *claim, struct locate_answer *a) {
     const struct locate_name *n = locate_get(l, &l->names, key);
     if (n && n->state == NAME_HELD && !(claim && id_equal(n->object, claim))) {
-        *a = (struct locate_answer){l->self, n->object, LOCATE_ST_FOUND, 0, 0};
+        *a = (struct locate_answer){l->self, n->object, LOCATE_ST_FOUND, 0, 0, 0};
         return true;
     }
     if (known_answer(l, key, claim, a)) return true;
     if (!claim || !n || n->state != NAME_CLAIMED || id_cmp(n->object, claim) >= 0) return false;
-    *a = (struct locate_answer){l->self, n->object, LOCATE_ST_CLAIMED, 0, 0};
+    *a = (struct locate_answer){l->self, n->object, LOCATE_ST_CLAIMED, 0, 0, 0};
     return true;
 }
 
@@ -211,18 +211,18 @@ bool locate_table_answer(const struct locate *l, uint32_t kind, const uint8_t ke
     uint32_t how;
     if (kind != LOCATE_NODE) return name_answer(l, key, claim, a);
     if (locate_is_dead(l, key, now, &how)) {
-        *a = (struct locate_answer){key, NULL, how == LOCATE_DEAD ? LOCATE_ST_DEAD : LOCATE_ST_LEFT, 0, 0};
+        *a = (struct locate_answer){key, NULL, how == LOCATE_DEAD ? LOCATE_ST_DEAD : LOCATE_ST_LEFT, 0, 0, 0};
         return true;
     }
     if (id_equal(key, l->self)) {
-        *a = (struct locate_answer){l->self, NULL, LOCATE_ST_FOUND, 0, 0};
+        *a = (struct locate_answer){l->self, NULL, LOCATE_ST_FOUND, 0, 0, 0};
         return true;
     }
     bool found = false;
     for (uint64_t left = l->up; left; left &= left - 1) {
         const struct locate_link *link = locate_link(l, locate_low(left));
         if (!id_equal(link->node, key) || (found && a->cost <= link->cost)) continue;
-        *a = (struct locate_answer){link->node, NULL, LOCATE_ST_FOUND, 1, link->cost};
+        *a = (struct locate_answer){link->node, NULL, LOCATE_ST_FOUND, 1, link->cost, 0};
         found = true;
     }
     return found;
@@ -237,14 +237,14 @@ static void answer_store(struct locate_request *r, const struct locate_answer *a
     r->cost = a->cost;
 }
 
-static void request_done(struct locate *l, struct locate_request *r, moyai_ns now) {
+static void request_done(struct locate *l, struct locate_request *r, uint64_t age, moyai_ns now) {
     uint64_t nonce = r->nonce; /* its echoes may still come */
     if (r->flags & REQ_OWN) own_end(l, r);
     r->nonce = nonce;
     r->flags |= REQ_DONE;
     r->askers = r->asked = r->send = r->direct = r->busy = 0;
     r->busy_at = 0;
-    r->done_at = now;
+    r->done_at = now > age ? now - age : 0;
     keep_until(l, r, locate_after(now, l->fresh));
 }
 
@@ -275,7 +275,7 @@ void locate_ask_answer(struct locate *l, struct locate_request *r, const struct 
         r->reply |= to;
         l->maybe |= to;
     }
-    request_done(l, r, now);
+    request_done(l, r, a->age * (uint64_t)LOCATE_AGE, now);
     if (own) locate_look_answered(l, r->kind, r->key, a);
 }
 
@@ -317,6 +317,8 @@ static int answer_at_once(struct locate *l, struct locate_request *r, const stru
     }
     if (r->flags & REQ_DONE) {
         answer_store(r, a);
+        r->done_at = ev->now;
+        r->flags &= ~(uint32_t)REQ_LATE;
         r->reply |= BIT(ev->link);
         keep_until(l, r, locate_after(ev->now, l->fresh));
         l->maybe |= BIT(ev->link);
@@ -327,13 +329,17 @@ static int answer_at_once(struct locate *l, struct locate_request *r, const stru
     return 0;
 }
 
-/* It has been answered just now, and the way that the answer came is still there: the same answer. */
+/*
+ * It has been answered just now, and the way that the answer came is still there: the same answer. It says how old it
+ * is: else nodes that ask each other in turn would keep an answer alive for ever, whose hops rise with each round.
+ */
 static bool answer_late(struct locate *l, struct locate_request *r, const struct locate_event *ev) {
     if (ev->now >= locate_after(r->done_at, l->fresh) || r->status != LOCATE_ST_FOUND) return false;
     const struct locate_alt *alt = locate_route_best(l, r->owner, BIT(ev->link), ev->now);
     if (!alt) return false;
     r->hops = alt->hops;
     r->cost = alt->cost;
+    r->flags |= REQ_LATE;
     r->reply |= BIT(ev->link);
     l->maybe |= BIT(ev->link);
     return true;
@@ -384,7 +390,7 @@ static bool claim_beaten(struct locate *l, struct locate_request *r, const struc
     const struct locate_frame *f = ev->frame;
     int order = id_cmp(r->object, f->object);
     if (order == 0) return false;
-    struct locate_answer a = {f->owner, f->object, LOCATE_ST_CLAIMED, 0, 0};
+    struct locate_answer a = {f->owner, f->object, LOCATE_ST_CLAIMED, 0, 0, 0};
     if (order < 0) {
         a.owner = r->owner;
         a.object = r->object;
@@ -425,10 +431,10 @@ int locate_ask_claim(struct locate *l, const uint8_t key[16], const uint8_t obje
     struct locate_request *r = locate_find_request(l, LOCATE_CLAIM, key);
     if (r && !request_over(r, now) && !id_equal(r->object, object)) {
         if (id_cmp(r->object, object) < 0) {
-            *a = (struct locate_answer){r->owner, r->object, LOCATE_ST_CLAIMED, 0, 0};
+            *a = (struct locate_answer){r->owner, r->object, LOCATE_ST_CLAIMED, 0, 0, 0};
             return MOYAI_EEXIST;
         }
-        const struct locate_answer ours = {l->self, object, LOCATE_ST_CLAIMED, 0, 0};
+        const struct locate_answer ours = {l->self, object, LOCATE_ST_CLAIMED, 0, 0, 0};
         claim_reply(l, key, r->askers, &ours);
         request_clear(r);
     }
@@ -473,7 +479,7 @@ int locate_ask_receive(struct locate *l, const struct locate_event *ev) {
 static bool reply_right(const struct locate_frame *f) {
     bool node = f->key_kind == LOCATE_NODE, claim = f->key_kind == LOCATE_CLAIM;
     if ((unsigned)f->key_kind > LOCATE_CLAIM || id_zero(f->key) || id_zero(f->owner)) return false;
-    if (f->hops > REPLY_HOPS_MAX || node != id_zero(f->object)) return false;
+    if (f->hops > REPLY_HOPS_MAX || node != id_zero(f->object) || (claim && f->age)) return false;
     switch (f->status) {
     case LOCATE_ST_FOUND:
         return !node || id_equal(f->owner, f->key);
@@ -503,11 +509,16 @@ int locate_ask_reply(struct locate *l, const struct locate_event *ev) {
         locate_bury(l, f->key, f->status == LOCATE_ST_DEAD ? LOCATE_DEAD : LOCATE_LEFT, 0, l->keep, 0, true, ev->now);
         return 0;
     }
-    if (locate_is_dead(l, f->owner, ev->now, NULL) || id_equal(f->owner, l->self)) return 0;
+    if (f->hops == REPLY_HOPS_MAX || locate_is_dead(l, f->owner, ev->now, NULL) || id_equal(f->owner, l->self))
+        return 0;
     struct locate_request *r = locate_find_request(l, f->key_kind, f->key);
     if (!r) return 0;
-    const struct locate_answer a = {f->owner, f->object, f->status, locate_sum(f->hops, 1, LOCATE_HOPS_MAX),
-                                    locate_sum(f->cost, locate_link(l, ev->link)->cost, LOCATE_COST_MAX)};
+    const struct locate_answer a = {f->owner,
+                                    f->object,
+                                    f->status,
+                                    locate_sum(f->hops, 1, LOCATE_HOPS_MAX),
+                                    locate_sum(f->cost, locate_link(l, ev->link)->cost, LOCATE_COST_MAX),
+                                    f->age};
     if (f->key_kind == LOCATE_CLAIM) return claim_answered(l, r, ev, &a);
     bool first = !(r->flags & REQ_DONE);
     locate_route_note(l, f->owner, ev->link, f->hops, f->cost, first, ev->now);

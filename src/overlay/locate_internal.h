@@ -67,6 +67,7 @@ enum request_flags {
     REQ_OWN = 1,   /* look-ups or a claim of this node depend on it */
     REQ_DONE = 2,  /* answered */
     REQ_FLOOD = 4, /* the last ring has come by */
+    REQ_LATE = 8,  /* the answer is said again, from memory */
 };
 
 struct locate_request {
@@ -199,6 +200,7 @@ void locate_route_link_down(struct locate *l, uint32_t link);
 struct locate_answer {
     const uint8_t *owner, *object; /* object may be NULL */
     uint32_t status, hops, cost;
+    uint32_t age; /* in LOCATE_AGE */
 };
 struct locate_request *locate_find_request(const struct locate *l, uint32_t kind, const uint8_t key[16]);
 int locate_ask_receive(struct locate *l, const struct locate_event *ev);

@@ -44,7 +44,7 @@ static bool known_here(struct locate *l, const struct locate_event *ev, struct l
     struct locate_hop hop;
     memcpy(node.b, ev->key, 16);
     if (!locate_route(l, &node, 0, ev->now, &hop)) return false;
-    *a = (struct locate_answer){ev->key, NULL, LOCATE_ST_FOUND, hop.hops, (uint32_t)(hop.cost / MOYAI_US)};
+    *a = (struct locate_answer){ev->key, NULL, LOCATE_ST_FOUND, hop.hops, (uint32_t)(hop.cost / MOYAI_US), 0};
     return true;
 }
 

@@ -49,7 +49,13 @@ static bool pull_note(struct locate *l, uint32_t link, struct locate_frame *out)
     return false;
 }
 
-static bool pull_reply(struct locate *l, uint32_t link, struct locate_frame *out) {
+/* An answer from memory is the older for it, so none lives for ever. */
+static uint32_t age_of(const struct locate_request *r, moyai_ns now) {
+    uint64_t age = (now - r->done_at) / (uint64_t)LOCATE_AGE + (r->flags & REQ_LATE ? 1 : 0);
+    return age < UINT8_MAX ? (uint32_t)age : UINT8_MAX;
+}
+
+static bool pull_reply(struct locate *l, uint32_t link, moyai_ns now, struct locate_frame *out) {
     for (uint32_t i = 0; i < l->requests.n; i++) {
         struct locate_request *r = locate_request(l, i);
         if (!(r->reply & BIT(link))) continue;
@@ -57,6 +63,7 @@ static bool pull_reply(struct locate *l, uint32_t link, struct locate_frame *out
         frame(out, LOCATE_REPLY, (enum locate_key_kind)r->kind, r->key);
         out->status = r->status;
         out->hops = r->hops;
+        out->age = age_of(r, now);
         out->cost = r->cost;
         memcpy(out->owner, r->owner, 16);
         memcpy(out->object, r->object, 16);
@@ -153,7 +160,7 @@ bool locate_pull(struct locate *l, uint32_t link, moyai_ns now, struct locate_fr
     if (link >= l->links || !(l->up & BIT(link))) return false;
     struct locate_link *k = locate_link(l, link);
     if (now < paid_at(l, k)) return false;
-    bool some = pull_note(l, link, out) || pull_reply(l, link, out) || pull_evidence(l, link, now, out) ||
+    bool some = pull_note(l, link, out) || pull_reply(l, link, now, out) || pull_evidence(l, link, now, out) ||
                 pull_changes(l, link, now, out) || pull_request(l, link, now, out);
     if (!some) l->maybe &= ~BIT(link);
     if (some) k->paid = locate_after(k->paid > now ? k->paid : now, pay(l));

@@ -327,7 +327,7 @@ static void test_late(void **state) {
     ask(k, 2, .key = 0xcc, .ttl = 2, .nonce = 5); /* an echo */
     pull(k, 2, "");
     ask(k, 2, .key = 0xcc, .ttl = 2, .nonce = 6);
-    pull(k, 2, "REPLY ncc found cc 2:2010");
+    pull(k, 2, "REPLY ncc found cc 2:2010+1");
     pull(k, 0, "");
     ask(k, 1, .key = 0xcc, .ttl = 2, .nonce = 7); /* the way leads to who asks: asked anew */
     pull(k, 0, "REQUEST ncc/1");
@@ -344,6 +344,40 @@ static void test_late(void **state) {
     assert_int_equal(step(k, EV(ROUTE_BAD, .node = id_of(0xcc), .link = 0)), 0);
     ask(k, 1, .key = 0xcc, .ttl = 2, .nonce = 8);
     pull(k, 2, "REQUEST ncc/1");
+}
+
+/* 4.7: and it says how old it is, so that it does not go round for ever. */
+static void test_age(void **state) {
+    struct kit *k = three(state);
+    ask(k, 0, .key = 0xcc, .ttl = 4, .nonce = 5, .wait = 100);
+    drain(k);
+    reply(k, 1, .key = 0xcc, .owner = 0xcc, .hops = 1, .cost = 10, .age = 60); /* it was served late */
+    pull(k, 0, "REPLY ncc found cc 2:2010+60");                                /* to who had asked before: no older */
+    k->now += 30 * MS;
+    ask(k, 2, .key = 0xcc, .ttl = 2, .nonce = 6);
+    pull(k, 2, "REPLY ncc found cc 2:2010+62");
+    k->now += 10 * MS; /* a second in all */
+    ask(k, 2, .key = 0xcc, .ttl = 2, .nonce = 7, .wait = 100000);
+    pull(k, 0, "REQUEST ncc/1");
+    k->now += 4000 * MS;
+    reply(k, 0, .key = 0xcc, .owner = 0xcc, .hops = 1, .cost = 10, .age = 255);
+    pull(k, 2, "REPLY ncc found cc 2:1010+255");
+    /* What is in the tables is of now, whatever was remembered. */
+    assert_int_equal(up(k, 3, 0xcc, 100), 0);
+    drain(k);
+    ask(k, 2, .key = 0xcc, .ttl = 2, .nonce = 8);
+    pull(k, 2, "REPLY ncc found cc 1:100");
+    k->now += 20 * MS;
+    ask(k, 0, .key = 0xcc, .ttl = 2, .nonce = 9);
+    pull(k, 0, "REPLY ncc found cc 1:100");
+    /* One that has gone too far is no answer. */
+    ask(k, 0, .key = 0xcd, .ttl = 4, .nonce = 5, .wait = 100);
+    drain(k);
+    assert_int_equal(reply(k, 1, .key = 0xcd, .owner = 0xcd, .hops = 64, .cost = 10), 0);
+    pull(k, 0, "");
+    route(k, 0xcd, 0, "none");
+    reply(k, 1, .key = 0xcd, .owner = 0xcd, .hops = 63, .cost = 10);
+    pull(k, 0, "REPLY ncd found cd 64:2010");
 }
 
 /* 7: routes. */
@@ -597,11 +631,12 @@ static void test_cancel(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-        T(test_changes),   T(test_cost),         T(test_links),          T(test_tables),        T(test_rings),
-        T(test_ring_time), T(test_found),        T(test_aggregate),      T(test_several),       T(test_larger),
-        T(test_own_meets), T(test_answers),      T(test_late),           T(test_routes),        T(test_route_life),
-        T(test_evidence),  T(test_dead_answers), T(test_dead_neighbour), T(test_evidence_full), T(test_breaks),
-        T(test_cancel),    T(test_effect),
+        T(test_changes),  T(test_cost),         T(test_links),          T(test_tables),
+        T(test_rings),    T(test_ring_time),    T(test_found),          T(test_aggregate),
+        T(test_several),  T(test_larger),       T(test_own_meets),      T(test_answers),
+        T(test_late),     T(test_age),          T(test_routes),         T(test_route_life),
+        T(test_evidence), T(test_dead_answers), T(test_dead_neighbour), T(test_evidence_full),
+        T(test_breaks),   T(test_cancel),       T(test_effect),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

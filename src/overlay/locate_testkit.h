@@ -159,14 +159,15 @@ static inline int ask_frame(struct kit *k, uint32_t link, struct ask a) {
 struct reply {
     enum locate_key_kind kind;
     uint8_t key, owner, object;
-    uint32_t hops, cost, status;
+    uint32_t hops, cost, status, age;
 };
 static inline struct locate_frame reply_of(struct reply r) {
     struct locate_frame f = {.kind = LOCATE_REPLY,
                              .key_kind = r.kind,
                              .status = r.status ? r.status : LOCATE_ST_FOUND,
                              .hops = r.hops,
-                             .cost = r.cost};
+                             .cost = r.cost,
+                             .age = r.age};
     key_put(f.key, r.key);
     key_put(f.owner, r.owner);
     key_put(f.object, r.object);

@@ -56,6 +56,7 @@ void locate_frame_text(char *text, size_t n, const struct locate_frame *f) {
         add(text, n, "REPLY %c%02x %s %02x", kind_text(f->key_kind), key, status_text(f->status), f->owner[0]);
         if (f->key_kind != LOCATE_NODE) add(text, n, "=%02x", f->object[0]);
         add(text, n, " %u:%u", f->hops, f->cost);
+        if (f->age) add(text, n, "+%u", f->age);
         return;
     case LOCATE_BUSY:
         add(text, n, "BUSY %c%02x", kind_text(f->key_kind), key);

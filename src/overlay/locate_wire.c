@@ -6,7 +6,7 @@
  *   NAMES       0 n (1)  1 zero (3), then n times  slot (1) zero (3) name (16) object (16)
  *   REQUEST     0 kind (1)  1 ttl (1)    2 flags (1)  3 zero (1)  4 wait (4)  8 nonce (8)  16 key (16)
  *               of a claim then  32 owner (16)  48 object (16)
- *   REPLY       0 kind (1)  1 status (1) 2 hops (1)   3 zero (1)  4 cost (4)  8 key (16)  24 owner (16)  40 object (16)
+ *   REPLY       0 kind (1)  1 status (1) 2 hops (1)   3 age (1)   4 cost (4)  8 key (16)  24 owner (16)  40 object (16)
  *   BUSY        0 kind (1)  1 zero (3)   4 key (16)
  *   EVIDENCE    0 how (1)   1 ttl (1)    2 zero (2)   4 keep (4)  8 node (16)
  *   LOST        0 ttl (1)   1 zero (3)   4 name (16)  20 dest (16)  36 owner (16)  52 object (16)
@@ -74,6 +74,7 @@ size_t locate_wire_put(uint8_t *out, const struct locate_frame *f) {
         return put_request(out, f);
     case LOCATE_REPLY:
         head(out, f->key_kind, f->status, f->hops);
+        out[3] = (uint8_t)f->age;
         put32(out + 4, f->cost);
         memcpy(out + 8, f->key, 16);
         memcpy(out + 24, f->owner, 16);
@@ -122,7 +123,8 @@ static size_t right_size(enum locate_frame_kind kind, const uint8_t *p) {
 
 /* Of the first four bytes, how many say something. */
 static size_t head_bytes(enum locate_frame_kind kind) {
-    if (kind == LOCATE_REQUEST || kind == LOCATE_REPLY) return 3;
+    if (kind == LOCATE_REPLY) return 4;
+    if (kind == LOCATE_REQUEST) return 3;
     return kind == LOCATE_EVIDENCE ? 2 : 1;
 }
 
@@ -174,6 +176,7 @@ static bool get_body(const uint8_t *p, struct locate_frame *f) {
         f->key_kind = (enum locate_key_kind)p[0];
         f->status = p[1];
         f->hops = p[2];
+        f->age = p[3];
         f->cost = get32(p + 4);
         memcpy(f->key, p + 8, 16);
         memcpy(f->owner, p + 24, 16);

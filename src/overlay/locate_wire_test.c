@@ -50,9 +50,9 @@ static void test_vectors(void **state) {
           .flags = 2,
           .wait = 0x11223344,
           .nonce = 0x1122334455667788}},
-        {"01040500"
+        {"010405c8"
          "44332211" A B C,
-         {.kind = LOCATE_REPLY, .key_kind = LOCATE_NAME, .status = 4, .hops = 5, .cost = 0x11223344}},
+         {.kind = LOCATE_REPLY, .key_kind = LOCATE_NAME, .status = 4, .hops = 5, .age = 200, .cost = 0x11223344}},
         {"02000000" A, {.kind = LOCATE_BUSY, .key_kind = LOCATE_CLAIM}},
         {"01020000"
          "44332211" A,
@@ -108,7 +108,7 @@ static void test_refused(void **state) {
     static const struct {
         uint8_t kind, used;
         size_t n;
-    } all[] = {{LOCATE_NEIGHBOURS, 1, 28}, {LOCATE_NAMES, 1, 40},    {LOCATE_REQUEST, 3, 32}, {LOCATE_REPLY, 3, 56},
+    } all[] = {{LOCATE_NEIGHBOURS, 1, 28}, {LOCATE_NAMES, 1, 40},    {LOCATE_REQUEST, 3, 32}, {LOCATE_REPLY, 4, 56},
                {LOCATE_BUSY, 1, 20},       {LOCATE_EVIDENCE, 2, 24}, {LOCATE_LOST, 1, 68}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         for (size_t at = all[i].used; at < 4; at++) refused(all[i].kind, at, 0x80, all[i].n);
