@@ -371,11 +371,49 @@ static void another_key_is_another_grid(void **state) {
     KIT_TEXT(e.text, "port_range");
 }
 
+/* Links made with a key that has been withdrawn are closed at the next handshake; what goes on goes on. */
+static void a_key_is_rotated(void **state) {
+    (void)state;
+    begin_grid(1);
+    char grid[160], file[160], dir[160], at[48], events[160], seen[140];
+    snprintf(grid, sizeof grid, "MOYAI_GRID=%s", places);
+    snprintf(file, sizeof file, "MOYAI_KEY_FILE=%s", key);
+    snprintf(dir, sizeof dir, "MOYAI_RUN_DIR=%s/rotated", kit_dir());
+    snprintf(at, sizeof at, "MOYAI_LISTEN=%s", place[0]);
+    snprintf(seen, sizeof seen, "%s/rotated.events", kit_dir());
+    snprintf(events, sizeof events, "MOYAI_EVENTS=%s", seen);
+    pid_t pid = kit_child("server", grid, file, dir, at, events, "middle", NULL);
+    moyai_node *n = join();
+    moyai_ref *ref = kit_lookup(n, "middle");
+    add_much(n, ref, 10);
+    moyai_future *f = moyai_call_async(ref, "linked", MOYAI_ARGS(2)); /* answered when both are there */
+    make_key("key", key);
+    moyai_node *m = join();
+    moyai_ref *again = kit_lookup(m, "middle");
+    add_much(m, again, 10);
+    /* The link of the first is made anew, with the new key, and its call has outlived the old one. */
+    KIT_OK(moyai_future_get(f, MOYAI_NONE));
+    add_much(n, ref, 10);
+    moyai_future_free(f);
+    moyai_ref_unref(ref);
+    moyai_ref_unref(again);
+    moyai_node_free(n);
+    moyai_node_free(m);
+    kit_end(pid);
+    FILE *in = fopen(seen, "r");
+    FIBER_ASSERT(in);
+    char line[1024];
+    int closed = 0;
+    while (fgets(line, sizeof line, in)) closed += strstr(line, "link-down") && strstr(line, "withdrawn");
+    fclose(in);
+    FIBER_ASSERT_INT(closed, 1);
+}
+
 static int tests(void) {
     const struct CMUnitTest all[] = {
         cmocka_unit_test(calls_pass_through_others),      cmocka_unit_test(a_relay_dies),
         cmocka_unit_test(a_death_is_known_beyond_others), cmocka_unit_test(a_name_has_one_object),
-        cmocka_unit_test(another_key_is_another_grid),
+        cmocka_unit_test(another_key_is_another_grid),    cmocka_unit_test(a_key_is_rotated),
     };
     return cmocka_run_group_tests(all, NULL, NULL);
 }

@@ -53,6 +53,8 @@ struct olink {
     bool outgoing, tcp, farewell;
     bool greeted;     /* its hello has come */
     bool up;          /* sessions may use it */
+    bool carried;     /* by a program of another's (ssh): its end says nothing of the node */
+    bool withdrawn;   /* its key is not accepted any more: it is being closed */
     bool half;        /* one of overlay.n_half_open, and of n_half_tcp if it is one */
     uint8_t host[16]; /* of the hello */
     moyai_ns up_since;

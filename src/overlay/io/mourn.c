@@ -199,7 +199,8 @@ void mourn_link_down(struct olink *k) {
     struct death_member members[DEATH_MEMBERS];
     struct death_event ev = {.kind = DEATH_EV_END, .members = members};
     memcpy(ev.id.b, k->peer->id, 16);
-    ev.how = k->orderly || k->farewell ? DEATH_ORDERLY : k->silent ? DEATH_SILENT : DEATH_BROKEN;
+    bool says_nothing = k->orderly || k->farewell || k->carried;
+    ev.how = says_nothing ? DEATH_ORDERLY : k->silent ? DEATH_SILENT : DEATH_BROKEN;
     struct moyai_node_id near[DEATH_MEMBERS];
     size_t n = route_neighbours(k, near, DEATH_MEMBERS);
     for (size_t i = 0; i < n; i++) {

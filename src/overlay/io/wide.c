@@ -15,6 +15,7 @@
 #include "base/err.h"
 #include "overlay/io/dial.h"
 #include "overlay/io/lines.h"
+#include "overlay/io/listen.h"
 #include "overlay/io/meet.h"
 #include "overlay/io/meet_fd.h"
 #include "overlay/peers.h"
@@ -28,9 +29,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LISTENERS  8u
-#define LINE_PORTS 8u   /* besides, for the grid file */
-#define HALF_TCP   256u /* connections that have not said hello */
 #define DIAL_TIME  (8 * MOYAI_SEC)
 #define LIFETIME   600u /* seconds, of an entry */
 #define ENTRY_HEAD 16u
@@ -46,21 +44,12 @@ struct making {
     const char *place; /* the member's address; NULL: for the machine */
 };
 
-struct listener {
-    struct wide *w;
-    int fd;
-    struct exec_fd *watched;
-    struct exec_timer timer; /* out of descriptors: look again */
-    moyai_dur wait;
-};
-
 struct wide {
     struct overlay *o;
     struct keyfile *keys;
     struct tls_ctx *tls;
     struct places places;
-    struct listener listener[LISTENERS + LINE_PORTS];
-    size_t n_listeners;
+    struct listeners listeners;
     struct peers *peers;
     struct peers_endpoint self;
     uint8_t text[PEERS_TEXT];
@@ -107,6 +96,26 @@ static void send_frame(struct wide *w, uint64_t number, const struct peers_frame
     }
     peers_wire_put(out, f);
     link_flush(k->link);
+}
+
+/* ---- keys ------------------------------------------------------------------------------------ */
+
+/* Before each handshake, and at each look at the rendezvous: is the key file another one, and have keys ended? Links
+ * made with a key that is not accepted any more are closed; sessions go on over those made anew. */
+static void keys_look(struct wide *w) {
+    struct overlay *o = w->o;
+    struct moyai_error why = {0};
+    if (keyfile_refresh(w->keys, &why) < 0)
+        log_error(o->cfg.log, "overlay", "MOYAI-KEY", "%s: the keys read before stay in use", why.text);
+    for (struct olink *k = o->links; k; k = k->next) {
+        const struct tls *tls = link_tls(k->link);
+        const char *id = tls ? tls_key_id(tls) : "";
+        if (!*id || k->withdrawn || keyring_find(keyfile_keys(w->keys), id, strlen(id), (int64_t)time(NULL))) continue;
+        k->orderly = k->withdrawn = true;
+        log_info(o->cfg.log, "overlay", "MOYAI-KEY", "a link is closed, since its key %s has ended or was withdrawn",
+                 id);
+        link_reset(k->link, MOYAI_EPERM, "its key has ended or was withdrawn"); /* goes down from the loop */
+    }
 }
 
 /* ---- connecting ------------------------------------------------------------------------------ */
@@ -218,6 +227,7 @@ static void connect_to(struct wide *w, const struct peers_endpoint *e) {
         places[n] = text[n];
         n++;
     }
+    keys_look(w);
     struct making *m = p && !p->dead ? making_new(w, places, n) : NULL;
     if (m) {
         memcpy(m->id, e->id.b, 16);
@@ -321,7 +331,7 @@ static const struct meet_ops meet_ops = {.entry = on_entry, .asked = on_asked, .
 /* Within a step: what is told at once is told after it. */
 static void look(struct wide *w) {
     struct moyai_error why = {0};
-    (void)keyfile_refresh(w->keys, NULL);
+    keys_look(w);
     w->looking = 1; /* this function */
     w->entries = 0;
     if (w->meet) {
@@ -461,7 +471,7 @@ void wide_hello(struct olink *k, const struct link_hello *h) {
         step(w, &ev);
     } else if (k->line) {
         lines_hello(k->line, h->node.b);
-        k->offered = true;
+        k->offered = k->carried = true;
         struct peers_event ev = {.kind = PEERS_EV_UP, .link = k->number, .id = h->node, .what = PEERS_LINE};
         step(w, &ev);
     }
@@ -475,7 +485,10 @@ int wide_frame(struct olink *k, const struct frame_head *h, const uint8_t *paylo
     if (w->closing) return 0;
     struct peers_event ev = {.kind = PEERS_EV_FRAME, .link = k->number, .frame = f};
     memcpy(ev.id.b, k->peer->id, 16);
-    if (f->kind == PEERS_OFFER && !k->offered && !k->outgoing) k->offered = true;
+    if (f->kind == PEERS_OFFER && !k->offered && !k->outgoing) {
+        k->offered = true;
+        k->carried = f->what == PEERS_LINE;
+    }
     if (!k->offered) return 0; /* dropped: not for the machine */
     rc = step(w, &ev);
     return rc == MOYAI_EPROTO ? err_set(why, rc, "peers frame of type %u breaks the protocol", h->type) : 0;
@@ -513,163 +526,12 @@ void wide_died(struct wide *w, const uint8_t id[16]) {
 
 /* ---- listening ------------------------------------------------------------------------------- */
 
-static void on_accept_later(struct exec *x, struct exec_timer *t) {
-    (void)x;
-    struct listener *l = (struct listener *)((char *)t - offsetof(struct listener, timer));
-    exec_fd_events(l->watched, UV_READABLE);
-}
-
-static void on_accept(struct exec_fd *f, int events, void *arg) {
-    (void)events;
-    struct listener *l = arg;
-    struct wide *w = l->w;
-    struct overlay *o = w->o;
-    (void)keyfile_refresh(w->keys, NULL);
-    for (int i = 0; i < 16; i++) {
-        int fd;
-        struct tcp_addr from;
-        struct moyai_error why = {0};
-        int rc = o->n_half_tcp >= HALF_TCP ? MOYAI_ELIMIT : tcp_accept(l->fd, &fd, &from, &why);
-        if (rc == MOYAI_EAGAIN) {
-            l->wait = 0;
-            return;
-        }
-        if (rc < 0) {
-            if (why.code && !l->wait) log_error(o->cfg.log, "link", "MOYAI-LINK-ACCEPT", "%s", why.text);
-            l->wait = l->wait ? l->wait * 2 : ACCEPT_FIRST;
-            if (l->wait > ACCEPT_MOST) l->wait = ACCEPT_MOST;
-            exec_fd_events(f, 0);
-            exec_timer_set(o->x, &l->timer, moyai_now() + (moyai_ns)l->wait);
-            return;
-        }
-        l->wait = 0;
-        struct tls *tls = tls_new(w->tls, fd, true, 0);
-        struct olink *k = tls ? olink_new(o, fd, tls, NULL, 0) : NULL;
-        if (!k) {
-            tls_free(tls);
-            close(fd);
-            continue;
-        }
-        tcp_format(&from, k->at);
-    }
-}
-
-/* where NULL: any address. */
-static int listen_on(struct wide *w, const struct tcp_addr *where, uint16_t first, uint16_t last, struct tcp_addr *at,
-                     struct moyai_error *reterr) {
-    struct listener *l = &w->listener[w->n_listeners];
-    int rc = tcp_listen(&l->fd, where, first, last, at, reterr);
-    if (rc < 0) return rc;
-    l->w = w;
-    exec_timer_init(&l->timer, on_accept_later);
-    l->watched = exec_fd_new(w->o->x, l->fd, UV_READABLE, on_accept, l);
-    if (!l->watched) {
-        close(l->fd);
-        return err_set(reterr, MOYAI_ENOMEM, "out of memory");
-    }
-    w->n_listeners++;
-    return 0;
+static void on_connection(void *arg) {
+    keys_look(arg);
 }
 
 int wide_listen(struct overlay *o, const struct tcp_addr *at, struct moyai_error *reterr) {
-    struct tcp_addr got;
-    if (o->wide->n_listeners == LISTENERS + LINE_PORTS)
-        return err_set(reterr, MOYAI_ELIMIT, "no more than %u ports of the grid file lead to one node", LINE_PORTS);
-    return listen_on(o->wide, at, 0, 0, &got, reterr);
-}
-
-/* "any", or addresses of this host with or without a port. */
-static int listen_at(struct wide *w, const char *text, uint16_t first, uint16_t last, struct tcp_addr *at,
-                     struct moyai_error *reterr) {
-    if (w->n_listeners == LISTENERS)
-        return err_set(reterr, MOYAI_EINVAL, "more than %u addresses to listen at", LISTENERS);
-    struct tcp_addr where;
-    bool any = strcmp(text, "any") == 0;
-    if (!any) {
-        char host[TCP_HOST], full[TCP_HOST + 8];
-        uint16_t port;
-        int rc = tcp_split(text, false, host, &port, reterr);
-        if (rc < 0) return rc;
-        snprintf(full, sizeof full, strchr(host, ':') ? "[%s]:%u" : "%s:%u", host, port);
-        rc = tcp_parse(full, &where, reterr);
-        if (rc < 0) return rc;
-    }
-    return listen_on(w, any ? NULL : &where, first, last, at, reterr);
-}
-
-static void advertise(struct wide *w, const struct tcp_addr *a) {
-    char text[TCP_TEXT];
-    tcp_format(a, text);
-    (void)peers_address_put(w->text, sizeof w->text, &w->self.n_text, text);
-}
-
-/* Each word of a text. */
-static int each_word(const char *text, int (*fn)(struct wide *w, const char *word, void *arg, struct moyai_error *e),
-                     struct wide *w, void *arg, struct moyai_error *reterr) {
-    int rc = 0;
-    while (rc == 0) {
-        text += strspn(text, " \t\n,");
-        size_t n = strcspn(text, " \t\n,");
-        if (n == 0) break;
-        char *word = strndup(text, n);
-        text += n;
-        rc = word ? fn(w, word, arg, reterr) : err_set(reterr, MOYAI_ENOMEM, "out of memory");
-        free(word);
-    }
-    return rc;
-}
-
-struct listening {
-    uint16_t first, last, port; /* port: of the first listener */
-    bool advertise;
-};
-
-static int listen_word(struct wide *w, const char *word, void *arg, struct moyai_error *reterr) {
-    struct listening *s = arg;
-    struct tcp_addr at;
-    struct moyai_error why = {0};
-    int rc = listen_at(w, word, s->first, s->last, &at, &why);
-    if (rc < 0) return err_set(reterr, rc, "%s: %s", config_called(w->o->cfg.config, CONFIG_listen), why.text);
-    if (!s->port) s->port = tcp_port(&at);
-    if (!s->advertise) return 0;
-    if (strcmp(word, "any") != 0) {
-        advertise(w, &at);
-        return 0;
-    }
-    struct tcp_addr own[PEERS_ADDRESSES];
-    size_t n = tcp_own_addresses(own, PEERS_ADDRESSES);
-    for (size_t i = 0; i < n; i++) {
-        tcp_set_port(&own[i], tcp_port(&at));
-        advertise(w, &own[i]);
-    }
-    return 0;
-}
-
-static int advertise_word(struct wide *w, const char *word, void *arg, struct moyai_error *reterr) {
-    const struct listening *s = arg;
-    char host[TCP_HOST], full[TCP_HOST + 8];
-    uint16_t port;
-    struct moyai_error why = {0};
-    int rc = tcp_split(word, false, host, &port, &why);
-    if (rc < 0) return err_set(reterr, rc, "%s: %s", config_called(w->o->cfg.config, CONFIG_advertise), why.text);
-    snprintf(full, sizeof full, strchr(host, ':') ? "[%s]:%u" : "%s:%u", host, port ? port : s->port);
-    if (!peers_address_put(w->text, sizeof w->text, &w->self.n_text, full))
-        return err_set(reterr, MOYAI_EINVAL, "%s: \"%.80s\" is longer than %u characters, or one too many",
-                       config_called(w->o->cfg.config, CONFIG_advertise), full, PEERS_ADDRESS);
-    return 0;
-}
-
-static int listen_all(struct wide *w, struct moyai_error *reterr) {
-    const struct overlay_cfg *c = &w->o->cfg;
-    struct listening s = {.advertise = !c->advertise};
-    if (c->port_range) {
-        struct moyai_error why = {0};
-        int rc = tcp_parse_range(c->port_range, &s.first, &s.last, &why);
-        if (rc < 0) return err_set(reterr, rc, "%s: %s", config_called(c->config, CONFIG_port_range), why.text);
-    }
-    int rc = each_word(c->listen ? c->listen : "any", listen_word, w, &s, reterr);
-    if (rc == 0 && c->advertise) rc = each_word(c->advertise, advertise_word, w, &s, reterr);
-    return rc;
+    return listen_besides(&o->wide->listeners, at, reterr);
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
@@ -704,8 +566,9 @@ static int begin(struct wide *w, struct moyai_error *reterr) {
         default_site(site);
     w->self.site = hash_site(site);
     hello_text(o->site, sizeof o->site, site);
-    if (!c->outbound_only && (rc = listen_all(w, reterr)) < 0) return rc;
     w->self.text = w->text;
+    w->listeners = (struct listeners){.o = o, .tls = w->tls, .before = on_connection, .arg = w};
+    if (!c->outbound_only && (rc = listen_all(&w->listeners, w->text, &w->self.n_text, reterr)) < 0) return rc;
     w->self.accepts = w->self.n_text > 0;
     for (uint32_t i = 0; peers_address_get(&w->self, i, o->hello.endpoints[i]); i++) o->hello.n_endpoints = i + 1;
     struct peers_cfg pc = {.self = w->self, .seed = rng_next(&o->rng), .degree = c->degree, .rescue = RESCUE};
@@ -758,11 +621,7 @@ void wide_close(struct wide *w) {
         free(m);
     }
     exec_timer_clear(w->o->x, &w->timer);
-    for (size_t i = 0; i < w->n_listeners; i++) {
-        exec_timer_clear(w->o->x, &w->listener[i].timer);
-        exec_fd_free(w->listener[i].watched, true, NULL);
-    }
-    w->n_listeners = 0;
+    listen_close(&w->listeners);
     meet_fd_free(w->fds);
     w->fds = NULL;
     if (w->meet) meet_free(w->meet);

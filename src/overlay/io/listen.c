@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "overlay/io/listen.h"
+
+#include "base/err.h"
+#include "link/tls.h"
+#include "overlay/peers_wire.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define HALF_TCP 256u /* connections that have not said hello */
+
+static void on_accept_later(struct exec *x, struct exec_timer *t) {
+    (void)x;
+    struct listener *l = (struct listener *)((char *)t - offsetof(struct listener, timer));
+    exec_fd_events(l->watched, UV_READABLE);
+}
+
+static void on_accept(struct exec_fd *f, int events, void *arg) {
+    (void)events;
+    struct listener *l = arg;
+    struct listeners *w = l->all;
+    struct overlay *o = w->o;
+    w->before(w->arg);
+    for (int i = 0; i < 16; i++) {
+        int fd;
+        struct tcp_addr from;
+        struct moyai_error why = {0};
+        int rc = o->n_half_tcp >= HALF_TCP ? MOYAI_ELIMIT : tcp_accept(l->fd, &fd, &from, &why);
+        if (rc == MOYAI_EAGAIN) {
+            l->wait = 0;
+            return;
+        }
+        if (rc < 0) {
+            if (why.code && !l->wait) log_error(o->cfg.log, "link", "MOYAI-LINK-ACCEPT", "%s", why.text);
+            l->wait = l->wait ? l->wait * 2 : ACCEPT_FIRST;
+            if (l->wait > ACCEPT_MOST) l->wait = ACCEPT_MOST;
+            exec_fd_events(f, 0);
+            exec_timer_set(o->x, &l->timer, moyai_now() + (moyai_ns)l->wait);
+            return;
+        }
+        l->wait = 0;
+        struct tls *tls = tls_new(w->tls, fd, true, 0);
+        struct olink *k = tls ? olink_new(o, fd, tls, NULL, 0) : NULL;
+        if (!k) {
+            tls_free(tls);
+            close(fd);
+            continue;
+        }
+        tcp_format(&from, k->at);
+    }
+}
+
+/* where NULL: any address. */
+static int listen_on(struct listeners *w, const struct tcp_addr *where, uint16_t first, uint16_t last,
+                     struct tcp_addr *at, struct moyai_error *reterr) {
+    struct listener *l = &w->l[w->n];
+    int rc = tcp_listen(&l->fd, where, first, last, at, reterr);
+    if (rc < 0) return rc;
+    l->all = w;
+    exec_timer_init(&l->timer, on_accept_later);
+    l->watched = exec_fd_new(w->o->x, l->fd, UV_READABLE, on_accept, l);
+    if (!l->watched) {
+        close(l->fd);
+        return err_set(reterr, MOYAI_ENOMEM, "out of memory");
+    }
+    w->n++;
+    return 0;
+}
+
+int listen_besides(struct listeners *w, const struct tcp_addr *at, struct moyai_error *reterr) {
+    struct tcp_addr got;
+    if (w->n == LISTENERS + LINE_PORTS)
+        return err_set(reterr, MOYAI_ELIMIT, "no more than %u ports of the grid file lead to one node", LINE_PORTS);
+    return listen_on(w, at, 0, 0, &got, reterr);
+}
+
+/* "any", or addresses of this host with or without a port. */
+static int listen_at(struct listeners *w, const char *text, uint16_t first, uint16_t last, struct tcp_addr *at,
+                     struct moyai_error *reterr) {
+    if (w->n == LISTENERS) return err_set(reterr, MOYAI_EINVAL, "more than %u addresses to listen at", LISTENERS);
+    struct tcp_addr where;
+    bool any = strcmp(text, "any") == 0;
+    if (!any) {
+        char host[TCP_HOST], full[TCP_HOST + 8];
+        uint16_t port;
+        int rc = tcp_split(text, false, host, &port, reterr);
+        if (rc < 0) return rc;
+        snprintf(full, sizeof full, strchr(host, ':') ? "[%s]:%u" : "%s:%u", host, port);
+        rc = tcp_parse(full, &where, reterr);
+        if (rc < 0) return rc;
+    }
+    return listen_on(w, any ? NULL : &where, first, last, at, reterr);
+}
+
+static void advertise(struct listeners *w, const struct tcp_addr *a) {
+    char text[TCP_TEXT];
+    tcp_format(a, text);
+    (void)peers_address_put(w->text, PEERS_TEXT, w->n_text, text);
+}
+
+/* Each word of a text. */
+static int each_word(const char *text,
+                     int (*fn)(struct listeners *w, const char *word, void *arg, struct moyai_error *e),
+                     struct listeners *w, void *arg, struct moyai_error *reterr) {
+    int rc = 0;
+    while (rc == 0) {
+        text += strspn(text, " \t\n,");
+        size_t n = strcspn(text, " \t\n,");
+        if (n == 0) break;
+        char *word = strndup(text, n);
+        text += n;
+        rc = word ? fn(w, word, arg, reterr) : err_set(reterr, MOYAI_ENOMEM, "out of memory");
+        free(word);
+    }
+    return rc;
+}
+
+struct listening {
+    uint16_t first, last, port; /* port: of the first listener */
+    bool advertise;
+};
+
+static int listen_word(struct listeners *w, const char *word, void *arg, struct moyai_error *reterr) {
+    struct listening *s = arg;
+    struct tcp_addr at;
+    struct moyai_error why = {0};
+    int rc = listen_at(w, word, s->first, s->last, &at, &why);
+    if (rc < 0) return err_set(reterr, rc, "%s: %s", config_called(w->o->cfg.config, CONFIG_listen), why.text);
+    if (!s->port) s->port = tcp_port(&at);
+    if (!s->advertise) return 0;
+    if (strcmp(word, "any") != 0) {
+        advertise(w, &at);
+        return 0;
+    }
+    struct tcp_addr own[PEERS_ADDRESSES];
+    size_t n = tcp_own_addresses(own, PEERS_ADDRESSES);
+    for (size_t i = 0; i < n; i++) {
+        tcp_set_port(&own[i], tcp_port(&at));
+        advertise(w, &own[i]);
+    }
+    return 0;
+}
+
+static int advertise_word(struct listeners *w, const char *word, void *arg, struct moyai_error *reterr) {
+    const struct listening *s = arg;
+    char host[TCP_HOST], full[TCP_HOST + 8];
+    uint16_t port;
+    struct moyai_error why = {0};
+    int rc = tcp_split(word, false, host, &port, &why);
+    if (rc < 0) return err_set(reterr, rc, "%s: %s", config_called(w->o->cfg.config, CONFIG_advertise), why.text);
+    snprintf(full, sizeof full, strchr(host, ':') ? "[%s]:%u" : "%s:%u", host, port ? port : s->port);
+    if (!peers_address_put(w->text, PEERS_TEXT, w->n_text, full))
+        return err_set(reterr, MOYAI_EINVAL, "%s: \"%.80s\" is longer than %u characters, or one too many",
+                       config_called(w->o->cfg.config, CONFIG_advertise), full, PEERS_ADDRESS);
+    return 0;
+}
+
+int listen_all(struct listeners *w, uint8_t *text, uint32_t *n_text, struct moyai_error *reterr) {
+    w->text = text;
+    w->n_text = n_text;
+    const struct overlay_cfg *c = &w->o->cfg;
+    struct listening s = {.advertise = !c->advertise};
+    if (c->port_range) {
+        struct moyai_error why = {0};
+        int rc = tcp_parse_range(c->port_range, &s.first, &s.last, &why);
+        if (rc < 0) return err_set(reterr, rc, "%s: %s", config_called(c->config, CONFIG_port_range), why.text);
+    }
+    int rc = each_word(c->listen ? c->listen : "any", listen_word, w, &s, reterr);
+    if (rc == 0 && c->advertise) rc = each_word(c->advertise, advertise_word, w, &s, reterr);
+    return rc;
+}
+
+void listen_close(struct listeners *w) {
+    for (size_t i = 0; i < w->n; i++) {
+        exec_timer_clear(w->o->x, &w->l[i].timer);
+        exec_fd_free(w->l[i].watched, true, NULL);
+    }
+    w->n = 0;
+}
