@@ -530,6 +530,17 @@ size_t route_neighbours(const struct olink *k, struct moyai_node_id *out, size_t
 
 /* ---- frames from hand to hand ---------------------------------------------------------------- */
 
+/* Any link of the mesh but those to be avoided; NULL: there is none. */
+static struct olink *any_link(struct route *t, uint64_t avoid) {
+    struct olink *some = NULL;
+    uint64_t n = 0;
+    for (uint32_t i = 0; i < LOCATE_LINKS; i++)
+        if (t->slot[i] && !(avoid >> i & 1) && rng_below(&t->o->rng, ++n) == 0) some = t->slot[i];
+    return some;
+}
+
+/* Who knows no way lets a neighbour try: in a large grid hardly two neighbours of a third know one to each other, and
+ * to ask for it would cost more than all of this. */
 static void forward(struct route *t, uint64_t avoid, const uint8_t to[16], const struct frame_head *h,
                     const struct link_piece *pieces, size_t n) {
     struct locate_hop hop;
@@ -539,6 +550,7 @@ static void forward(struct route *t, uint64_t avoid, const uint8_t to[16], const
     const struct peer *p = overlay_find(t->o, to);
     if (p) k = olink_ready(p);
     if (!k && h->hops > 0 && locate_route(t->l, &id, avoid, exec_now(t->o->x), &hop)) k = t->slot[hop.link];
+    if (!k && h->hops > 0) k = any_link(t, avoid);
     if (!k || link_room(k->link) == 0) return;
     if (link_send(k->link, h, pieces, n) == 0) link_flush(k->link);
 }
@@ -568,7 +580,7 @@ int route_forwarded(struct olink *k, const struct frame_head *h, const uint8_t *
     if (!id_equal(to, o->cfg.self.b)) {
         if (h->hops == 0) return 0; /* it has been on its way for too long */
         struct frame_head on = *h;
-        on.hops--;
+        on.hops = (uint8_t)((h->hops < FORWARD_HOPS ? h->hops : FORWARD_HOPS) - 1);
         struct link_piece piece = {payload, h->length};
         forward(t, k->slot >= 0 ? UINT64_C(1) << k->slot : 0, to, &on, &piece, 1);
         route_run(t);
