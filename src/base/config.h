@@ -43,7 +43,7 @@ enum config_type {
     X(grid_file, char *, STRING, "MOYAI_GRID_FILE", NULL, 0, 0, "path",                                                \
       "what is to be forwarded by ssh to clusters that nothing else reaches; none: nothing")                           \
     X(ssh, char *, STRING, "MOYAI_SSH", "ssh", 0, 0, "program", "that forwards, of OpenSSH's kind")                    \
-    X(degree, int64_t, INTEGER, "MOYAI_DEGREE", "15", 1, 20, "links",                                                  \
+    X(degree, int64_t, INTEGER, "MOYAI_DEGREE", "15", 1, 16, "links",                                                  \
       "that a node opens in a grid of several hosts; it takes three times as many")                                    \
     X(relay_memory, uint64_t, SIZE, "MOYAI_RELAY_MEMORY", "64MiB", 1, INT64_MAX, "bytes",                              \
       "lent to what passes through this node on its way between others")                                               \

@@ -18,6 +18,7 @@
 #include "overlay/io/listen.h"
 #include "overlay/io/meet.h"
 #include "overlay/io/meet_fd.h"
+#include "overlay/locate.h"
 #include "overlay/peers.h"
 #include "overlay/peers_wire.h"
 #include "wire/cursor.h"
@@ -33,7 +34,8 @@
 #define LIFETIME   600u /* seconds, of an entry */
 #define ENTRY_HEAD 16u
 #define ENTRY_SKEW 60  /* seconds that an entry may seem to come from the future */
-#define RESCUE     12u /* with 45 and 4 guests these are not more than locating has numbers for */
+#define RESCUE     12u /* nodes taken that nobody else takes */
+#define GUESTS     4u  /* that wait for a place */
 
 /* A connection being made: for the machine, or to a member whose address was given. */
 struct making {
@@ -571,7 +573,15 @@ static int begin(struct wide *w, struct moyai_error *reterr) {
     if (!c->outbound_only && (rc = listen_all(&w->listeners, w->text, &w->self.n_text, reterr)) < 0) return rc;
     w->self.accepts = w->self.n_text > 0;
     for (uint32_t i = 0; peers_address_get(&w->self, i, o->hello.endpoints[i]); i++) o->hello.n_endpoints = i + 1;
-    struct peers_cfg pc = {.self = w->self, .seed = rng_next(&o->rng), .degree = c->degree, .rescue = RESCUE};
+    /* Locating has a number for each link: those it takes and, of a grid file, the lines must not be more. */
+    uint32_t degree = c->degree ? c->degree : 15, taken = 3 * degree + GUESTS + (c->grid_file ? LINE_PORTS : 0);
+    if (degree > LOCATE_LINKS / 4 || taken >= LOCATE_LINKS)
+        return err_set(reterr, MOYAI_EINVAL, "%s: %u links are too many", config_called(c->config, CONFIG_degree),
+                       degree);
+    struct peers_cfg pc = {.self = w->self,
+                           .seed = rng_next(&o->rng),
+                           .degree = degree,
+                           .rescue = LOCATE_LINKS - taken < RESCUE ? LOCATE_LINKS - taken : RESCUE};
     size_t n = peers_size(&pc);
     if (n == 0)
         return err_set(reterr, MOYAI_EINVAL, "%s: %u links are too many", config_called(c->config, CONFIG_degree),
