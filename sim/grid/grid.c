@@ -102,7 +102,8 @@ static struct grid_node *add(struct grid *g, uint32_t site) {
 
 void grid_join(struct grid *g, uint32_t count, moyai_dur within) {
     for (uint32_t i = 0; i < count; i++) {
-        struct grid_node *n = add(g, rng_below(&g->rng, 4) ? (uint32_t)rng_below(&g->rng, g->cfg.sites) : 0);
+        struct grid_node *n =
+            add(g, rng_below(&g->rng, 100) < g->cfg.first ? 0 : (uint32_t)rng_below(&g->rng, g->cfg.sites));
         world_in(g->w, (moyai_dur)rng_below(&g->rng, (uint64_t)within + 1), start, n, 0);
     }
 }
@@ -283,6 +284,7 @@ void grid_init(struct grid *g, struct world *w, struct trace *t, const struct gr
     /* Blocks of machines are large and hardly touched: as long as each is mapped afresh that costs nothing. */
     (void)mallopt(M_MMAP_THRESHOLD, 65536);
     (void)mallopt(M_PERTURB, 0); /* would touch them (MALLOC_PERTURB_, as test runners set it) */
+    if (!g->cfg.first) g->cfg.first = 25;
     if (!g->cfg.degree) g->cfg.degree = 15;
     if (!g->cfg.memory) g->cfg.memory = UINT64_C(64) << 20;
     if (!g->cfg.reattach) g->cfg.reattach = 10 * MOYAI_SEC;
@@ -307,6 +309,7 @@ void grid_done(struct grid *g) {
     for (uint32_t i = 0; i < g->n; i++) free(g->node[i]);
     free(g->node);
     free(g->lives);
+    free(g->seen);
     grid_talk_done(g);
     ground_done(&g->net);
     log_done(&g->log);

@@ -28,6 +28,7 @@
 
 struct grid_cfg {
     uint32_t sites;     /* the first is open and has the rendezvous */
+    uint32_t first;     /* of a hundred nodes so many are there, besides those that are drawn as all are; 0: 25 */
     uint32_t open;      /* of ten sites so many are open, the first besides */
     uint32_t unaware;   /* of ten sites behind NATs the nodes of so many do not know: they advertise all the same */
     bool silent;        /* filters drop */
@@ -100,6 +101,8 @@ void grid_name(struct grid *g, uint32_t a);
 void grid_crash(struct grid *g, uint32_t a);
 void grid_leave(struct grid *g, uint32_t a);
 
+uint32_t grid_mourners(const struct grid *g,
+                       uint32_t index);   /* live nodes that know the node of that index to be dead */
 uint64_t grid_open(const struct grid *g); /* calls that have not ended */
 
 struct grid_view {

@@ -98,9 +98,12 @@ static void invariants(struct grid *g, struct grid_node *n) {
     if (!relay_check(n->o->route->r, &why) || !locate_check(n->o->route->l, &why)) grid_law(g, n, "%s", why.text);
 }
 
-static uint32_t links_of(const struct overlay *o) {
+static uint32_t links_of(struct grid *g, const struct grid_node *node) {
     uint32_t n = 0;
-    for (const struct olink *k = o->links; k; k = k->next) n += k->mesh;
+    for (const struct olink *k = node->o->links; k; k = k->next) {
+        n += k->mesh;
+        if (k->mesh && k->slot < 0 && !k->peer->dead) grid_law(g, node, "locating has no number for one of its links");
+    }
     return n;
 }
 
@@ -115,7 +118,7 @@ void grid_turned(void *ctx, struct ground_node *u) {
     n->dead_seen = n->o->n_dead;
     n->dead_last = n->o->dead_last;
     bool alone = n->ill && !n->u->stopped; /* nothing but an end of a link makes it so */
-    if (alone || n->links != n->o->n_links) alone = links_of(n->o) == 0;
+    if (alone || n->links != n->o->n_links) alone = links_of(g, n) == 0;
     n->links = n->o->n_links;
     if (alone && !n->ill) grid_say(g, n, "has no links");
     if (alone) {
@@ -126,6 +129,15 @@ void grid_turned(void *ctx, struct ground_node *u) {
     }
     within(g, n);
     if (g->cfg.checked && ++n->turns % g->cfg.checked == 0) invariants(g, n);
+}
+
+uint32_t grid_mourners(const struct grid *g, uint32_t index) {
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < g->live; i++) {
+        const struct peer *p = overlay_find(g->node[g->lives[i]]->o, g->node[index]->u->id.b);
+        n += p && p->dead;
+    }
+    return n;
 }
 
 /* ---- the whole ------------------------------------------------------------------------------- */

@@ -198,6 +198,43 @@ static const char *crowd(uint64_t seed, const struct options *o, uint64_t *hash)
     return why ? why : failed ? "calls have failed" : NULL;
 }
 
+/* Few who can be connected to, and many who cannot: those few are full, and locating has a number for each link. */
+static const char *hubs(uint64_t seed, const struct options *o, uint64_t *hash) {
+    static struct run x;
+    const struct grid_cfg cfg = {.sites = 60, .first = 1, .delay = 20 * MOYAI_MS, .degree = 16};
+    begin(&x, seed, o, &cfg);
+    grid_join(&x.g, o->nodes ? o->nodes : 500, MOYAI_SEC);
+    (void)go(&x, 200 * MOYAI_SEC);
+    const struct grid_view v = grid_look(&x.g);
+    const char *no = v.parts > v.parts_least ? wrong("the grid is in %.0f parts", v.parts) : NULL;
+    if (o->trace || o->runs < 50) printf("  links %" PRIu32 " to %" PRIu32 ", mean %.1f\n", v.least, v.most, v.mean);
+    const char *why = finish(&x, hash);
+    return why ? why : no;
+}
+
+/* In a grid so large that the neighbours of one hardly know ways to each other, they agree that it is dead all the
+ * same. */
+static const char *deaths(uint64_t seed, const struct options *o, uint64_t *hash) {
+    static struct run x;
+    const struct grid_cfg cfg = {.sites = 30, .open = 3, .delay = 20 * MOYAI_MS};
+    begin(&x, seed, o, &cfg);
+    uint32_t nodes = o->nodes ? o->nodes : 700, least = UINT32_MAX;
+    grid_join(&x.g, nodes, MOYAI_SEC);
+    (void)go(&x, 40 * MOYAI_SEC);
+    const char *no = NULL;
+    for (int i = 0; i < 4 && !x.g.broken; i++) {
+        uint32_t a = pick(&x.rng, x.g.live), index = x.g.lives[a], links = x.g.net.node[index]->n_conns;
+        grid_crash(&x.g, a);
+        (void)go(&x, 5 * MOYAI_SEC);
+        uint32_t mourners = grid_mourners(&x.g, index);
+        if (mourners < least) least = mourners;
+        if (mourners < links / 2) no = wrong("%.0f know of a death", mourners);
+    }
+    if (o->trace || o->runs < 50) printf("  each death is known to %" PRIu32 " or more\n", least);
+    const char *why = finish(&x, hash);
+    return why ? why : no;
+}
+
 /* Once in `every` runs; and seeds that once failed, and of what. */
 struct kind {
     const char *name;
@@ -206,9 +243,9 @@ struct kind {
     uint64_t failed[8];
 };
 static const struct kind kinds[] = {
-    {"churn", churn, 1, {0}},
-    {"crowd", crowd, 1, {1}}, /* 1: both opened, and one gave the other's session up that had been settled */
-    {"herd", herd, 8, {0}},
+    {"churn", churn, 1, {0}},   {"crowd", crowd, 1, {1}}, /* 1: both opened, and one gave the other's session up that
+                                                             had been settled */
+    {"deaths", deaths, 4, {0}}, {"hubs", hubs, 8, {0}},   {"herd", herd, 8, {0}},
 };
 
 static int one(const struct kind *k, uint64_t seed, const struct options *o) {
