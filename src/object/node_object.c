@@ -174,6 +174,8 @@ static moyai_value *info(moyai_node *n) {
     put_uint(&f, "calls_open", n->calls_open);
     put_uint(&f, "fibers", n->active);
     if (n->agent.ref) put(&f, "agent", agent_of(n));
+    put_uint(&f, "locating", self.locating);
+    put_uint(&f, "forwarded", self.forwarded);
     put_uint(&f, "n_links", overlay_links(n->o));
     put(&f, "links", links_of(n, now));
     return map_of(&f);

@@ -124,6 +124,8 @@ static void says_what_it_is(void **state) {
     FIBER_ASSERT_INT(number(v, "names"), 2);
     FIBER_ASSERT_INT(number(v, "calls_served"), 0); /* by methods: none of ours has run */
     FIBER_ASSERT_INT(number(v, "n_links"), 0);
+    FIBER_ASSERT_INT(number(v, "locating"), 0); /* there is nobody */
+    FIBER_ASSERT_INT(number(v, "forwarded"), 0);
     FIBER_ASSERT_INT(moyai_value_count(moyai_value_find(v, "links")), 0);
     FIBER_ASSERT_INT(moyai_value_kind(moyai_value_find(v, "load")), MOYAI_K_ARRAY);
     const double *load;

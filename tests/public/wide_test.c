@@ -161,6 +161,20 @@ static void add_much(moyai_node *n, moyai_ref *ref, int calls) {
     }
 }
 
+/* A number of what a node says of itself. */
+static int64_t counted(moyai_node *n, struct moyai_node_id id, const char *key_) {
+    moyai_ref *ref = NULL;
+    moyai_value *v = NULL;
+    int64_t x = -1;
+    KIT_OK(moyai_node_ref(n, id, &ref));
+    KIT_OK(moyai_call(ref, "info", MOYAI_NONE, MOYAI_INTO(&v), NULL));
+    FIBER_ASSERT(moyai_value_find(v, key_));
+    KIT_OK(moyai_value_get(moyai_value_find(v, key_), MOYAI_INTO(&x)->v[0]));
+    moyai_value_free(v);
+    moyai_ref_unref(ref);
+    return x;
+}
+
 /* ---- through others -------------------------------------------------------------------------- */
 
 static void calls_pass_through_others(void **state) {
@@ -194,6 +208,10 @@ static void calls_pass_through_others(void **state) {
         KIT_OK(moyai_call(all[i], "add_at", MOYAI_ARGS(i == 2 ? "left" : "right", 41), MOYAI_INTO(&y), NULL));
         FIBER_ASSERT_INT(y, 42);
     }
+    /* It was counted: by who has sent for himself, and by who has passed it on. */
+    FIBER_ASSERT(counted(n, moyai_node_self(n), "locating") > 0);
+    FIBER_ASSERT(counted(n, moyai_node_self(n), "forwarded") >= 300);
+    FIBER_ASSERT(counted(n, moyai_ref_home(middle), "forwarded") >= 300);
     for (int i = 0; i < 3; i++) moyai_ref_unref(all[i]);
     moyai_node_free(n);
     for (int i = 2; i >= 0; i--) kit_end(pid[i]);

@@ -6,6 +6,7 @@
 void overlay_self(const struct overlay *o, struct overlay_self *out) {
     *out = (struct overlay_self){.title = o->title, .site = o->site};
     memcpy(out->host, o->hello.host, sizeof out->host);
+    route_counts(o->route, &out->locating, &out->forwarded);
 }
 
 static const char *kind_of(const struct olink *k) {

@@ -173,6 +173,8 @@ size_t overlay_links(const struct overlay *o); /* that are up */
 struct overlay_self {
     const char *title, *site; /* site: where it says it is; "": not known */
     uint8_t host[16];         /* all zero: in no grid */
+    uint64_t locating;        /* frames sent to find nodes and names ... */
+    uint64_t forwarded;       /* and of sessions through relays, its own and others', since the start */
 };
 void overlay_self(const struct overlay *o, struct overlay_self *out);
 struct overlay_link_info {

@@ -90,6 +90,7 @@ static void send_paths(struct route *t, struct olink *k) {
                 .type = b->type, .class_ = (uint8_t)out.class_, .hops = 1, .label = out.label, .length = b->n};
             put(k, &h, b->bytes);
             free(b);
+            t->forwarded++;
         }
     }
     if (any) link_flush(k->link);
@@ -108,11 +109,17 @@ static void send_locating(struct route *t) {
             struct frame_head h = {.type = (uint8_t)(FRAME_LOCATE + f.kind), .class_ = FRAME_CONTROL, .hops = 1};
             h.length = (uint32_t)locate_wire_put(bytes, &f);
             put(k, &h, bytes);
+            t->locating++;
             any = true;
             fetch(t, false);
         }
         if (any) link_flush(k->link);
     }
+}
+
+void route_counts(const struct route *t, uint64_t *locating, uint64_t *forwarded) {
+    *locating = t ? t->locating : 0;
+    *forwarded = t ? t->forwarded : 0;
 }
 
 static void set_timer(struct route *t, struct exec_timer *timer, moyai_ns when) {

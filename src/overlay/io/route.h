@@ -33,6 +33,9 @@ int route_forwarded(struct olink *k, const struct frame_head *h, const uint8_t *
 #define FORWARD_HEAD 40u
 #define FORWARD_MOST 4096u
 
+/* Frames sent since the start: to find nodes and names; of paths, its own and others'. r NULL: none. */
+void route_counts(const struct route *r, uint64_t *locating, uint64_t *forwarded);
+
 void route_died(struct route *r, const uint8_t id[16], int code); /* EDEAD, ECLOSED: by evidence */
 
 /* Lay a path to the peer. 0: no memory for one. peer_path_down may follow. */

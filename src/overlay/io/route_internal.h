@@ -61,6 +61,7 @@ struct route {
     struct find *finds;
     struct claim *claims;
     uint64_t last_token;
+    uint64_t locating, forwarded; /* frames sent */
 };
 
 /* Somebody waits for a name to be found. */
