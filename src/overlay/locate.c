@@ -257,10 +257,7 @@ void locate_note(struct locate *l, const struct locate_note *n) {
     l->maybe |= BIT(n->link);
 }
 
-static int step_receive(struct locate *l, const struct locate_event *ev) {
-    if (ev->link >= l->links) return MOYAI_EINVAL;
-    enum link_state state = (enum link_state)locate_link(l, ev->link)->state;
-    if (state != LINK_UP) return state == LINK_DEAD ? MOYAI_EDEAD : MOYAI_EINVAL;
+static int receive(struct locate *l, const struct locate_event *ev) {
     switch (ev->frame->kind) {
     case LOCATE_NEIGHBOURS:
         return receive_neighbours(l, ev);
@@ -278,6 +275,18 @@ static int step_receive(struct locate *l, const struct locate_event *ev) {
         return locate_name_lost(l, ev);
     }
     return MOYAI_EPROTO;
+}
+
+static int step_receive(struct locate *l, const struct locate_event *ev) {
+    if (ev->link >= l->links) return MOYAI_EINVAL;
+    enum link_state state = (enum link_state)locate_link(l, ev->link)->state;
+    if (state != LINK_UP) return state == LINK_DEAD ? MOYAI_EDEAD : MOYAI_EINVAL;
+    int rc = receive(l, ev);
+    if (rc == 0 && ev->late > 0 && (uint64_t)ev->late > locate_late(l, ev->now)) {
+        l->late = (uint64_t)ev->late;
+        l->late_at = ev->now;
+    }
+    return rc;
 }
 
 static int step_timeout(struct locate *l, moyai_ns now) {

@@ -118,6 +118,7 @@ struct locate_event {
     moyai_ns now;
     uint32_t link;
     moyai_dur cost; /* a round trip */
+    moyai_dur late; /* RECEIVE: how much longer than half of that the frame was on its way */
     struct moyai_node_id node;
     enum locate_how how;
     const struct locate_frame *frame;

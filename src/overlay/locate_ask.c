@@ -18,7 +18,7 @@
  * An outstanding request is enough for another if it goes as far (ttl), and if at least half of the time that the
  * other wants to wait is left; else it is sent on once more, as far and for as long as the other says. So requests
  * die out: beyond the time of whoever began, an entry can live only by one that had a higher ttl, which has nobody
- * to live by.
+ * to live by. This holds as the time on the way is counted, also where a full machine lets frames lie.
  *
  * Claims of different objects are not aggregated: of two that meet the better one (lower object) goes on, and who asked
  * for the other is told.
@@ -120,14 +120,15 @@ static void spread_anew(struct locate *l, struct locate_request *r) {
     spread(l, r);
 }
 
-/* How long an answer from so far may take: by the slowest link, twice there and back. */
-static uint64_t ring_time(const struct locate *l, uint32_t ttl) {
+/* How long an answer from so far may take: by the slowest link, twice there and back. Where machines are full, frames
+ * lie besides at each: who gave up before they can be read would ask again and again, and fill them further. */
+static uint64_t ring_time(const struct locate *l, uint32_t ttl, moyai_ns now) {
     uint64_t slowest = 0;
     for (uint64_t left = l->up; left; left &= left - 1) {
         uint32_t cost = locate_link(l, locate_low(left))->cost;
         if (cost > slowest) slowest = cost;
     }
-    uint64_t span = 2 * (ttl + 2) * slowest * (uint64_t)MOYAI_US;
+    uint64_t span = 2 * (ttl + 2) * (slowest * (uint64_t)MOYAI_US + 2 * locate_late(l, now));
     if (span < l->ring_min) return l->ring_min;
     return span > l->ring_max ? l->ring_max : span;
 }
@@ -135,7 +136,7 @@ static uint64_t ring_time(const struct locate *l, uint32_t ttl) {
 static void ring_begin(struct locate *l, struct locate_request *r, moyai_ns now) {
     uint32_t ttl = 2u << r->ring;
     bool last = r->ring == LOCATE_RINGS - 1;
-    r->ring_at = locate_after(now, ring_time(l, ttl));
+    r->ring_at = locate_after(now, ring_time(l, ttl, now));
     locate_due(l, r->ring_at);
     if (!r->askers || ttl > r->ttl) r->ttl = ttl;
     if (last) r->flags |= REQ_FLOOD;
@@ -345,10 +346,21 @@ static bool answer_late(struct locate *l, struct locate_request *r, const struct
     return true;
 }
 
+/* How long the frame was on its way. */
+static uint64_t way_of(const struct locate *l, const struct locate_event *ev) {
+    return locate_link(l, ev->link)->cost / 2 * (uint64_t)MOYAI_US + (uint64_t)ev->late;
+}
+
+/* Its asker waits no more. A full machine takes long to read what has come: were it passed on then, copies would come
+ * after the first one has been forgotten, each begin anew, and keep the machine full for ever. */
+static bool too_late(const struct locate *l, const struct locate_event *ev) {
+    return ev->late > 0 && ev->frame->wait * (uint64_t)MOYAI_MS < way_of(l, ev) + (uint64_t)MOYAI_MS;
+}
+
 /* When the asker's time is over: what the frame was on its way is counted. */
 static uint64_t asked_until(const struct locate *l, const struct locate_event *ev) {
     uint64_t wait = ev->frame->wait < LOCATE_WAIT_MAX ? ev->frame->wait : LOCATE_WAIT_MAX;
-    uint64_t way = locate_link(l, ev->link)->cost / 2 * (uint64_t)MOYAI_US;
+    uint64_t way = way_of(l, ev);
     wait *= (uint64_t)MOYAI_MS;
     return locate_after(ev->now, wait > way ? wait - way : 1);
 }
@@ -449,6 +461,7 @@ int locate_ask_receive(struct locate *l, const struct locate_event *ev) {
     const struct locate_frame *f = ev->frame;
     struct locate_answer a;
     if (!request_right(f)) return MOYAI_EPROTO;
+    if (too_late(l, ev)) return 0;
     if (f->key_kind == LOCATE_CLAIM) return receive_claim(l, ev);
     /* Who asks for a node has no way to it. */
     if (f->key_kind == LOCATE_NODE) locate_route_drop(l, f->key, BIT(ev->link));

@@ -133,19 +133,26 @@ struct locate {
     uint32_t off_links, off_near, off_known, zero;
     struct locate_table names, requests, lookups, routes, dead;
     struct moyai_rng rng;
-    uint64_t up;         /* links in state UP */
-    uint64_t used_slots; /* of names told */
-    uint64_t maybe;      /* links that may have something to be sent */
-    uint64_t due;        /* no timer of the tables is earlier */
-    uint64_t sweep;      /* no request is to be forgotten earlier */
-    uint32_t done_n;     /* look-ups to be told */
-    uint32_t dead_tell;  /* corpses to be told */
-    uint32_t name_tell;  /* names to be told */
+    uint64_t up;            /* links in state UP */
+    uint64_t used_slots;    /* of names told */
+    uint64_t maybe;         /* links that may have something to be sent */
+    uint64_t due;           /* no timer of the tables is earlier */
+    uint64_t sweep;         /* no request is to be forgotten earlier */
+    uint64_t late, late_at; /* how late frames have come; see locate_late */
+    uint32_t done_n;        /* look-ups to be told */
+    uint32_t dead_tell;     /* corpses to be told */
+    uint32_t name_tell;     /* names to be told */
     uint32_t notes_n;
     struct locate_note notes[LOCATE_NOTES]; /* in order */
 };
 
 #define BIT(i) (UINT64_C(1) << (i))
+
+/* By how much frames have come late of late (LOCATE_EV_RECEIVE): the most, which halves each second. */
+static inline uint64_t locate_late(const struct locate *l, moyai_ns now) {
+    uint64_t seconds = now > l->late_at ? (now - l->late_at) / (uint64_t)MOYAI_SEC : 0;
+    return seconds < 64 ? l->late >> seconds : 0;
+}
 
 static inline void *locate_at(const struct locate *l, uint32_t off) {
     return (char *)(uintptr_t)l + off;

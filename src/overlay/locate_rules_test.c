@@ -347,6 +347,37 @@ static void test_outlived(void **state) {
     pull(k, 1, "REQUEST ncc/3");
 }
 
+/* 4.5: what has lain for too long is not passed on, and leaves no trace: nothing can begin anew by it. */
+static void test_late(void **state) {
+    struct kit *k = three(state);
+    struct locate_frame f = request_of((struct ask){.key = 0xcc, .ttl = 8, .flags = LOCATE_FLOOD, .wait = 1000});
+    assert_int_equal(step(k, EV(RECEIVE, .link = 0, .frame = &f, .late = 999 * MOYAI_MS)), 0);
+    pull(k, 1, "");
+    assert_null(locate_find_request(k->l, LOCATE_NODE, id_of(0xcc).b));
+    assert_int_equal(step(k, EV(RECEIVE, .link = 0, .frame = &f, .late = 900 * MOYAI_MS)), 0);
+    pull(k, 1, "REQUEST ncc/7 flood several");
+    assert_int_equal(k->out.wait, 99);
+    /* A copy of it that comes when its time is over here, too. */
+    k->now += 2000 * MS;
+    assert_int_equal(step(k, EV(RECEIVE, .link = 1, .frame = &f, .late = 2900 * MOYAI_MS)), 0);
+    pull(k, 2, "");
+}
+
+/* 5.2: where frames come late, rings wait for longer, and after a while not any more. */
+static void test_late_rings(void **state) {
+    struct kit *k = three(state);
+    struct locate_frame f = request_of((struct ask){.key = 0xcc, .ttl = 1, .wait = 1000});
+    look(k, 1, LOCATE_NODE, 0xcd);
+    uint64_t usual = locate_find_request(k->l, LOCATE_NODE, id_of(0xcd).b)->ring_at - k->now;
+    assert_int_equal(step(k, EV(RECEIVE, .link = 0, .frame = &f, .late = 50 * MOYAI_MS)), 0);
+    look(k, 2, LOCATE_NODE, 0xce);
+    uint64_t longer = locate_find_request(k->l, LOCATE_NODE, id_of(0xce).b)->ring_at - k->now;
+    assert_true(longer >= 2 * 4 * 50 * MS && longer > usual);
+    k->now += 100000 * MS;
+    look(k, 3, LOCATE_NODE, 0xcf);
+    assert_int_equal(locate_find_request(k->l, LOCATE_NODE, id_of(0xcf).b)->ring_at - k->now, usual);
+}
+
 /* Each invariant, broken by hand. */
 static void test_check(void **state) {
     struct kit *k = three(state);
@@ -517,6 +548,8 @@ int main(void) {
         T(test_busy),
         T(test_rate),
         T(test_outlived),
+        T(test_late),
+        T(test_late_rings),
         T(test_routes_full),
         T(test_over),
         T(test_check),

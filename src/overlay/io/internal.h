@@ -72,6 +72,9 @@ struct olink {
     bool silent;  /* given up since it did not answer */
     bool relays;  /* the relay machine knows it; route.c */
     int slot;     /* its number with the locating machine; -1: none */
+    /* The least by which our clock was ahead of the stamps of frames, of the last minutes and those before. */
+    uint32_t ahead[2];
+    moyai_ns ahead_since; /* 0: there was no stamp yet */
     moyai_ns probed;
     const char *place;
     struct line *line; /* of the grid file (lines.h), by which it goes; NULL: none */

@@ -96,6 +96,34 @@ static void send_paths(struct route *t, struct olink *k) {
     if (any) link_flush(k->link);
 }
 
+/*
+ * How long do frames lie before they are read? Each that locates has a stamp of its sender's clock. What our clock is
+ * ahead of that changes only by the time on the way, so the least of it was of one that was read at once. Clocks drift
+ * apart, by less than a tenth of a second in the ten minutes at most that the least is kept.
+ */
+#define STAMP_SHIFT 20 /* of nanoseconds: about milliseconds */
+#define AHEAD_KEPT  (300 * MOYAI_SEC)
+
+static uint32_t stamp_of(moyai_ns now) {
+    uint32_t s = (uint32_t)(now >> STAMP_SHIFT);
+    return s ? s : 1;
+}
+
+static moyai_dur late_by(struct olink *k, uint32_t stamp, moyai_ns now) {
+    uint32_t ahead = (uint32_t)(now >> STAMP_SHIFT) - stamp;
+    if (stamp == 0) return 0; /* an older version */
+    if (k->ahead_since == 0) k->ahead[0] = k->ahead[1] = ahead;
+    if (k->ahead_since == 0 || now - k->ahead_since > (moyai_ns)AHEAD_KEPT) {
+        k->ahead[1] = k->ahead[0];
+        k->ahead[0] = ahead;
+        k->ahead_since = now;
+    }
+    for (int i = 0; i < 2; i++)
+        if ((int32_t)(ahead - k->ahead[i]) < 0) k->ahead[i] = ahead;
+    uint32_t least = (int32_t)(k->ahead[0] - k->ahead[1]) < 0 ? k->ahead[0] : k->ahead[1];
+    return (moyai_dur)(ahead - least) << STAMP_SHIFT;
+}
+
 static void send_locating(struct route *t) {
     moyai_ns now = exec_now(t->o->x);
     struct locate_frame f;
@@ -108,6 +136,7 @@ static void send_locating(struct route *t) {
             uint8_t bytes[LOCATE_WIRE_MAX];
             struct frame_head h = {.type = (uint8_t)(FRAME_LOCATE + f.kind), .class_ = FRAME_CONTROL, .hops = 1};
             h.length = (uint32_t)locate_wire_put(bytes, &f);
+            h.label = stamp_of(moyai_now());
             put(k, &h, bytes);
             t->locating++;
             any = true;
@@ -506,7 +535,10 @@ static int take(struct olink *k, const struct frame_head *h, const uint8_t *payl
         rc = locate_wire_get(h->type, payload, h->length, &f, why);
         if (rc < 0) return rc;
         if (k->slot < 0) return 0;
-        struct locate_event le = {.kind = LOCATE_EV_RECEIVE, .link = (uint32_t)k->slot, .frame = &f};
+        struct locate_event le = {.kind = LOCATE_EV_RECEIVE,
+                                  .link = (uint32_t)k->slot,
+                                  .frame = &f,
+                                  .late = late_by(k, h->label, moyai_now())};
         rc = route_locate(t, &le);
     }
     if (rc == MOYAI_EPROTO || rc == MOYAI_EBUSY || rc == MOYAI_EDEAD)
