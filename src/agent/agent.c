@@ -98,6 +98,14 @@ static void report(struct agent *a) {
     node_object_agent(a->node, a->over ? NULL : a->ref, a->ending ? 0 : a->cfg.slots, a->used);
 }
 
+static void wake_rooms(struct agent *a) {
+    while (a->rooms) {
+        struct blocked *b = a->rooms;
+        wait_remove(b);
+        (void)blocked_wake(a->node, b, 0);
+    }
+}
+
 /* Wait until it is over. The lock is held. */
 static void await_end(struct command *c) {
     moyai_node *n = c->a->node;
@@ -147,6 +155,7 @@ static int start_and_await(struct agent *a, const struct order *o, const struct 
     }
     a->used--;
     report(a);
+    wake_rooms(a);
     agent_check(a);
     return rc;
 }
@@ -253,6 +262,26 @@ static int do_close(moyai_request *rq, void *self) {
     return c ? 0 : no_command(rq, id);
 }
 
+/* Who comes first when there is room gets it: nothing is reserved. */
+static int do_room(moyai_request *rq, void *self) {
+    struct agent *a = self;
+    int rc = 0;
+    if (moyai_args(rq, MOYAI_NONE) < 0) return moyai_raise(rq, MOYAI_EARGS, "room()");
+    api_enter(a->node);
+    while (rc == 0 && !a->ending && a->used >= a->cfg.slots) {
+        struct blocked b;
+        blocked_init(a->node, &b, "waits for a slot");
+        wait_add(&a->rooms, &b);
+        rc = block(a->node, &b, UINT64_MAX, true);
+        wait_remove(&b);
+    }
+    int room = a->used < a->cfg.slots ? (int)(a->cfg.slots - a->used) : 0;
+    if (rc == 0 && a->ending) rc = MOYAI_ELEAVING;
+    api_leave(a->node);
+    if (rc < 0) return moyai_raise(rq, rc, rc == MOYAI_ELEAVING ? "this agent ends" : "nobody waits for it any more");
+    return moyai_return(rq, MOYAI_ARGS(room));
+}
+
 static moyai_value *describe(const struct command *c, moyai_ns now) {
     char starter[33], id[AGENT_ID + 1];
     moyai_node_id_format(c->starter, starter);
@@ -283,8 +312,9 @@ static int do_commands(moyai_request *rq, void *self) {
     return rc;
 }
 
-static const struct moyai_method methods[] = {{"run", do_run},     {"read", do_read},         {"signal", do_signal},
-                                              {"close", do_close}, {"commands", do_commands}, {NULL, NULL}};
+static const struct moyai_method methods[] = {{"run", do_run},     {"read", do_read}, {"signal", do_signal},
+                                              {"close", do_close}, {"room", do_room}, {"commands", do_commands},
+                                              {NULL, NULL}};
 static const struct moyai_class agent_class = MOYAI_CLASS(AGENT_CLASS, methods, NULL);
 
 /* ---- life ------------------------------------------------------------------------------------ */
@@ -350,6 +380,7 @@ void agent_end(struct agent *a, bool kill_all) {
     if (kill_all || a->ending) a->stop = STOP_KILL;
     a->ending = true;
     report(a);
+    wake_rooms(a);
     for (struct command *c = a->commands, *next; c; c = next) {
         next = c->next;
         command_stop(c, a->stop == STOP_KILL ? STOP_KILL : STOP_TERM);

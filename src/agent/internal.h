@@ -52,6 +52,7 @@ struct agent {
     struct command *commands;
     uint64_t number; /* of the last command */
     unsigned used;
+    struct blocked *rooms; /* calls of room that wait */
     bool spawning; /* a child may be there that is not known yet */
     bool ending, told_rest, over;
     int looks; /* at what does not end although it was killed */

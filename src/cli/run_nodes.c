@@ -4,8 +4,9 @@
  * slot. A process goes to the agent with the most free slots; of equals to the one with the fewest processes of this
  * run, then to the one whose host has the least load for each of its processors. The first is sent when all nodes have
  * answered, or SPREAD_TIME has passed: else all would go to whoever answers first. What an agent has free is what it
- * said last, less what has been sent to it since; one that refuses has none until it says otherwise. Nobody reserves:
- * of two runs that send to the same last slot one is refused and looks on.
+ * said last, less what has been sent to it since; one that refuses has none until it says otherwise, of itself (room)
+ * or when it is looked at again. Nobody reserves: of two runs that send to the same last slot one is refused and looks
+ * on.
  *
  * Each process that has been placed has a fiber of its own, in remote_run(), until it ends.
  */
@@ -33,6 +34,7 @@
 
 struct site_agent {
     UT_hash_handle hh;
+    struct nodes *s;
     char id[33]; /* of its node */
     moyai_ref *ref;
     char where[WHERE];
@@ -40,7 +42,8 @@ struct site_agent {
     uint64_t ours;        /* processes of this run there or on their way */
     uint64_t sent;        /* of these, since it said so */
     double load;
-    bool full, gone; /* it has refused; it is dead or has left */
+    bool full, gone;    /* it has refused; it is dead or has left */
+    moyai_future *room; /* asked to say when there is a slot */
 };
 
 enum place_state { PLACE_WAITS, PLACE_RUNS, PLACE_OVER };
@@ -145,6 +148,7 @@ static void seen(const struct crawl_node *k, void *arg) {
     struct site_agent *g;
     HASH_FIND_STR(s->agents, k->id, g);
     if (!g && (g = calloc(1, sizeof *g))) {
+        g->s = s;
         memcpy(g->id, k->id, sizeof g->id);
         g->ref = ref;
         ref = NULL;
@@ -187,6 +191,61 @@ static void tell(struct nodes *s) {
                    (unsigned long long)slots, n, n == 1 ? "" : "s");
 }
 
+/* There is a slot: somebody else's command has ended. */
+static void on_room(moyai_future *f, void *arg) {
+    struct site_agent *g = arg;
+    struct nodes *s = g->s;
+    int n = 0;
+    int rc = moyai_future_get_masked(f, MOYAI_INTO(&n));
+    exec_user_leave(s->x);
+    g->room = NULL;
+    if (rc == 0 && n > 0) {
+        g->used = g->slots > (uint64_t)n ? g->slots - (uint64_t)n : 0;
+        g->sent = 0;
+        g->full = false;
+        place_all(s);
+    }
+    if (s->scout && rc == 0) (void)exec_wake(s->x, s->scout, 0); /* else the next look will tell */
+    exec_user_enter(s->x);
+    moyai_future_free(f);
+}
+
+/* Lock not held: calls are made; nobody else runs meanwhile, since none of them blocks. */
+static void ask_for_room(struct nodes *s) {
+    struct site_agent *g, *tmp;
+    HASH_ITER (hh, s->agents, g, tmp) {
+        if (g->room || g->gone || g->slots == 0 || free_slots(g) > 0) continue;
+        g->room = moyai_call_async(g->ref, "room", MOYAI_NONE);
+        if (moyai_future_then(g->room, on_room, g) == 0) continue;
+        moyai_future_free(g->room);
+        g->room = NULL;
+    }
+}
+
+static void ask_no_more(struct nodes *s) {
+    struct site_agent *g, *tmp;
+    HASH_ITER (hh, s->agents, g, tmp) {
+        if (!g->room) continue;
+        moyai_future_cancel(g->room);
+        moyai_future_free(g->room);
+        g->room = NULL;
+    }
+}
+
+/* Until the time has come to look again; meanwhile agents may say that they have a slot. Lock held. */
+static void await_news(struct nodes *s, moyai_ns until) {
+    while (s->waiting > 0 && !s->stopped && moyai_now() < until) {
+        exec_user_enter(s->x);
+        ask_for_room(s);
+        exec_user_leave(s->x);
+        struct exec_waiter w;
+        exec_waiter_init(s->x, &w);
+        s->scout = &w;
+        (void)exec_wait(s->x, &w, until);
+        s->scout = NULL;
+    }
+}
+
 /* The scout. */
 static void look_for_agents(void *arg) {
     struct nodes *s = arg;
@@ -207,15 +266,12 @@ static void look_for_agents(void *arg) {
         place_all(s);
         if (s->waiting == 0 || s->stopped) break;
         if (moyai_now() - s->since >= (moyai_ns)TELL_AFTER) tell(s);
-        struct exec_waiter w;
-        exec_waiter_init(s->x, &w);
-        s->scout = &w;
-        (void)exec_wait(s->x, &w, moyai_now() + (moyai_ns)pause);
-        s->scout = NULL;
+        await_news(s, moyai_now() + (moyai_ns)pause);
         pause = pause * 2 < LOOK_MOST ? pause * 2 : LOOK_MOST;
     }
     s->scouting = false;
     exec_user_enter(s->x);
+    ask_no_more(s);
 }
 
 static int scout(struct nodes *s) {
@@ -458,6 +514,7 @@ void nodes_free(struct nodes *s) {
     struct site_agent *g, *tmp;
     HASH_ITER (hh, s->agents, g, tmp) {
         HASH_DEL(s->agents, g);
+        moyai_future_free(g->room);
         moyai_ref_unref(g->ref);
         free(g);
     }
