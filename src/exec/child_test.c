@@ -83,6 +83,69 @@ static void test_statuses(void **state) {
     exec_free(x);
 }
 
+/* What a subreaper asks: is it exec's, which will reap it, or somebody left to it? */
+static void test_known(void **state) {
+    (void)state;
+    struct exec *x = test_exec(NULL);
+    struct kid k;
+    char text[128];
+    pid_t other = fork();
+    if (other == 0) _exit(3);
+    exec_lock(x);
+    sh(x, &k, "kill -9 $$", false);
+    pid_t pid = exec_child_pid(k.c);
+    assert_true(exec_child_known(x, pid));
+    assert_false(exec_child_known(x, other));
+    await(&k);
+    assert_true(exec_child_known(x, pid)); /* a zombie still */
+    exec_status_text(k.status, text);
+    assert_string_equal(text, "was killed by signal 9 (Killed)");
+    assert_int_equal(exec_status_exit(k.status), 137);
+    exec_child_free(k.c);
+    assert_false(exec_child_known(x, pid));
+    int status;
+    assert_int_equal(waitpid(other, &status, 0), other);
+    exec_status_text(status, text);
+    assert_string_equal(text, "exited with status 3");
+    assert_int_equal(exec_status_exit(status), 3);
+    assert_int_equal(exec_status_exit(EXEC_STATUS_UNKNOWN), -1);
+    exec_unlock(x);
+    exec_free(x);
+}
+
+static void count_child(pid_t pid, void *arg) {
+    pid_t *wanted = arg;
+    if (pid == *wanted) *wanted = 0;
+}
+
+/* Those of any thread, and whoever was left to this process. */
+static void test_children(void **state) {
+    (void)state;
+    int ready[2];
+    pid_t orphan = 0;
+    assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
+    assert_int_equal(pipe(ready), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        pid_t kid = fork();
+        if (kid > 0) _exit(write(ready[1], &kid, sizeof kid) == sizeof kid ? 0 : 1);
+        for (;;) pause();
+    }
+    assert_int_equal(read(ready[0], &orphan, sizeof orphan), sizeof orphan);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    pid_t wanted = orphan;
+    exec_children(count_child, &wanted);
+    assert_int_equal(wanted, 0);
+    kill(orphan, SIGKILL);
+    assert_int_equal(waitpid(orphan, NULL, 0), orphan);
+    wanted = orphan;
+    exec_children(count_child, &wanted);
+    assert_int_equal(wanted, orphan);
+    close(ready[0]);
+    close(ready[1]);
+    prctl(PR_SET_CHILD_SUBREAPER, 0);
+}
+
 static void test_kill(void **state) {
     (void)state;
     struct exec *x = test_exec(NULL);
@@ -425,9 +488,17 @@ int main(int argc, char **argv) {
     hang_guard();
     if (argc > 1 && strcmp(argv[1], "no-pidfd") == 0) forbid_pidfd();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_statuses),    cmocka_unit_test(test_kill),        cmocka_unit_test(test_group),
-        cmocka_unit_test(test_environment), cmocka_unit_test(test_swapped),     cmocka_unit_test(test_errors),
-        cmocka_unit_test(test_many),        cmocka_unit_test(test_freed_early), cmocka_unit_test(test_reaped_by_others),
+        cmocka_unit_test(test_statuses),
+        cmocka_unit_test(test_known),
+        cmocka_unit_test(test_children),
+        cmocka_unit_test(test_kill),
+        cmocka_unit_test(test_group),
+        cmocka_unit_test(test_environment),
+        cmocka_unit_test(test_swapped),
+        cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_many),
+        cmocka_unit_test(test_freed_early),
+        cmocka_unit_test(test_reaped_by_others),
         cmocka_unit_test(test_witness),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
