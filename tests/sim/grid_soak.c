@@ -260,7 +260,7 @@ static int one(const struct kind *k, uint64_t seed, const struct options *o) {
 }
 
 int main(int argc, char **argv) {
-    struct options o = {.seed = 1, .runs = 4, .without = 20};
+    struct options o = {.seed = 1, .runs = 4};
     for (int i = 1; i < argc; i++) {
         if (!strcmp(argv[i], "--seed") && i + 1 < argc) {
             o.seed = strtoull(argv[++i], NULL, 10);

@@ -29,6 +29,7 @@
 #define FORGET_HOLD    (1 * MOYAI_MS)  /* the node lock, for what the dead have left */
 #define FORGET_LAST    (50 * MOYAI_MS) /* and of it when the node ends */
 #define PROBE_TIME     (5 * MOYAI_SEC)
+#define BEAT           (2500 * MOYAI_MS) /* of silence where somebody waits, until the link is probed; and until the end */
 #define ACCEPT_FIRST   (10 * MOYAI_MS)
 #define ACCEPT_MOST    (320 * MOYAI_MS)
 #define DEAD_MOST      4096u           /* dead nodes remembered */
@@ -63,7 +64,7 @@ struct olink {
     struct ping_list pings; /* sent and not answered ... */
     unsigned pongs_due;     /* and these with those that were dropped since */
     unsigned answers;       /* since it last had room */
-    bool heard;             /* anything since the last probe */
+    moyai_ns heard, waits;  /* when anything came last; when something was sent last for which somebody waits */
     /* wide.c's; see there. */
     bool asked;   /* the peers machine waits for it */
     bool offered; /* it is in the peers machine's books */
@@ -182,8 +183,10 @@ struct overlay {
  * stay the caller's. */
 struct olink *olink_new(struct overlay *o, int fd, struct tls *tls, struct peer *p, pid_t pid);
 struct olink *olink_by_number(struct overlay *o, uint64_t number);
-void olink_used(struct olink *k);                              /* both ends have agreed: sessions may use it */
-void olink_probe(struct olink *k);                             /* it is reset if nothing comes by it soon */
+void olink_used(struct olink *k);  /* both ends have agreed: sessions may use it */
+void olink_probe(struct olink *k); /* it is reset if nothing comes by it soon */
+void olink_wait(
+    struct olink *k); /* something was sent over it for which somebody waits: the same, but in silence only */
 int olink_connect(struct peer *p);                             /* start a link to the peer. EDEAD, EAGAIN ... */
 struct olink *olink_ready(const struct peer *p);               /* one that is up, or NULL */
 bool olink_coming(const struct peer *p);                       /* is one on its way up? */

@@ -73,12 +73,30 @@ static void hello_late(struct exec *x, struct exec_timer *t) {
     link_reset(k->link, MOYAI_ETIMEDOUT, k->greeted ? "it was not offered within 5 s" : "no hello within 5 s");
 }
 
+static void probe(struct olink *k, moyai_dur limit) {
+    static const uint8_t token[8] = {0}; /* nobody's */
+    struct frame_head h = {.type = FRAME_PING, .class_ = FRAME_CONTROL, .hops = 1, .length = 8};
+    struct link_piece piece = {token, 8};
+    if (link_send(k->link, &h, &piece, 1) < 0) return;
+    link_flush(k->link);
+    k->pongs_due++;
+    k->probed = exec_now(k->o->x);
+    exec_timer_set(k->o->x, &k->probe_timer, k->probed + (moyai_ns)limit);
+}
+
+/* After a probe nothing has come, or something was sent for which somebody waits, and it is time to look what has come
+ * since. Who was stopped himself looks again later: what has come meanwhile is still unread. */
 static void probe_late(struct exec *x, struct exec_timer *t) {
-    (void)x;
     struct olink *k = (struct olink *)((char *)t - offsetof(struct olink, probe_timer));
-    if (k->heard) return;
-    k->silent = true;
-    link_reset(k->link, MOYAI_ETIMEDOUT, "it does not answer");
+    moyai_ns now = exec_now(x);
+    if (now > t->when + (moyai_ns)BEAT / 2) {
+        exec_timer_set(x, t, now + (moyai_ns)BEAT);
+    } else if (k->probed && k->heard <= k->probed) {
+        k->silent = true;
+        link_reset(k->link, MOYAI_ETIMEDOUT, "it does not answer");
+    } else if (k->heard <= k->waits) {
+        probe(k, BEAT);
+    }
 }
 
 struct olink *olink_new(struct overlay *o, int fd, struct tls *tls, struct peer *p, pid_t pid) {
@@ -150,15 +168,13 @@ struct olink *olink_by_number(struct overlay *o, uint64_t number) {
 }
 
 void olink_probe(struct olink *k) {
-    static const uint8_t token[8] = {0}; /* nobody's */
-    struct frame_head h = {.type = FRAME_PING, .class_ = FRAME_CONTROL, .hops = 1, .length = 8};
-    struct link_piece piece = {token, 8};
-    if (link_send(k->link, &h, &piece, 1) < 0) return;
-    link_flush(k->link);
-    k->pongs_due++;
-    k->heard = false;
-    k->probed = exec_now(k->o->x);
-    exec_timer_set(k->o->x, &k->probe_timer, moyai_now() + (moyai_ns)PROBE_TIME);
+    probe(k, PROBE_TIME);
+}
+
+void olink_wait(struct olink *k) {
+    if (!k->tcp) return; /* of this host: its end is noticed */
+    k->waits = exec_now(k->o->x);
+    if (k->probe_timer.index == SIZE_MAX) exec_timer_set(k->o->x, &k->probe_timer, k->waits + (moyai_ns)BEAT);
 }
 
 struct olink *olink_ready(const struct peer *p) {
@@ -334,7 +350,7 @@ static int on_frame(struct link *l, const struct frame_head *h, uint8_t *payload
     }
     if (h->type == FRAME_HELLO) return on_hello(k, payload, h->length, why);
     if (!k->greeted) return err_set(why, MOYAI_EPROTO, "frame of type %u before the hello", h->type);
-    k->heard = true;
+    k->heard = exec_now(k->o->x);
     if (k->o->wide && h->type >= FRAME_PEERS && h->type <= FRAME_PEERS_LAST) return wide_frame(k, h, payload, why);
     if (!k->up && h->type != FRAME_FAREWELL && h->type != FRAME_PING)
         return err_set(why, MOYAI_EPROTO, "frame of type %u before the link was agreed on", h->type);

@@ -593,6 +593,7 @@ void peer_pump(struct peer *p) {
         }
     }
     if (sent) p->last_active = now;
+    if (sent) olink_wait(p->via.link);
     link_flush(p->via.link->link);
     schedule(p);
 }

@@ -93,7 +93,9 @@ static void send_paths(struct route *t, struct olink *k) {
             t->forwarded++;
         }
     }
-    if (any) link_flush(k->link);
+    if (!any) return;
+    olink_wait(k);
+    link_flush(k->link);
 }
 
 /*
