@@ -116,6 +116,7 @@ static void end(struct grid_node *n, bool mute) {
     g->lives[n->at] = g->lives[--g->live];
     g->node[g->lives[n->at]]->at = n->at;
     n->gone = true;
+    g->stopped -= n->u->stopped;
     n->u->mute = mute;
     if (ground_now) abort();
     ground_now = n->u;
@@ -177,13 +178,15 @@ static void go_on(void *who, uint64_t what) {
     if (!n->o || !n->u->stopped) return;
     grid_say(n->g, n, "goes on");
     ground_stop(n->u, false);
+    n->g->stopped--;
     n->ill = false;
     n->well = n->g->w->now + GRID_WELL;
 }
 
 static void stop(struct grid *g) {
     struct grid_node *n = draw(g);
-    if (!n || n->u->stopped) return;
+    if (!n || n->u->stopped || g->stopped > g->live / 100) return;
+    g->stopped++;
     moyai_dur span = 1 + (moyai_dur)rng_below(&g->rng, (uint64_t)g->faults.stop);
     grid_say(g, n, "is stopped for %.1f s", (double)span * 1e-9);
     g->count.stops++;

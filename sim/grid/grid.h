@@ -43,7 +43,8 @@ struct grid_cfg {
     moyai_dur patience; /* a call ends within it; 0: 60 s */
 };
 
-/* Each so many times a minute, for the whole grid; counts are drawn. */
+/* Each so many times a minute, for the whole grid; counts are drawn. Few are stopped at once: each that a path leads
+ * through takes half of `reattach` to be found out. */
 struct grid_faults {
     double joins, leaves, crashes, stops, breaks, silences, parts, rendezvous;
     moyai_dur stop, part; /* the longest */
@@ -67,7 +68,7 @@ struct grid {
     struct moyai_rng rng;
     struct moyai_log log;
     struct grid_node **node;
-    uint32_t n, cap, live;
+    uint32_t n, cap, live, stopped;
     uint32_t *lives; /* indices of those that live, in any order */
     struct letter *letter;
     uint64_t letters, letters_cap;

@@ -100,7 +100,7 @@ static const char *churn(uint64_t seed, const struct options *o, uint64_t *hash)
                             .crashes = kinds & 2 ? often / 4 : 0,
                             .stops = kinds & 4 ? often / 4 : 0,
                             .breaks = kinds & 8 ? often : 0,
-                            .silences = kinds & 16 ? often / 4 : 0,
+                            .silences = kinds & 16 ? often / 10 : 0,
                             .parts = kinds & 32 ? 1 : 0,
                             .rendezvous = kinds & 64 ? 2 : 0,
                             .stop = 1 + (moyai_dur)rng_below(&r, 60 * (uint64_t)MOYAI_SEC),
