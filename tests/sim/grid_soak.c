@@ -106,7 +106,11 @@ static const char *churn(uint64_t seed, const struct options *o, uint64_t *hash)
                             .stop = 1 + (moyai_dur)rng_below(&r, 60 * (uint64_t)MOYAI_SEC),
                             .part = 1 + (moyai_dur)rng_below(&r, 200 * (uint64_t)MOYAI_SEC),
                             .many = 5};
-    struct grid_traffic t = {.calls = 1 + pick(&r, 30), .lookups = pick(&r, 6), .names = 0.3, .near = pick(&r, 101)};
+    double share = nodes > 200 ? 200. / nodes : 1; /* a new name is asked for everywhere, and so is who has crashed */
+    struct grid_traffic t = {.calls = (1 + pick(&r, 30)) * share,
+                             .lookups = pick(&r, 6) * share,
+                             .names = 0.3 * share * share,
+                             .near = pick(&r, 101)};
     begin(&x, seed, o, &cfg);
     grid_join(&x.g, nodes, pick(&r, 2) ? MOYAI_SEC : 20 * MOYAI_SEC);
     if (go(&x, 30 * MOYAI_SEC)) {
@@ -256,6 +260,7 @@ static int one(const struct kind *k, uint64_t seed, const struct options *o) {
         if (!wrong && hash != again) wrong = "the same seed twice, two different runs";
     }
     if (wrong) printf("%s, seed %" PRIu64 ": %s\n", k->name, seed, wrong);
+    fflush(stdout);
     return wrong != NULL;
 }
 
