@@ -212,9 +212,18 @@ static void calls_pass_through_others(void **state) {
     FIBER_ASSERT(counted(n, moyai_node_self(n), "locating") > 0);
     FIBER_ASSERT(counted(n, moyai_node_self(n), "forwarded") >= 300);
     FIBER_ASSERT(counted(n, moyai_ref_home(middle), "forwarded") >= 300);
+    /* Pings, too; of who has gone, and of who never was. */
+    for (int i = 0; i < 6; i++) KIT_OK(moyai_ping(n, moyai_ref_home(all[i % 3]), 30 * MOYAI_SEC));
+    struct moyai_node_id never = {{1, 2, 3}};
+    KIT_RC(moyai_ping(n, never, 30 * MOYAI_SEC), MOYAI_EUNREACHABLE);
+    kit_end(pid[2]);
+    int rc;
+    do rc = moyai_ping(n, moyai_ref_home(right), 30 * MOYAI_SEC);
+    while (rc == 0); /* the farewell may be under way */
+    KIT_RC(rc, MOYAI_ECLOSED);
     for (int i = 0; i < 3; i++) moyai_ref_unref(all[i]);
     moyai_node_free(n);
-    for (int i = 2; i >= 0; i--) kit_end(pid[i]);
+    for (int i = 1; i >= 0; i--) kit_end(pid[i]);
 }
 
 /* Each call is executed once, whatever becomes of the nodes that it passes. */

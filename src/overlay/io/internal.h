@@ -139,7 +139,8 @@ struct peer {
     bool dead;
     struct moyai_error why;
     struct peer *dead_next;
-    struct ping_list pings; /* not sent */
+    struct ping_list pings; /* not sent, or from hand to hand */
+    unsigned ping_tries;    /* in vain, since the way was found */
 };
 
 struct overlay {
@@ -244,6 +245,8 @@ void pings_connect(struct peer *p); /* a link for those that wait */
 void pings_due(struct exec *x, struct exec_timer *t);
 void pings_link_down(struct peer *p, struct olink *k);
 void pings_pong(struct olink *k, const uint8_t bytes[8]);
+void pings_located(struct overlay *o, const uint8_t id[16], bool found); /* after route_find */
+void pings_far(struct overlay *o, const uint8_t from[16], uint8_t type, const uint8_t *bytes, size_t n); /* forwarded */
 
 /* witness.c */
 void witness_hello(struct olink *k); /* the link has come up */

@@ -7,12 +7,18 @@
  * a link has been sent and not answered is counted on the link, dropped or not, and bounded: a peer that is stopped is
  * sent PINGS_MOST pings, however many are tried, and the one after them goes out when it answers again. One whose
  * socket has too many waiting before it is tried again, as sessions do.
+ *
+ * A node of another host to which there is no link is pinged from hand to hand. Such frames may get lost, so a ping
+ * that is not answered is sent again, and after some times by another way.
  */
 #include "overlay/io/internal.h"
+#include "overlay/io/route.h"
 
 #include <string.h>
 
 #define PING_RETRY (10 * MOYAI_MS)
+#define FAR_RETRY  (250 * MOYAI_MS)
+#define FAR_TRIES  3u /* by one way */
 
 static void push(struct ping_list *l, struct ping *g) {
     g->in = l;
@@ -98,15 +104,69 @@ void pings_pong(struct olink *k, const uint8_t bytes[8]) {
     pings_send(k->peer);
 }
 
-static void connect_later(struct peer *p) {
-    exec_timer_set(p->o->x, &p->ping_timer, moyai_now() + (moyai_ns)PING_RETRY);
+static void try_later(struct peer *p, moyai_dur wait) {
+    exec_timer_set(p->o->x, &p->ping_timer, moyai_now() + (moyai_ns)wait);
+}
+
+static bool is_far(const struct peer *p) {
+    struct moyai_node_id id;
+    memcpy(id.b, p->id, 16);
+    return p->o->route && !p->here && !rundir_has(p->o->dir, &id);
+}
+
+static void send_far(struct peer *p) {
+    struct overlay *o = p->o;
+    unsigned n = 0;
+    bool bad = ++p->ping_tries > FAR_TRIES;
+    try_later(p, FAR_RETRY);
+    if (bad || !route_known(o, p->id)) {
+        p->ping_tries = 0;
+        route_find(o, p->id, bad); /* pings_located */
+        return;
+    }
+    for (const struct ping *g = p->pings.first; g && n < PINGS_MOST; g = g->next, n++) {
+        uint8_t bytes[8];
+        memcpy(bytes, &g->token, 8);
+        route_forward(o, p->id, o->cfg.self.b, FRAME_PING, bytes, 8, FORWARD_HOPS);
+    }
+}
+
+void pings_located(struct overlay *o, const uint8_t id[16], bool found) {
+    struct peer *p = overlay_find(o, id);
+    if (!p || !p->pings.first || olink_ready(p)) return;
+    if (!found)
+        pings_fail(p, MOYAI_EUNREACHABLE);
+    else if (route_known(o, id)) /* else it has gone again: at the next try */
+        send_far(p);
+}
+
+void pings_far(struct overlay *o, const uint8_t from[16], uint8_t type, const uint8_t *bytes, size_t n) {
+    if (n != 8) return;
+    if (type == FRAME_PING) {
+        route_forward(o, from, o->cfg.self.b, FRAME_PONG, bytes, 8, FORWARD_HOPS);
+        if (!route_known(o, from)) route_find(o, from, false); /* for the next */
+        return;
+    }
+    struct peer *p = overlay_find(o, from);
+    uint64_t token;
+    memcpy(&token, bytes, 8);
+    struct ping *g = p ? p->pings.first : NULL;
+    while (g && g->token != token) g = g->next;
+    if (!g) return;
+    p->ping_tries = 0;
+    done(g, 0);
+    peer_mark(p);
 }
 
 void pings_connect(struct peer *p) {
     if (!p->pings.first || olink_ready(p) || olink_coming(p)) return;
+    if (is_far(p)) {
+        send_far(p);
+        return;
+    }
     int rc = olink_connect(p);
     if (rc == MOYAI_EAGAIN)
-        connect_later(p);
+        try_later(p, PING_RETRY);
     else if (rc < 0)
         pings_fail(p, rc == MOYAI_EDEAD ? MOYAI_EDEAD : MOYAI_EUNREACHABLE);
 }
@@ -123,15 +183,19 @@ int overlay_ping(struct overlay *o, const uint8_t node[16], struct ping *g) {
     if (o->closing) return MOYAI_ECLOSED;
     if (!p) return MOYAI_ENOMEM;
     if (p->dead) return p->why.code;
-    if (!olink_ready(p) && !olink_coming(p)) {
+    bool far = !olink_ready(p) && !olink_coming(p) && is_far(p);
+    if (!far && !olink_ready(p) && !olink_coming(p)) {
         int rc = olink_connect(p);
         if (rc < 0 && rc != MOYAI_EAGAIN) return rc;
-        if (rc < 0) connect_later(p);
+        if (rc < 0) try_later(p, PING_RETRY);
     }
     g->peer = p;
     g->token = ++o->next_ping;
     push(&p->pings, g);
-    pings_send(p);
+    if (far)
+        try_later(p, 0); /* from the loop: fn is never called from here */
+    else
+        pings_send(p);
     return 0;
 }
 

@@ -199,6 +199,47 @@ static void asker_free(struct route *t, struct asker *a) {
     free(a);
 }
 
+/* path, avoid: as in asker. False: it cannot be asked for. */
+static bool ask(struct route *t, const uint8_t id[16], uint64_t path, uint64_t avoid) {
+    struct asker *a = calloc(1, sizeof *a);
+    if (!a) return false;
+    a->token = ++t->last_token;
+    a->path = path;
+    a->avoid = avoid;
+    memcpy(a->id, id, 16);
+    HASH_ADD(hh, t->askers, token, sizeof a->token, a);
+    if (!a->hh.tbl) {
+        free(a);
+        return false;
+    }
+    struct locate_event ev = {.kind = LOCATE_EV_LOOKUP, .key_kind = LOCATE_NODE, .token = a->token};
+    memcpy(ev.key, id, 16);
+    if (route_locate(t, &ev) == 0) return true;
+    asker_free(t, a);
+    return false;
+}
+
+bool route_known(struct overlay *o, const uint8_t id[16]) {
+    struct locate_hop hop;
+    struct moyai_node_id node;
+    memcpy(node.b, id, 16);
+    return locate_route(o->route->l, &node, 0, exec_now(o->x), &hop);
+}
+
+void route_find(struct overlay *o, const uint8_t id[16], bool bad) {
+    struct route *t = o->route;
+    struct locate_event ev = {.kind = LOCATE_EV_ROUTE_BAD};
+    struct locate_hop hop;
+    memcpy(ev.node.b, id, 16);
+    if (t->closing) return;
+    if (bad && locate_route(t->l, &ev.node, 0, exec_now(o->x), &hop)) {
+        ev.link = hop.link;
+        (void)route_locate(t, &ev);
+    }
+    if (!ask(t, id, 0, 0)) pings_located(o, id, false);
+    route_run(t);
+}
+
 static void find_route(struct route *t, const struct relay_effect *fx) {
     uint64_t avoid = 0;
     for (uint32_t i = 0; fx->link && i < LOCATE_LINKS; i++)
@@ -211,24 +252,7 @@ static void find_route(struct route *t, const struct relay_effect *fx) {
         }
     }
     if (use_route(t, fx->path, &fx->id, avoid)) return;
-    struct asker *a = calloc(1, sizeof *a);
-    if (a) {
-        a->token = ++t->last_token;
-        a->path = fx->path;
-        a->avoid = avoid;
-        memcpy(a->id, fx->id.b, 16);
-        HASH_ADD(hh, t->askers, token, sizeof a->token, a);
-        if (!a->hh.tbl) {
-            free(a);
-            a = NULL;
-        }
-    }
-    struct locate_event ev = {.kind = LOCATE_EV_LOOKUP, .key_kind = LOCATE_NODE};
-    memcpy(ev.key, fx->id.b, 16);
-    if (a) ev.token = a->token;
-    if (a && route_locate(t, &ev) == 0) return;
-    if (a) asker_free(t, a);
-    routed(t, fx->path, 0);
+    if (!ask(t, fx->id.b, fx->path, avoid)) routed(t, fx->path, 0);
 }
 
 static void located(struct route *t, const struct locate_effect *fx) {
@@ -239,6 +263,10 @@ static void located(struct route *t, const struct locate_effect *fx) {
     struct moyai_node_id id;
     memcpy(id.b, a->id, 16);
     asker_free(t, a);
+    if (path == 0) {
+        pings_located(t->o, id.b, fx->kind == LOCATE_FX_FOUND);
+        return;
+    }
     if (fx->kind == LOCATE_FX_FOUND && use_route(t, path, &id, avoid)) return;
     routed(t, path, 0);
 }
@@ -616,7 +644,8 @@ int route_forwarded(struct olink *k, const struct frame_head *h, const uint8_t *
         return err_set(why, MOYAI_EPROTO, "forwarded frame of %u bytes", h->length);
     const uint8_t *to = payload, *from = payload + 16;
     uint8_t type = payload[32];
-    if (type < FRAME_DEATH || type > FRAME_DEATH_LAST)
+    bool ping = type == FRAME_PING || type == FRAME_PONG;
+    if (!ping && (type < FRAME_DEATH || type > FRAME_DEATH_LAST))
         return err_set(why, MOYAI_EPROTO, "a frame of type %u is not to be forwarded", type);
     if (!id_equal(to, o->cfg.self.b)) {
         if (h->hops == 0) return 0; /* it has been on its way for too long */
@@ -629,7 +658,10 @@ int route_forwarded(struct olink *k, const struct frame_head *h, const uint8_t *
     }
     /* What its sender made is no reason to close the link to whoever passed it on. */
     struct moyai_error of_sender;
-    if (!id_equal(from, o->cfg.self.b))
+    if (id_equal(from, o->cfg.self.b)) return 0;
+    if (ping)
+        pings_far(o, from, type, payload + FORWARD_HEAD, h->length - FORWARD_HEAD);
+    else
         (void)mourn_frame(o, from, type, payload + FORWARD_HEAD, h->length - FORWARD_HEAD, &of_sender);
     return 0;
 }

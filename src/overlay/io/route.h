@@ -29,6 +29,9 @@ size_t route_neighbours(const struct olink *k, struct moyai_node_id *out, size_t
 void route_forward(struct overlay *o, const uint8_t to[16], const uint8_t from[16], uint8_t type, const uint8_t *p,
                    size_t n, unsigned hops);
 int route_forwarded(struct olink *k, const struct frame_head *h, const uint8_t *payload, struct moyai_error *why);
+bool route_known(struct overlay *o, const uint8_t id[16]); /* a way there */
+/* Look for a way there; bad: another than that which is known. pings_located follows, from the loop or at once. */
+void route_find(struct overlay *o, const uint8_t id[16], bool bad);
 #define FORWARD_HOPS 16u
 #define FORWARD_HEAD 40u
 #define FORWARD_MOST 4096u

@@ -32,7 +32,7 @@ struct hop {
 struct asker {
     UT_hash_handle hh;
     uint64_t token;
-    uint64_t path; /* to be ROUTED */
+    uint64_t path; /* to be ROUTED; 0: for pings */
     uint8_t id[16];
     uint64_t avoid;
 };
