@@ -9,10 +9,10 @@
 #include <moyai.h>
 
 #define LIMIT         (900 * MOYAI_SEC) /* hang guard */
-#define AT_ONCE       64                /* questions under way */
+#define AT_ONCE       64                /* calls under way */
+#define ASKED         16                /* questions to nodes under way */
 #define PAIRS_AT_ONCE 4     /* a first call may have to look everywhere: all nodes of this machine work for it */
 #define PAIRS         3     /* workers tried for each pair of clusters */
-#define CALLS         3000  /* one after the other, through relays */
 #define BURST         20000 /* at most AT_ONCE under way */
 #define CLUSTERS      16
 #define RELAYS        4         /* 0 to 3 */
@@ -374,7 +374,7 @@ static void wait_for_all(void) {
         int rc = moyai_node_ref(m.node, moyai_ref_home(m.w[i].ref), &m.w[i].node);
         if (rc < 0) die(m.node, "node", rc);
     }
-    ask_all(m.n, AT_ONCE, ask_info, take_who);
+    ask_all(m.n, ASKED, ask_info, take_who);
 }
 
 static int pair_from[CLUSTERS * CLUSTERS * PAIRS], pair_to[CLUSTERS * CLUSTERS * PAIRS], n_pairs, pair_failed;
@@ -417,7 +417,7 @@ static void call_all_pairs(void) {
 }
 
 static void count_links(void) {
-    ask_all(m.n, AT_ONCE, ask_info, take_links);
+    ask_all(m.n, ASKED, ask_info, take_links);
     double sum = 0;
     for (int i = 0; i < m.n; i++) sum += m.x[i] = (double)m.w[i].links;
     say("links of a node", m.x, m.n, 1, "");
@@ -442,7 +442,7 @@ static bool take_memory(int i, moyai_future *f) {
 static void measure_memory(void) {
     mem_share = calloc((size_t)m.n, sizeof *mem_share);
     if (!mem_share) bench_die("memory");
-    ask_all(m.n, AT_ONCE, ask_memory, take_memory);
+    ask_all(m.n, ASKED, ask_memory, take_memory);
     say("memory of a process, its own", m.x, m.n, 1.0 / (1 << 20), " MiB");
     say("with its share of what is common", mem_share, m.n, 1.0 / (1 << 20), " MiB");
     free(mem_share);
@@ -463,7 +463,7 @@ static double locate(const char *cluster) {
     if (!f) bench_die("memory");
     int rc = moyai_call(m.w[far].ref, "take", MOYAI_ARGS(name), MOYAI_NONE, NULL);
     if (rc < 0) die(m.node, "take", rc);
-    ask_all(m.n, AT_ONCE, ask_info, take_counts);
+    ask_all(m.n, ASKED, ask_info, take_counts);
     int64_t before = 0, after = 0;
     for (int i = 0; i < m.n; i++) before += m.w[i].locating;
     int64_t at = (int64_t)moyai_now() + 3 * MOYAI_SEC; /* by then all have been told */
@@ -481,7 +481,7 @@ static double locate(const char *cluster) {
     }
     free(f);
     say("all look up one name within a second", m.x, m.n, 1e3, " ms");
-    ask_all(m.n, AT_ONCE, ask_info, take_counts);
+    ask_all(m.n, ASKED, ask_info, take_counts);
     for (int i = 0; i < m.n; i++) after += m.w[i].locating;
     double each = (double)(after - before) / m.n;
     printf("frames to locate it, in %s: %.1f a worker\n", cluster, each);
@@ -519,6 +519,7 @@ static int relays_of(int a, int b, int calls) {
 static void through_relays(void) {
     double rate[RELAYS][TRIED * RELAYS], trip[RELAYS][TRIED * RELAYS];
     int n[RELAYS] = {0}, tried[RELAYS + 1] = {0};
+    int calls = 500 + 2 * m.n; /* one after the other: more than the frames of our questions that pass a relay */
     for (int round = 0; round < 8 * TRIED; round++) {
         int a = round % 2 ? any_of(round / 2 % m.n_clusters) : random_below(m.n);
         distances(a);
@@ -530,16 +531,16 @@ static void through_relays(void) {
             if (b < 0) continue;
             tried[want]++;
             double one = 0, burst = 0;
-            ask_all(m.n, AT_ONCE, ask_info, take_counts);
+            ask_all(m.n, ASKED, ask_info, take_counts);
             for (int i = 0; i < m.n; i++) m.w[i].before = m.w[i].forwarded;
-            int rc = moyai_call(m.w[a].ref, "one", MOYAI_ARGS(m.w[b].ref, (int64_t)CALLS), MOYAI_INTO(&one), NULL);
+            int rc = moyai_call(m.w[a].ref, "one", MOYAI_ARGS(m.w[b].ref, (int64_t)calls), MOYAI_INTO(&one), NULL);
             if (rc < 0) die(m.node, "one after the other", rc);
-            ask_all(m.n, AT_ONCE, ask_info, take_counts);
-            int relays = relays_of(a, b, CALLS);
+            ask_all(m.n, ASKED, ask_info, take_counts);
+            int relays = relays_of(a, b, calls);
             rc = moyai_call(m.w[a].ref, "burst", MOYAI_ARGS(m.w[b].ref, (int64_t)BURST), MOYAI_INTO(&burst), NULL);
             if (rc < 0) die(m.node, "several at once", rc);
             if (relays >= RELAYS || n[relays] == TRIED * RELAYS) continue;
-            trip[relays][n[relays]] = one / CALLS;
+            trip[relays][n[relays]] = one / calls;
             rate[relays][n[relays]++] = BURST / burst;
         }
     }
