@@ -78,8 +78,9 @@ MOYAI_API void moyai_ref_format(const moyai_ref *ref, char text[MOYAI_REF_TEXT])
 /* *ret is a reference of the caller's. EINVAL: not such a text; ENOMEM, EFORK. */
 MOYAI_API MOYAI_MUST_USE int moyai_ref_parse(moyai_node *node, const char *text, moyai_ref **ret);
 /* A reference to a node itself, this one or another: an object that its runtime answers for, also while user code
- * computes or all fibers are in use. Methods: info(), objects(after, most), ping() and way(node, path), see moyai_node_ref(3). It is not
- * registered, signalled or ended (ENOOBJECT). *ret is the caller's. EINVAL (node or ret NULL), ENOMEM, EFORK. */
+ * computes or all fibers are in use. Methods: info(), objects(after, most), ping() and way(node, path), see
+ * moyai_node_ref(3). It is not registered, signalled or ended (ENOOBJECT). *ret is the caller's. EINVAL (node or ret
+ * NULL), ENOMEM, EFORK. */
 MOYAI_API MOYAI_MUST_USE int moyai_node_ref(moyai_node *node, struct moyai_node_id id, moyai_ref **ret);
 MOYAI_API struct moyai_object_id moyai_ref_object(const moyai_ref *ref);
 MOYAI_API struct moyai_node_id moyai_ref_home(const moyai_ref *ref); /* where it was last seen */

@@ -148,6 +148,16 @@ static inline struct moyai_arg moyai_bytes(const void *p, size_t n) {
     a.n = n;
     return a;
 }
+/* Text of any kind: *n bytes of UTF-8, and a NUL behind them that is not counted. A plain const char ** takes only text
+ * without a NUL byte within (else MOYAI_ETYPE), since its end could not be told. */
+static inline struct moyai_into_arg moyai_into_text(const char **p, size_t *n) {
+    struct moyai_into_arg a;
+    a.tag = MOYAI_T_TEXT;
+    a.elem = 0;
+    a.p = (void *)p;
+    a.n = n;
+    return a;
+}
 static inline struct moyai_into_arg moyai_into_bytes(const void **p, size_t *n) {
     struct moyai_into_arg a;
     a.tag = MOYAI_T_BYTES;

@@ -194,6 +194,7 @@ static inline struct moyai_into_arg moyai_into_self_(struct moyai_into_arg x) {
 
 #else /* C++ */
 
+#include <cstddef>
 #include <initializer_list>
 
 #define MOYAI_X(suffix, type, tag, member, size)                                                                       \
@@ -226,9 +227,21 @@ inline struct moyai_arg moyai_arg_of(const moyai_ref *x) {
 inline struct moyai_arg moyai_arg_of(const moyai_value *x) {
     return moyai_arg_value_(x);
 }
+inline struct moyai_arg moyai_arg_of(char *x) {
+    return moyai_arg_str_(x);
+}
+inline struct moyai_arg moyai_arg_of(moyai_ref *x) {
+    return moyai_arg_ref_(x);
+}
+inline struct moyai_arg moyai_arg_of(moyai_value *x) {
+    return moyai_arg_value_(x);
+}
 inline struct moyai_arg moyai_arg_of(struct moyai_arg x) {
     return x;
 }
+/* Any other pointer would become a bool. */
+template <class T> struct moyai_arg moyai_arg_of(T *) = delete;
+struct moyai_arg moyai_arg_of(std::nullptr_t) = delete;
 inline struct moyai_into_arg moyai_dest_of(char *p) {
     return moyai_into_char_(p);
 }
@@ -278,6 +291,8 @@ struct moyai_into_cxx : moyai_into {
     }
     operator const struct moyai_into *() const { return this; }
 };
+#define MOYAI_ARG(x)    moyai_arg_of(x)
+#define MOYAI_DEST(x)   moyai_dest_of(x)
 #define MOYAI_ARGS(...) (static_cast<const struct moyai_args *>(moyai_args_cxx({__VA_ARGS__})))
 #define MOYAI_INTO(...) (static_cast<const struct moyai_into *>(moyai_into_cxx({__VA_ARGS__})))
 

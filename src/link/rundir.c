@@ -63,8 +63,8 @@ static int check_rules(const struct stat *st, const char *shown, const char *wha
     if (st->st_mode & 077)
         return err_set(
             reterr, MOYAI_EPERM,
-            "%s '%.100s' is open to others (mode %04o): see that nothing foreign is in it, then chmod 700 it", what,
-            shown, (unsigned)st->st_mode & 07777u);
+            "%s '%.100s' is open to others (mode %04o): name a directory of your own, for nothing else, of mode 0700",
+            what, shown, (unsigned)st->st_mode & 07777u);
     return 0;
 }
 

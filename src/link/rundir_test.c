@@ -171,7 +171,7 @@ static void refuses_an_open_directory(void **state) {
     for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
         assert_int_equal(mkdir(in(f, "open"), 0700), 0);
         assert_int_equal(chmod(f->path, modes[i]), 0);
-        refused(f->path, MOYAI_EPERM, "chmod 700");
+        refused(f->path, MOYAI_EPERM, "of mode 0700");
         assert_int_equal(rmdir(f->path), 0);
     }
 }

@@ -374,7 +374,7 @@ int moyai_ping(moyai_node *n, struct moyai_node_id to, moyai_dur timeout) {
     struct blocked b;
     blocked_init(n, &b, "waits for a ping's answer");
     struct ping_wait w = {.ping = {.fn = pinged}, .node = n, .b = &b};
-    int rc = overlay_ping(n->o, to.b, &w.ping);
+    int rc = id_zero(to.b) ? MOYAI_EINVAL : overlay_ping(n->o, to.b, &w.ping);
     bool said = false; /* by block */
     if (rc == 0) {
         moyai_ns until = timeout == MOYAI_FOREVER ? UINT64_MAX : moyai_now() + (moyai_ns)(timeout > 0 ? timeout : 0);

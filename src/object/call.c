@@ -69,7 +69,8 @@ static int encode(moyai_node *n, moyai_future *f, const char *method, const stru
         moyai_ns now = moyai_now();
         h.remaining = rq->deadline > now ? (moyai_dur)(rq->deadline - now) : 0;
         f->timeout = h.remaining;
-        exec_timer_set(n->x, &f->timer, rq->deadline);
+        moyai_dur patience = id_equal(f->home, n->id.b) ? 0 : deadline_patience(h.remaining);
+        exec_timer_set(n->x, &f->timer, rq->deadline + (moyai_ns)patience);
     }
     f->method_len = h.method_len;
     memcpy(f->method_copy, method, len < sizeof f->method_copy ? len : sizeof f->method_copy);

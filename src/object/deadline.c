@@ -4,8 +4,9 @@
  * those who wait for it.
  *
  * All calls made for one call have its deadline. Shortly before it each tells the node of its caller what it does, the
- * deepest first, so that the outermost knows who waits for whom. That one is answered a little before its caller gives
- * up by itself, so that the answer, which knows more, arrives first; to the others nobody listens by then.
+ * deepest first, so that the outermost knows who waits for whom. That one is answered at the deadline; its caller waits
+ * for that answer a little longer than the deadline (deadline_patience), since it knows more, before it gives up by
+ * itself. So does each in between, whose answer nobody waits for by then.
  */
 #include "base/err.h"
 #include "object/message.h"
@@ -67,14 +68,14 @@ static void tell(moyai_request *rq) {
     (void)control_send(rq->node, rq->peer, bytes, DOING_HEAD + n); /* without it the text is shorter */
 }
 
-/* How long before its deadline. */
-static moyai_dur report_early(const moyai_request *rq, moyai_dur remaining) {
-    if (rq->depth > 0) { /* only told: it costs nothing, and on a busy host it takes its time */
-        moyai_dur step = remaining / 40 < TELL_STEP ? remaining / 40 : TELL_STEP;
-        return step * (rq->depth < 8 ? rq->depth : 8);
-    }
-    moyai_dur early = remaining / 20;
-    return early < MOYAI_MS ? early : MOYAI_MS; /* what a method finishes in this time is lost: no more than that */
+/* How long before its deadline: it costs nothing, and on a busy host it takes its time. */
+static moyai_dur tell_early(const moyai_request *rq, moyai_dur remaining) {
+    moyai_dur step = remaining / 40 < TELL_STEP ? remaining / 40 : TELL_STEP;
+    return step * (rq->depth < 8 ? rq->depth : 8);
+}
+
+moyai_dur deadline_patience(moyai_dur remaining) {
+    return remaining / 20 < MOYAI_MS ? remaining / 20 : MOYAI_MS;
 }
 
 void request_due(struct exec *x, struct exec_timer *t) {
@@ -82,7 +83,7 @@ void request_due(struct exec *x, struct exec_timer *t) {
     if (rq->depth > 0 && rq->peer && rq->id && !rq->told && !rq->answered) {
         rq->told = true;
         tell(rq);
-        exec_timer_set(x, t, rq->deadline);
+        exec_timer_set(x, t, rq->deadline + (moyai_ns)MOYAI_MS); /* after that of the call it is made for */
         return;
     }
     char text[3 * MOYAI_ERROR_TEXT], doing[2 * MOYAI_ERROR_TEXT], who[PEER_NAME]; /* cut when it is set */
@@ -106,5 +107,5 @@ void request_deadline(moyai_request *rq, moyai_dur remaining) {
     rq->deadline = moyai_now() + (moyai_ns)remaining;
     rq->told = false;
     exec_timer_set(n->x, &rq->timer,
-                   rq->from_local ? rq->deadline : rq->deadline - (moyai_ns)report_early(rq, remaining));
+                   rq->from_local ? rq->deadline : rq->deadline - (moyai_ns)tell_early(rq, remaining));
 }

@@ -431,7 +431,8 @@ void moyai_future_deadline(moyai_future *f, moyai_dur timeout) {
         if (timeout == MOYAI_FOREVER)
             exec_timer_clear(n->x, &f->timer);
         else
-            exec_timer_set(n->x, &f->timer, moyai_now() + (moyai_ns)timeout);
+            exec_timer_set(n->x, &f->timer,
+                           moyai_now() + (moyai_ns)timeout + (moyai_ns)(f->local ? 0 : deadline_patience(timeout)));
         if (f->local) {
             request_deadline(f->local, timeout);
         } else if (f->peer && f->id) {

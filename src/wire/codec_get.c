@@ -96,12 +96,15 @@ static bool is_bytes(const struct item *it) {
 }
 
 static int get_item(struct reader *r, const struct moyai_into_arg *to, const struct item *it, struct slot *s) {
+    int rc;
     switch ((enum moyai_tag)to->tag) {
     case MOYAI_T_NULL:
         if (it->kind != ITEM_NULL) return MOYAI_ETYPE;
         return 0;
     case MOYAI_T_TEXT:
-        return it->kind == ITEM_TEXT ? get_text(r, it, s) : MOYAI_ETYPE;
+        if (it->kind != ITEM_TEXT) return MOYAI_ETYPE;
+        if ((rc = get_text(r, it, s)) < 0) return rc;
+        return to->n || !memchr(s->p, 0, s->n) ? 0 : MOYAI_ETYPE; /* item_name says it */
     case MOYAI_T_BYTES:
         return is_bytes(it) ? get_array(r, it, 1, s) : MOYAI_ETYPE;
     case MOYAI_T_ARRAY:

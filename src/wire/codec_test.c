@@ -173,11 +173,14 @@ static void sixteen_values_of_all_types(void **state) {
     const double *ds2;
     const int32_t *is2;
     const void *bytes;
-    size_t nd, ni, nb;
+    size_t nd, ni, nb, nt;
+    assert_int_equal(trip_get(&t, MOYAI_INTO(moyai_skip(), moyai_skip(), moyai_skip(), &text, moyai_skip())),
+                     MOYAI_ETYPE); /* its end could not be told */
+    assert_string_equal(t.e.text, "value 4: text with a NUL byte (see moyai_into_text), where text is expected");
     assert_int_equal(trip_get(&t, MOYAI_INTO(moyai_into_doubles(&ds2, &nd), moyai_into_bytes(&bytes, &nb),
-                                             moyai_into_i32s(&is2, &ni), &text, moyai_skip())),
+                                             moyai_into_i32s(&is2, &ni), moyai_into_text(&text, &nt), moyai_skip())),
                      0);
-    assert_true(nd == 3 && nb == 2 && ni == 5);
+    assert_true(nd == 3 && nb == 2 && ni == 5 && nt == 4);
     assert_memory_equal(ds2, ds, sizeof ds);
     assert_memory_equal(is2, is, sizeof is);
     assert_memory_equal(bytes, "\0\1", 2);

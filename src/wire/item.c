@@ -211,7 +211,7 @@ const char *item_name(const struct item *it) {
     case ITEM_NUMBER:
         return it->num.kind == NUMBER_BOOL ? "bool" : it->num.kind == NUMBER_FLOAT ? "float" : "integer";
     case ITEM_TEXT:
-        return "text";
+        return !it->chunked && memchr(it->data, 0, it->n) ? "text with a NUL byte (see moyai_into_text)" : "text";
     case ITEM_BYTES:
         return "bytes";
     case ITEM_ARRAY:

@@ -249,7 +249,8 @@ int moyai_value_get(const moyai_value *v, struct moyai_into_arg into) {
     case MOYAI_T_NULL:
         return v->kind == MOYAI_K_NULL ? 0 : MOYAI_ETYPE;
     case MOYAI_T_TEXT:
-        return v->kind == MOYAI_K_TEXT ? give_data(v, &into, 1) : MOYAI_ETYPE;
+        if (v->kind != MOYAI_K_TEXT || (!into.n && memchr(v->data, 0, v->n))) return MOYAI_ETYPE;
+        return give_data(v, &into, 1);
     case MOYAI_T_BYTES:
         return bytes ? give_data(v, &into, 1) : MOYAI_ETYPE;
     case MOYAI_T_ARRAY:

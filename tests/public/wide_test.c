@@ -214,7 +214,8 @@ static void calls_pass_through_others(void **state) {
     FIBER_ASSERT(counted(n, moyai_ref_home(middle), "forwarded") >= 300);
     /* Pings, too; of who has gone, and of who never was. */
     for (int i = 0; i < 6; i++) KIT_OK(moyai_ping(n, moyai_ref_home(all[i % 3]), 30 * MOYAI_SEC));
-    struct moyai_node_id never = {{1, 2, 3}};
+    struct moyai_node_id never = {{1, 2, 3}}, none = {{0}};
+    KIT_RC(moyai_ping(n, none, 30 * MOYAI_SEC), MOYAI_EINVAL);
     KIT_RC(moyai_ping(n, never, 30 * MOYAI_SEC), MOYAI_EUNREACHABLE);
     kit_end(pid[2]);
     int rc;

@@ -54,7 +54,7 @@ static void keeps_the_rules(void **state) {
     struct fix *f = *state;
     char path[400], aside[400];
     assert_int_equal(chmod(f->dir, 0750), 0);
-    refused(f, MOYAI_EPERM, "chmod 700");
+    refused(f, MOYAI_EPERM, "of mode 0700");
     assert_int_equal(chmod(f->dir, 0700), 0);
     assert_int_equal(chmod(in(f, "m", "", path), 0755), 0);
     refused(f, MOYAI_EPERM, "grid/m' is open to others");
