@@ -371,7 +371,7 @@ static void print_unknown_json(const char *name, const char *value, void *arg) {
 
 static void print_unknown_text(const char *name, const char *value, void *arg) {
     struct unknown_printed *u = arg;
-    fprintf(u->f, "%-18s %-20s %-11s  %s\n", name, value, "unknown", "there is no such variable: mistyped?");
+    fprintf(u->f, "%-19s %-20s %-11s  %s\n", name, value, "unknown", "there is no such variable: mistyped?");
 }
 
 static void print_json(const struct config *c, FILE *f) {
@@ -409,7 +409,7 @@ static void print_json(const struct config *c, FILE *f) {
 }
 
 static void print_text(const struct config *c, FILE *f) {
-    fprintf(f, "%-18s %-20s %-11s  %s\n", "VARIABLE", "VALUE", "FROM", "MEANING");
+    fprintf(f, "%-19s %-20s %-11s  %s\n", "VARIABLE", "VALUE", "FROM", "MEANING");
     for (size_t i = 0; i < CONFIG_COUNT; i++) {
         const struct config_option *o = &options[i];
         char number[32];
@@ -429,7 +429,7 @@ static void print_text(const struct config *c, FILE *f) {
             break;
         }
         bool set = o->deflt && c->origin[i] != CONFIG_FROM_DEFAULT; /* otherwise the default is in column 2 */
-        fprintf(f, "%-18s %-20s %-11s  %s%s%s%s\n", o->env, value, origin_names[c->origin[i]], o->help,
+        fprintf(f, "%-19s %-20s %-11s  %s%s%s%s\n", o->env, value, origin_names[c->origin[i]], o->help,
                 set ? " (default " : "", set ? o->deflt : "", set ? ")" : "");
     }
     struct unknown_printed u = {f, 0};

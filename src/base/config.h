@@ -31,7 +31,7 @@ enum config_type {
     X(key_file, char *, STRING, "MOYAI_KEY_FILE", NULL, 0, 0, "path",                                                  \
       "the grid's keys, mode 0600; none: $XDG_CONFIG_HOME/moyai/key, then ~/.config/moyai/key")                        \
     X(listen, char *, STRING, "MOYAI_LISTEN", NULL, 0, 0, "addresses",                                                 \
-      "of this host, with or without a port, or any, at which others may connect; none: any")                          \
+      "addresses of this host to listen at, each with or without a port, or any; none: any")                           \
     X(advertise, char *, STRING, "MOYAI_ADVERTISE", NULL, 0, 0, "addresses",                                           \
       "host[:port] by which others reach it, where they are not those at which it listens")                            \
     X(port_range, char *, STRING, "MOYAI_PORT_RANGE", NULL, 0, 0, "ports",                                             \
@@ -42,11 +42,11 @@ enum config_type {
       "nodes of one site can connect to each other; none: the host's domain")                                          \
     X(grid_file, char *, STRING, "MOYAI_GRID_FILE", NULL, 0, 0, "path",                                                \
       "what is to be forwarded by ssh to clusters that nothing else reaches; none: nothing")                           \
-    X(ssh, char *, STRING, "MOYAI_SSH", "ssh", 0, 0, "program", "that forwards, of OpenSSH's kind")                    \
+    X(ssh, char *, STRING, "MOYAI_SSH", "ssh", 0, 0, "program", "program run to forward ports, of OpenSSH's kind")     \
     X(degree, int64_t, INTEGER, "MOYAI_DEGREE", "15", 1, 16, "links",                                                  \
-      "that a node opens in a grid of several hosts; it takes three times as many")                                    \
+      "links a node opens in a grid of several hosts; it takes three times as many")                                   \
     X(relay_memory, uint64_t, SIZE, "MOYAI_RELAY_MEMORY", "64MiB", 1, INT64_MAX, "bytes",                              \
-      "lent to what passes through this node on its way between others")                                               \
+      "memory for what passes through this node on its way between others")                                            \
     X(parent, char *, STRING, "MOYAI_PARENT", NULL, 0, 0, "node id",                                                   \
       "the process that started this one and witnesses its end; set by moyai run")                                     \
     X(title, char *, STRING, "MOYAI_TITLE", NULL, 0, 0, "text",                                                        \

@@ -303,16 +303,16 @@ static void printing(void **state) {
     assert_int_equal(config_load(&c, NULL), 0);
     assert_int_equal(config_set(&c, "session-idle", "2h", NULL), 0);
     char *text = printed(&c, false);
-    assert_int_equal(strncmp(text, "VARIABLE           VALUE                FROM         MEANING\nMOYAI_GRID ", 72), 0);
-    assert_non_null(strstr(text, "MOYAI_STACK        256KiB               default      stack of one call\n"));
+    assert_int_equal(strncmp(text, "VARIABLE            VALUE                FROM         MEANING\nMOYAI_GRID ", 73), 0);
+    assert_non_null(strstr(text, "MOYAI_STACK         256KiB               default      stack of one call\n"));
     assert_non_null(strstr(text,
-                           "MOYAI_REATTACH     90s                  environment  how long a broken session tries to "
+                           "MOYAI_REATTACH      90s                  environment  how long a broken session tries to "
                            "resume before it fails (default 10s)\n"));
-    assert_non_null(strstr(text, "MOYAI_SESSION_IDLE 2h                   option"));
-    assert_non_null(strstr(text, "MOYAI_GRID         -                    default"));
-    assert_non_null(strstr(text, "MOYAI_NO_INSTALL   no                   default"));
-    assert_non_null(strstr(text, "MOYAI_TITEL        t                    unknown      there is no such variable"));
-    assert_non_null(strstr(text, "MOYAI_STAK         \"                    unknown      there is no such variable"));
+    assert_non_null(strstr(text, "MOYAI_SESSION_IDLE  2h                   option"));
+    assert_non_null(strstr(text, "MOYAI_GRID          -                    default"));
+    assert_non_null(strstr(text, "MOYAI_NO_INSTALL    no                   default"));
+    assert_non_null(strstr(text, "MOYAI_TITEL         t                    unknown      there is no such variable"));
+    assert_non_null(strstr(text, "MOYAI_STAK          \"                    unknown      there is no such variable"));
     free(text);
     text = printed(&c, true);
     assert_non_null(
