@@ -248,7 +248,7 @@ static void config(void **state) {
     const char *const typo[] = {"MOYAI_STAK=64k", "MOYAI_LOG=warning", NULL};
     cli_start(&c, &(struct cli_opts){.env = typo}, "config", NULL);
     assert_int_equal(cli_wait(&c), 0);
-    assert_int_equal(kit_count(&c.text[0], "MOYAI_STAK         64k                  unknown "), 1);
+    assert_int_equal(kit_count(&c.text[0], "MOYAI_STAK          64k                  unknown "), 1);
     cli_free(&c);
     cli_start(&c, &(struct cli_opts){.env = typo}, "run", "@n", "serve", "x", ":", "@n", "serve", "y", NULL);
     cli_await(&c, 2, "MOYAI-CONFIG-UNKNOWN", 3);
