@@ -473,11 +473,20 @@ def start_sshd(plan):
 
 
 def start_sshd_at(node):
-    """The same once more, after it has been ended."""
+    """The same once more, after it has been ended. The port may not be free yet: again until it listens."""
     d = STATE + '/ssh'
     sshd = shutil.which('sshd') or '/usr/sbin/sshd'
-    sh([HERE + '/grid-exec', node, sshd, '-f', d + '/sshd_config', '-E', '%s/sshd.%s.log' % (d, node),
-        '-o', 'PidFile=%s/sshd.%s.pid' % (d, node)])
+    end = time.time() + 60
+    while True:
+        subprocess.run([HERE + '/grid-exec', node, sshd, '-f', d + '/sshd_config', '-E', '%s/sshd.%s.log' % (d, node),
+                        '-o', 'PidFile=%s/sshd.%s.pid' % (d, node)], check=False)
+        for _ in range(20):  # it listens before it goes into the background, or soon after
+            tcp = subprocess.run([HERE + '/grid-exec', node, 'cat', '/proc/net/tcp'], capture_output=True, text=True)
+            if any(line.split()[1].endswith(':0016') and line.split()[3] == '0A' for line in tcp.stdout.splitlines()[1:]):
+                return
+            time.sleep(0.05)
+        if time.time() > end:
+            raise GridError('sshd does not listen at %s: see %s/sshd.%s.log' % (node, d, node))
 
 
 def quiet_node(forward):
