@@ -345,7 +345,7 @@ size_t link_queued(const struct link *l) {
 
 size_t link_room(const struct link *l) {
     size_t q = link_queued(l);
-    if (l->c && q >= OUT_MARK / 2) l->c->way[1 - l->end].full = true;
+    if (l->c && q >= OUT_MARK / 16) l->c->way[1 - l->end].full = true;
     return l->down_told || q >= OUT_MARK ? 0 : OUT_MARK - q;
 }
 

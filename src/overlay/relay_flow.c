@@ -27,7 +27,8 @@
 
 #include <string.h>
 
-#define LOOKS 16u /* lenders looked at when somebody asks in vain */
+#define FIRST_LOAN 3u  /* times own */
+#define LOOKS      16u /* lenders looked at when somebody asks in vain */
 
 static inline uint32_t min32(uint64_t a, uint64_t b) {
     return (uint32_t)(a < b ? a : b);
@@ -198,6 +199,20 @@ void relay_owe(struct relay *r, struct relay_path *p, int s) {
     if (y->out < r->own || y->due >= relay_limit(r, y) / 4) relay_say(r, p, s, RELAY_SAY_CREDIT);
 }
 
+/* With no more than `own` each frame, however small, takes a CREDIT before the next: a frame and a wake-up more for
+ * every message of a path that has one under way at a time. So, while there is plenty, who sends small ones gets more
+ * before he has asked. */
+static void first_loan(struct relay *r, struct relay_path *p, int s, uint32_t charge) {
+    struct relay_side *y = &p->side[s];
+    uint32_t want = min32(FIRST_LOAN * (uint64_t)r->own, r->most - r->own);
+    if (charge > r->own / 4 || p->ends || y->lent || y->out >= r->own || y->asked || y->take || y->deaf ||
+        p->state != PATH_OPEN)
+        return;
+    if (r->memory - r->lent < r->memory / 2 || want > share_of(r, y)) return;
+    loan_add(r, p, s, want);
+    y->due += want;
+}
+
 /* A frame that came by side s has left. */
 static void returned(struct relay *r, struct relay_path *p, int s, uint32_t charge) {
     struct relay_side *y = &p->side[s];
@@ -208,6 +223,7 @@ static void returned(struct relay *r, struct relay_path *p, int s, uint32_t char
         charge -= cut;
     }
     y->due += charge;
+    first_loan(r, p, s, charge);
     relay_owe(r, p, s);
 }
 

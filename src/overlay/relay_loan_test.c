@@ -56,6 +56,58 @@ static void test_grow(void **state) {
     tested_free(t);
 }
 
+/* As `passing`, with the usual `own`; the next node grants plenty. */
+static void passing_usual(struct tested *t, uint32_t label, uint64_t id) {
+    struct relay_frame f = path_frame(label, 10, 91, id);
+    f.amount = RELAY_OWN;
+    assert_int_equal(get(t, 1, f), 0);
+    assert_int_equal(step(t, EV(ROUTED, .path = t->path, .link = 2)), 0);
+    assert_true(relay_pull(t->r, 2, &t->out));
+    drain(t);
+    assert_int_equal(get(t, 2, F(CREDIT, .label = label, .amount = 1000000)), 0);
+    t->told[0] = 0;
+}
+
+/* A path of small frames gets some unasked, so that not each of them takes a CREDIT; while there is plenty. */
+static void test_first(void **state) {
+    (void)state;
+    const struct {
+        uint64_t memory;
+        uint32_t charge, lent;
+    } v[] = {{100000, 64, 3 * RELAY_OWN},    {100000, RELAY_OWN / 4, 3 * RELAY_OWN},
+             {100000, RELAY_OWN / 4 + 1, 0}, {3 * RELAY_OWN, 64, 3 * RELAY_OWN},
+             {3 * RELAY_OWN - 1, 64, 0},     {1, 64, 0}};
+    for (size_t i = 0; i < sizeof v / sizeof *v; i++) {
+        const struct relay_cfg c = {.links = 4, .pointers = 2, .spare = 2, .memory = v[i].memory, .seed = 1};
+        struct tested *t = linked(&c);
+        char said[32];
+        passing_usual(t, 1, 1);
+        assert_int_equal(receive(t, 1, 1, 1, v[i].charge), 0);
+        pull(t, 1, "");
+        pull(t, 2, "1:1");
+        assert_int_equal(t->r->lent, v[i].lent);
+        snprintf(said, sizeof said, "CREDIT1 %u", v[i].charge + v[i].lent);
+        pull(t, 1, said);
+        for (uint64_t k = 2; v[i].lent && k < 20; k++) { /* and nothing is said */
+            assert_int_equal(receive(t, 1, 1, k, 64), 0);
+            (void)pull_all(t, 2);
+            assert_int_equal(pull_all(t, 1), 0);
+        }
+        assert_int_equal(t->r->lent, v[i].lent);
+        tested_free(t);
+    }
+    /* Less than half is left, or the share does not suffice: who wants it has to ask. */
+    const struct relay_cfg c = {.links = 4, .pointers = 3, .spare = 2, .memory = 7 * RELAY_OWN, .seed = 1};
+    struct tested *t = linked(&c);
+    for (uint32_t k = 1; k <= 3; k++) {
+        passing_usual(t, 2 * k - 1, k);
+        assert_int_equal(receive(t, 1, 2 * k - 1, k, 64), 0);
+        (void)pull_all(t, 2);
+        assert_int_equal(side(t, 2 * k - 1)->lent, k < 3 ? 3 * RELAY_OWN : 0);
+    }
+    tested_free(t);
+}
+
 /* Not while half and more of it waits here; and then what is due is said at once. */
 static void test_grow_not(void **state) {
     (void)state;
@@ -363,9 +415,10 @@ static void test_end(void **state) {
 #define TEST(f) cmocka_unit_test(f)
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(test_grow),     TEST(test_grow_not),  TEST(test_blocked_due), TEST(test_share),  TEST(test_idle),
-        TEST(test_take_due), TEST(test_give_late), TEST(test_looks),       TEST(test_shrink), TEST(test_none),
-        TEST(test_give),     TEST(test_end),       TEST(test_tight),       TEST(test_unsaid), TEST(test_held),
+        TEST(test_first), TEST(test_grow),   TEST(test_grow_not), TEST(test_blocked_due),
+        TEST(test_share), TEST(test_idle),   TEST(test_take_due), TEST(test_give_late),
+        TEST(test_looks), TEST(test_shrink), TEST(test_none),     TEST(test_give),
+        TEST(test_end),   TEST(test_tight),  TEST(test_unsaid),   TEST(test_held),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

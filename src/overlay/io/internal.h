@@ -66,13 +66,15 @@ struct olink {
     unsigned answers;       /* since it last had room */
     moyai_ns heard, waits;  /* when anything came last; when something was sent last for which somebody waits */
     /* wide.c's; see there. */
-    bool asked;   /* the peers machine waits for it */
-    bool offered; /* it is in the peers machine's books */
-    bool mesh;    /* and both ends have agreed on it */
-    bool orderly; /* its end is no evidence of anything */
-    bool silent;  /* given up since it did not answer */
-    bool relays;  /* the relay machine knows it; route.c */
-    int slot;     /* its number with the locating machine; -1: none */
+    bool asked;        /* the peers machine waits for it */
+    bool offered;      /* it is in the peers machine's books */
+    bool mesh;         /* and both ends have agreed on it */
+    bool orderly;      /* its end is no evidence of anything */
+    bool silent;       /* given up since it did not answer */
+    bool relays;       /* the relay machine knows it; route.c */
+    bool flush_listed; /* among those that route_flush writes */
+    struct olink *flush_next;
+    int slot; /* its number with the locating machine; -1: none */
     /* The least by which our clock was ahead of the stamps of frames, of the last minutes and those before. */
     uint32_t ahead[2];
     moyai_ns ahead_since; /* 0: there was no stamp yet */

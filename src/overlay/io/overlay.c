@@ -631,6 +631,7 @@ static void on_hook(struct exec_hook *h) {
         peer_pump(p);
         if (!p->dirty) peer_settle(p);
     }
+    route_flush(o->route);
     if (o->n_dead > DEAD_MOST) forget_dead(o);
 }
 

@@ -22,6 +22,8 @@
 #define FIRST_COST (1 * MOYAI_MS) /* of a link whose round trip is not measured yet */
 #define PATHS      4096u          /* that end here or pass through */
 #define SPARE      256u           /* further places, for those that have ended until that is said */
+#define WRITE_MOST (64u * 1024)   /* bytes gathered for one write */
+#define QUEUE_MOST (128u * 1024)  /* on a link, behind which a small frame has to wait; the kernel has as much */
 #define FRAME_NEED ((size_t)RELAY_OWN + RELAY_HEAD + FRAME_HEAD)
 
 /* ---- stepping -------------------------------------------------------------------------------- */
@@ -73,10 +75,50 @@ static void put(struct olink *k, const struct frame_head *h, const uint8_t *p) {
     if (link_send(k->link, h, &piece, 1) < 0) link_reset(k->link, MOYAI_ENOMEM, "out of memory for a frame");
 }
 
+/* Frames come one by one; what has gathered in a turn of the loop leaves in one write (route_flush), as it would on a
+ * link of its own. */
+static void flush_later(struct route *t, struct olink *k) {
+    if (link_queued(k->link) >= WRITE_MOST) link_flush(k->link);
+    if (k->flush_listed) return;
+    k->flush_listed = true;
+    k->flush_next = t->flush;
+    t->flush = k;
+    exec_attention(t->o->x);
+}
+
+static void flush_forget(struct route *t, struct olink *k) {
+    if (!k->flush_listed) return;
+    struct olink **at = &t->flush;
+    while (*at != k) at = &(*at)->flush_next;
+    *at = k->flush_next;
+    k->flush_listed = false;
+}
+
+void route_flush(struct route *t) {
+    struct olink *k;
+    while (t && (k = t->flush)) {
+        t->flush = k->flush_next;
+        k->flush_listed = false;
+        link_flush(k->link);
+    }
+}
+
+/* What has been pulled stands in the order in which it leaves: so little of it that a small frame, which passes all
+ * bulk that the machine has, does not wait long behind what is on the link. The link says when it has drained. But
+ * beside a session of our own, which fills the link whenever it can, paths take what room there is: there may never be
+ * little. */
+static bool takes(struct olink *k) {
+    const struct peer *p = k->peer;
+    if (link_room(k->link) < FRAME_NEED) return false;
+    if (link_queued(k->link) < QUEUE_MOST || (p->via.link == k && p->session && !session_idle(p->session))) return true;
+    link_flush(k->link);
+    return link_queued(k->link) < QUEUE_MOST;
+}
+
 static void send_paths(struct route *t, struct olink *k) {
     struct relay_out out;
     bool any = false;
-    while (link_room(k->link) >= FRAME_NEED && relay_pull(t->r, k->number, &out)) {
+    while (takes(k) && relay_pull(t->r, k->number, &out)) {
         fetch(t, true);
         any = true;
         if (out.control) {
@@ -95,7 +137,7 @@ static void send_paths(struct route *t, struct olink *k) {
     }
     if (!any) return;
     olink_wait(k);
-    link_flush(k->link);
+    flush_later(t, k);
 }
 
 /*
@@ -508,6 +550,7 @@ void route_link_up(struct olink *k) {
 
 void route_link_down(struct olink *k) {
     struct route *t = k->o->route;
+    flush_forget(t, k);
     if (k->slot >= 0) {
         t->slot[k->slot] = NULL;
         struct locate_event le = {.kind = LOCATE_EV_LINK_DOWN, .link = (uint32_t)k->slot};

@@ -17,6 +17,7 @@ void route_free(struct route *r);
 void route_link_up(struct olink *k); /* a link of the mesh */
 void route_link_down(struct olink *k);
 void route_cost(struct olink *k, moyai_dur round_trip);
+void route_flush(struct route *t);     /* before the poll: write what has gathered; NULL is fine */
 void route_link_room(struct olink *k); /* what was queued on it has drained */
 /* A frame of one of both machines, or one of a session under a label. */
 int route_frame(struct olink *k, const struct frame_head *h, const uint8_t *payload, struct moyai_error *why);

@@ -51,6 +51,7 @@ struct route {
     struct relay *r;
     struct exec_timer l_timer, r_timer;
     struct olink *slot[LOCATE_LINKS];
+    struct olink *flush; /* what was put on these is to be written */
     struct effect *queue;
     size_t first, n, cap;
     bool acting, closing;
