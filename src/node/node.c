@@ -17,6 +17,7 @@
 #include "object/message.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -85,6 +86,12 @@ static void warn_of_unknown(const char *name, const char *value, void *arg) {
 /* ---- the process ----------------------------------------------------------------------------- */
 
 static void prepare_process(void) {
+    /* A standard descriptor that is closed would become one of ours, and what the program prints go there; libuv ends
+     * the process when it is to close such. */
+    int fd;
+    do fd = open("/dev/null", O_RDWR);
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd >= 0) close(fd);
     struct sigaction sa;
     if (sigaction(SIGPIPE, NULL, &sa) == 0 && sa.sa_handler == SIG_DFL) signal(SIGPIPE, SIG_IGN);
     struct rlimit r;
