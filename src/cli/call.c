@@ -116,6 +116,30 @@ static int print_error(const char *title, const struct moyai_error *e, const str
     return CLI_FAILED;
 }
 
+/* The argument that the text of a method's node is about: "arguments of 'sum': value 1: ..."; 0: about none. */
+static size_t argument_in(const char *text) {
+    const char *p = strncmp(text, "arguments of '", 14) == 0 ? strstr(text, "': value ") : NULL;
+    return p ? strtoul(p + 9, NULL, 10) : 0;
+}
+
+/* The method knows nothing of JSON: how what it expects is written here. */
+static void print_hint(const char *title, const struct moyai_error *e, const struct request *q) {
+    static const char expected[] = "where array of ";
+    size_t i = argument_in(e->text);
+    if (e->where != MOYAI_AT_METHOD || i == 0 || i > q->n) return;
+    const json_t *given = q->given[i - 1];
+    const char *want = strstr(e->text, expected);
+    const char *mark = want ? value_json_mark(want + strlen(expected)) : NULL;
+    if (e->code == MOYAI_ETYPE && json_is_array(given) && mark) {
+        bool doubles = strcmp(mark, "f64") == 0 && json_array_size(given) > 0;
+        fprintf(stderr, "%s: argument %zu: such an array is written {\"$%s\": [...]}%s: moyai-call(1)\n", title, i,
+                mark, doubles ? ", or with a point in one of its numbers, as in [1.0, 2]" : "");
+    } else if (e->code == MOYAI_ERANGE && json_is_real(given) && strstr(e->text, "does not fit float")) {
+        fprintf(stderr, "%s: argument %zu: a number to be rounded to float is written {\"$f32\": %g}: moyai-call(1)\n",
+                title, i, json_real_value(given));
+    }
+}
+
 /* ---- the call -------------------------------------------------------------------------------- */
 
 static int print_results(const struct observer *o, moyai_future *f, const char *title, const struct request *q) {
@@ -173,6 +197,7 @@ static int await(struct observer *o, moyai_future *f, const char *title, const s
     int code = moyai_future_error(f, 0, &e);
     if (code == 0) return q->oneway ? CLI_OK : print_results(o, f, title, q);
     print_errors(title, f, q);
+    print_hint(title, &e, q);
     return code == MOYAI_ETIMEDOUT && q->o.timeout != MOYAI_FOREVER ? CLI_TIMED_OUT : CLI_FAILED;
 }
 
@@ -208,7 +233,7 @@ int cli_call(int argc, char **argv) {
         .doc =
             "Calls a method and prints its results, one a line. Arguments and results are JSON.\v"
             "  1                  an integer; 1.0 is a double\n"
-            "  [1, 2]             an array of int64; [1.0, 2], of double\n"
+            "  [1, 2]             an array of int64; [1.0, 2], of double (if one has a point)\n"
             "  [\"a\", 1]           a list\n"
             "  {\"$u8\": [1, 2]}    an array of u8 (u16 ... i64, f32, f64)\n"
             "  {\"$bytes\": \"...\"}  bytes, in base64\n"

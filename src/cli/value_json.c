@@ -143,7 +143,24 @@ static bool put_elem(enum moyai_elem elem, const json_t *j, void *p, size_t i) {
 static const char *const elem_names[] = {"u8", "u16", "u32", "u64", "i8", "i16", "i32", "i64", "f32", "f64"};
 enum { N_ELEMS = sizeof elem_names / sizeof elem_names[0] };
 
+const char *value_json_mark(const char *text) {
+    static const char *const types[N_ELEMS] = {"uint8", "uint16", "uint32", "uint64", "int8",
+                                               "int16", "int32",  "int64",  "float",  "double"};
+    for (size_t i = 0; i < N_ELEMS; i++)
+        if (strcspn(text, " ") == strlen(types[i]) && strncmp(text, types[i], strlen(types[i])) == 0)
+            return elem_names[i];
+    return NULL;
+}
+
+/* One number rounded to float, for methods that take no other. */
+static int read_float(const json_t *j, moyai_value **ret, struct moyai_error *why) {
+    float x;
+    if (!put_elem(MOYAI_ELEM_F32, j, &x, 0)) return err_set(why, MOYAI_ERANGE, "$f32: this number is none of float");
+    return made(moyai_value_new((struct moyai_arg){.tag = MOYAI_T_FLOAT, .v.f = x}), ret, why);
+}
+
 static int read_array(const json_t *j, enum moyai_elem elem, moyai_value **ret, struct moyai_error *why) {
+    if (elem == MOYAI_ELEM_F32 && json_is_number(j)) return read_float(j, ret, why);
     if (!json_is_array(j)) return err_set(why, MOYAI_EINVAL, "$%s: its value is an array", elem_names[elem]);
     size_t n = json_array_size(j);
     uint64_t *p = calloc(n + 1, sizeof *p);

@@ -10,6 +10,7 @@
  *   {"$bytes": "base64"}      bytes
  *   {"$ref": "moyai:..."}     a reference
  *   {"$u8": [1, 2]}           an array of that element type: u8 u16 u32 u64 i8 i16 i32 i64 f32 f64
+ *   {"$f32": 0.1}             a number rounded to float
  *   {"$list": [1, 2]}         a list of numbers
  *   {"$map": {"$x": 1}}       a map one of whose keys begins with '$'
  *   {"$float": "nan"}         nan, inf or -inf; in arrays of f32 and f64 just the text
@@ -27,6 +28,9 @@ int value_json_read(const char *text, json_t **ret, struct moyai_error *why);
 
 /* EINVAL, ERANGE, EDEPTH, ENOMEM, with the text. n: the node of references. */
 int value_of_json(moyai_node *n, const json_t *j, moyai_value **ret, struct moyai_error *why);
+
+/* The mark, as in {"$f64": ...}, of the element type that a text begins with ("double is expected"); NULL: none. */
+const char *value_json_mark(const char *text);
 
 /* On one line, without a newline. */
 void value_print(FILE *f, const moyai_value *v);

@@ -169,6 +169,48 @@ static void calls(void **state) {
     assert_int_equal(entries(), 3);
 }
 
+/* The method's own words, and how it is written in JSON. */
+static void says_how_values_are_written(void **state) {
+    (void)state;
+    static const struct {
+        const char *method, *argument, *error, *hint;
+    } some[] = {
+        {"sum", "[1, 2]", "value 1: array of int64, where array of double is expected",
+         "moyai call: argument 1: such an array is written {\"$f64\": [...]}, or with a point in one of its numbers, "
+         "as in "
+         "[1.0, 2]: moyai-call(1)\n"},
+        {"sum", "[]", "value 1: list, where array of double",
+         "argument 1: such an array is written {\"$f64\": [...]}: "},
+        {"sum", "{\"$u8\": [1]}", "value 1: array of uint8, where array of double", NULL},
+        {"sum", "\"text\"", "value 1: text, where array of double", NULL},
+        {"small", "[1, 2]", "value 1: array of int64, where int8", NULL},
+        {"small", "0.1", "value 1: this float does not fit int8", NULL},
+        {"half", "0.1", "value 1: this float does not fit float",
+         "moyai call: argument 1: a number to be rounded to float is written {\"$f32\": 0.1}: moyai-call(1)\n"},
+    };
+    for (size_t i = 0; i < sizeof some / sizeof some[0]; i++) {
+        assert_int_equal(IN_GRID("call", "a", some[i].method, some[i].argument), 1);
+        HAS(c.text[1].p, some[i].error);
+        if (some[i].hint)
+            HAS(c.text[1].p, some[i].hint);
+        else
+            HAS_NOT(c.text[1].p, "is written");
+        cli_free(&c);
+    }
+    static const char *const good[][3] = {
+        {"sum", "[1.0, 2]", "3.0\n"},
+        {"sum", "{\"$f64\": [1, 2]}", "3.0\n"},
+        {"sum", "{\"$f64\": []}", "0.0\n"},
+        {"half", "1", "0.5\n"},
+        {"half", "{\"$f32\": 0.1}", "0.05000000074505806\n"},
+    };
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+        assert_int_equal(IN_GRID("call", "a", good[i][0], good[i][1]), 0);
+        assert_string_equal(c.text[0].p, good[i][2]);
+        cli_free(&c);
+    }
+}
+
 static void calls_that_fail(void **state) {
     (void)state;
     assert_int_equal(IN_GRID("call", "a", "nonsense"), 1);
@@ -641,6 +683,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         RUN(values_come_back),
         RUN(calls),
+        RUN(says_how_values_are_written),
         RUN(calls_that_fail),
         RUN(one_way),
         RUN(interrupted),

@@ -77,6 +77,31 @@ static int mixed(moyai_request *rq, void *self) {
     return rc;
 }
 
+/* What needs its own form in JSON. */
+static int sum(moyai_request *rq, void *self) {
+    (void)self;
+    const double *x;
+    size_t n;
+    double all = 0;
+    int rc = moyai_args(rq, MOYAI_INTO(moyai_into_doubles(&x, &n)));
+    for (size_t i = 0; rc == 0 && i < n; i++) all += x[i];
+    return rc < 0 ? rc : moyai_return(rq, MOYAI_ARGS(all));
+}
+
+static int half(moyai_request *rq, void *self) {
+    (void)self;
+    float x;
+    int rc = moyai_args(rq, MOYAI_INTO(&x));
+    return rc < 0 ? rc : moyai_return(rq, MOYAI_ARGS((double)x / 2));
+}
+
+static int small(moyai_request *rq, void *self) {
+    (void)self;
+    int8_t x;
+    int rc = moyai_args(rq, MOYAI_INTO(&x));
+    return rc < 0 ? rc : moyai_return(rq, MOYAI_ARGS(x));
+}
+
 static int fail_below(moyai_request *rq, void *self) {
     (void)self;
     moyai_future *f = moyai_call_async(moyai_self(rq), "nonsense", MOYAI_NONE);
@@ -99,7 +124,8 @@ static int note(moyai_request *rq, void *self) {
 
 static const struct moyai_method methods[] = {{"echo", echo},     {"mixed", mixed}, {"fail_below", fail_below},
                                               {"note", note},     {"pid", get_pid}, {"learn", learn},
-                                              {"try", try_other}, {"block", block}, {NULL, NULL}};
+                                              {"try", try_other}, {"block", block}, {"sum", sum},
+                                              {"half", half},     {"small", small}, {NULL, NULL}};
 static const struct moyai_class server_class = MOYAI_CLASS("Server", methods, NULL);
 
 static _Noreturn void die(const char *what, const char *why) {
