@@ -496,6 +496,23 @@ static void a_callee_was_killed_before_the_call(void **state) {
     moyai_ref_unref(ref);
 }
 
+/* Of a grid of this host only: dead, as whose socket is gone, and told apart from it as far as that can be known. */
+static void a_callee_never_was(void **state) {
+    (void)state;
+    moyai_ref *ref = NULL, *home = NULL;
+    KIT_OK(moyai_ref_parse(node, "moyai:00112233445566778899aabbccddeeff@ffeeddccbbaa99887766554433221100", &ref));
+    KIT_OK(moyai_node_ref(node, (struct moyai_node_id){{1, 2, 3}}, &home));
+    for (int i = 0; i < 2; i++) { /* and again: it is known now */
+        check_refused(ref, "echo", MOYAI_ARGS(1), MOYAI_EDEAD, MOYAI_AT_PEER,
+                      "node ffeeddcc has ended, or never was: ");
+        check_refused(ref, "echo", MOYAI_ARGS(1), MOYAI_EDEAD, MOYAI_AT_PEER, "in run directory '/");
+        check_refused(home, "info", MOYAI_NONE, MOYAI_EDEAD, MOYAI_AT_PEER, "node 01020300 has ended, or never was: ");
+    }
+    KIT_RC(moyai_ping(node, (struct moyai_node_id){{4}}, MOYAI_FOREVER), MOYAI_EDEAD);
+    moyai_ref_unref(ref);
+    moyai_ref_unref(home);
+}
+
 /* Calls at any moment of its life: what is said to have never run has not, what succeeded has, once. */
 static void never_executed_is_exact(void **state) {
     (void)state;
@@ -671,6 +688,7 @@ static int tests(void) {
         WORLD(a_deep_error_keeps_its_ends),
         WORLD(what_cannot_be_called_is_never_executed),
         WORLD(an_ended_object_refuses),
+        WORLD(a_callee_never_was),
         WORLD(arguments_and_results_are_checked),
         WORLD(a_callee_is_killed_during_calls),
         WORLD(a_callee_is_killed_while_it_computes),

@@ -163,10 +163,72 @@ static void without_a_value(void **state) {
     moyai_value_free(map);
 }
 
+/* Every function that returns a code and takes a handle, with NULL for it: a code, and since no node is known, the last
+ * error of every node stays what it was, as moyai_error(3) says. X(expression) */
+#define WITHOUT(X)                                                                                                     \
+    X(moyai_node_serve(NULL, 0))                                                                                       \
+    X(moyai_ping(NULL, id, 0))                                                                                         \
+    X(moyai_go(NULL, fn, NULL))                                                                                        \
+    X(moyai_post(NULL, fn, NULL))                                                                                      \
+    X(moyai_sleep(NULL, 0))                                                                                            \
+    X(moyai_sleep_masked(NULL, 0))                                                                                     \
+    X(moyai_object_new(NULL, &cls, NULL, &ref, NULL))                                                                  \
+    X(moyai_object_end(NULL))                                                                                          \
+    X(moyai_ref_parse(NULL, "moyai:", &ref))                                                                           \
+    X(moyai_node_ref(NULL, id, &ref))                                                                                  \
+    X(moyai_register(NULL, "name"))                                                                                    \
+    X(moyai_unregister(NULL, "name"))                                                                                  \
+    X(moyai_lookup(NULL, "name", &ref))                                                                                \
+    X(moyai_lookup_wait(NULL, "name", 0, &ref))                                                                        \
+    X(moyai_call(NULL, "method", MOYAI_NONE, MOYAI_NONE, NULL))                                                        \
+    X(moyai_call_oneway(NULL, "method", MOYAI_NONE))                                                                   \
+    X(moyai_room(NULL, 0))                                                                                             \
+    X(moyai_signal(NULL))                                                                                              \
+    X(moyai_future_get(NULL, MOYAI_NONE))                                                                              \
+    X(moyai_future_get_masked(NULL, MOYAI_NONE))                                                                       \
+    X(moyai_future_error(NULL, 0, NULL))                                                                               \
+    X(moyai_future_then(NULL, then, NULL))                                                                             \
+    X(moyai_set_new(NULL, &set))                                                                                       \
+    X(moyai_set_add(NULL, NULL))                                                                                       \
+    X(moyai_wait(NULL, 0))                                                                                             \
+    X(moyai_wait_masked(NULL, 0))                                                                                      \
+    X(moyai_wait_all(NULL, 0))                                                                                         \
+    X(moyai_wait_all_masked(NULL, 0))                                                                                  \
+    X(moyai_args(NULL, MOYAI_NONE))                                                                                    \
+    X(moyai_return(NULL, MOYAI_NONE))                                                                                  \
+    X(moyai_value_get(NULL, moyai_skip()))
+
+static void the_last_error_of_a_node_stays(void **state) {
+    (void)state;
+    moyai_node *n = kit_node(NULL);
+    moyai_ref *ref = NULL;
+    moyai_set *set = NULL;
+    struct moyai_node_id id = {{1}};
+    struct moyai_error before, after;
+    static const struct moyai_class cls = MOYAI_CLASS("Thing", NULL, NULL);
+    for (int i = 0; i < 2; i++) { /* without any error before, and with one */
+        if (i == 1) KIT_RC(moyai_lookup(n, "nobody", &ref), MOYAI_ENOENT);
+        moyai_last_error(n, &before);
+        FIBER_ASSERT_INT(before.code, i ? MOYAI_ENOENT : 0);
+#define X(call)                                                                                                        \
+    KIT_RC(call, MOYAI_EINVAL);                                                                                        \
+    moyai_last_error(n, &after);                                                                                       \
+    if (after.code != before.code || strcmp(after.text, before.text) != 0) FIBER_FAIL("%s: \"%s\"", #call, after.text);
+        WITHOUT(X)
+#undef X
+    }
+    moyai_node_free(n);
+}
+
 static int tests(void) {
     const struct CMUnitTest list[] = {
-        cmocka_unit_test(without_a_node), cmocka_unit_test(without_a_reference), cmocka_unit_test(without_a_call),
-        cmocka_unit_test(without_a_set),  cmocka_unit_test(without_a_request),   cmocka_unit_test(without_a_value),
+        cmocka_unit_test(without_a_node),
+        cmocka_unit_test(without_a_reference),
+        cmocka_unit_test(without_a_call),
+        cmocka_unit_test(without_a_set),
+        cmocka_unit_test(without_a_request),
+        cmocka_unit_test(without_a_value),
+        cmocka_unit_test(the_last_error_of_a_node_stays),
     };
     return cmocka_run_group_tests(list, NULL, NULL);
 }

@@ -137,7 +137,11 @@ static void find_path(struct peer *p) {
         } else { /* who removed it, the node itself or somebody who found it dead, cannot be known any more */
             char who[PEER_NAME];
             peer_name(p, who);
-            snprintf(text, sizeof text, "%s has ended: its socket is gone", who);
+            if (p->pid != 0 || p->here) /* it has said hello, or its entry is there */
+                snprintf(text, sizeof text, "%s has ended: its socket is gone", who);
+            else
+                snprintf(text, sizeof text, "%s has ended, or never was: it has no socket in run directory '%.64s'",
+                         who, rundir_path(o->dir));
         }
         peer_declare(p, MOYAI_EDEAD, text);
         return;
