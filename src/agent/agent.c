@@ -5,6 +5,7 @@
 #include "base/err.h"
 #include "object/node_object.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -128,6 +129,21 @@ struct outcome {
     char text[MOYAI_ERROR_TEXT];
 };
 
+/* Is it for want of something that this system may have again later, and another one now? Else it is a matter of the
+ * command: it could not be started by another agent of such a system either. */
+static bool is_short(const struct moyai_error *why) {
+    switch (why->sys) {
+    case 0: /* ENOMEM of our own */
+    case EAGAIN:
+    case EMFILE:
+    case ENFILE:
+    case ENOMEM:
+        return true;
+    default:
+        return false;
+    }
+}
+
 static int start_and_await(struct agent *a, const struct order *o, const struct moyai_node_id *starter,
                            struct outcome *out, struct moyai_error *why) {
     struct command *c;
@@ -147,7 +163,9 @@ static int start_and_await(struct agent *a, const struct order *o, const struct 
         c->id[0] = 0;
         if (c->reader) (void)blocked_wake(a->node, c->reader, 0);
         command_leave(c);
-    } else if (why->sys != 0) {
+    } else if (is_short(why)) {
+        rc = rc == MOYAI_ENOMEM ? rc : MOYAI_ELIMIT;
+    } else {
         out->what = "not started";
         out->number = why->sys;
         snprintf(out->text, sizeof out->text, "%s", why->text);
@@ -177,7 +195,10 @@ static int do_run(moyai_request *rq, void *self) {
     }
     order_done(&o);
     if (rc < 0) return moyai_raise(rq, rc, "%s", why.text);
-    return moyai_return(rq, MOYAI_ARGS(out.what, out.number, out.text));
+    rc = moyai_return(rq, MOYAI_ARGS(out.what, out.number, out.text));
+    /* None of the codes by which the starter knows that nothing was started. */
+    if (rc < 0) return moyai_raise(rq, MOYAI_ESYS, "the command %s, and that cannot be told: out of memory", out.what);
+    return 0;
 }
 
 /* ---- the other methods ----------------------------------------------------------------------- */

@@ -325,10 +325,7 @@ int command_new(struct command **ret, struct agent *a, const struct order *o, co
     if (c->next) c->next->prev = &c->next;
     a->commands = c;
     for (int i = 0; i < 2 && rc == 0 && c->id[0]; i++) rc = outlet_open(c, &c->out[i], &fd[i], why);
-    if (rc < 0)
-        why->sys = 0; /* no matter of the program's */
-    else
-        rc = spawn(c, o, fd, why);
+    if (rc == 0) rc = spawn(c, o, fd, why);
     for (int i = 0; i < 2; i++)
         if (fd[i] >= 0) close(fd[i]);
     if (rc < 0) {

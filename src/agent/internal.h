@@ -68,7 +68,7 @@ struct order {
     char *dir;   /* NULL: the agent's own */
 };
 
-/* Make a command of the order and start it: 0, or why not (of exec_child_spawn; sys is its errno). Releases the lock
+/* Make a command of the order and start it: 0, or why not (sys is errno; 0: out of memory). Releases the lock
  * meanwhile. */
 int command_new(struct command **ret, struct agent *a, const struct order *o, const struct moyai_node_id *starter,
                 struct moyai_error *why);

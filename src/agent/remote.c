@@ -54,9 +54,23 @@ static int fetch_all(struct remote *r, moyai_node *n, const struct remote_ops *o
     return 0;
 }
 
-static bool refused(const struct moyai_error *e) {
-    if (e->where == MOYAI_AT_METHOD) return e->code == MOYAI_EBUSY || e->code == MOYAI_ELEAVING;
-    return e->executed == MOYAI_NEVER_EXECUTED && e->code != MOYAI_ECANCELED;
+/* Of doc/spec/08-agent.md, 2.3. */
+static enum remote_fate fate_of(const struct moyai_error *e) {
+    if (e->where != MOYAI_AT_METHOD)
+        return e->executed == MOYAI_NEVER_EXECUTED && e->code != MOYAI_ECANCELED ? REMOTE_REFUSED : REMOTE_LOST;
+    switch (e->code) {
+    case MOYAI_EBUSY:
+    case MOYAI_ELEAVING:
+    case MOYAI_ELIMIT:
+    case MOYAI_ENOMEM:
+        return REMOTE_REFUSED;
+    case MOYAI_EARGS:
+    case MOYAI_ETOOBIG:
+    case MOYAI_EEXIST:
+        return REMOTE_NOT_STARTED;
+    default:
+        return REMOTE_LOST;
+    }
 }
 
 static void take_fate(struct remote *r, moyai_node *n) {
@@ -66,7 +80,7 @@ static void take_fate(struct remote *r, moyai_node *n) {
     r->fate = REMOTE_LOST;
     if (rc < 0) {
         moyai_last_error(n, &r->why);
-        if (refused(&r->why)) r->fate = REMOTE_REFUSED;
+        r->fate = fate_of(&r->why);
     } else if (strcmp(what, "not started") == 0) {
         r->fate = REMOTE_NOT_STARTED;
         (void)err_set(&r->why, MOYAI_ESYS, "%s", text);

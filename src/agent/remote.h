@@ -25,7 +25,7 @@ struct remote_ops {
 
 enum remote_fate {
     REMOTE_ENDED,       /* status: as of waitpid(2), or EXEC_STATUS_UNKNOWN */
-    REMOTE_NOT_STARTED, /* it cannot be: why.sys */
+    REMOTE_NOT_STARTED, /* it cannot be: why.sys is errno, 0: no matter of the program's */
     REMOTE_REFUSED,     /* not started; another agent may take it, or this one later: why.code */
     REMOTE_LOST,        /* the agent is dead, has left, or cannot be reached: it ends the command if it is alive. Or the
                            command was given up */

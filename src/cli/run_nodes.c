@@ -8,6 +8,9 @@
  * or when it is looked at again. Nobody reserves: of two runs that send to the same last slot one is refused and looks
  * on.
  *
+ * An agent whose system is short of descriptors, processes or memory gets nothing for a while; a process that has been
+ * refused for that reason TRIES times for each agent there is is given up as not started.
+ *
  * Each process that has been placed has a fiber of its own, in remote_run(), until it ends.
  */
 #include "cli/run_nodes.h"
@@ -29,6 +32,8 @@
 #define LOOK_FIRST  (50 * MOYAI_MS) /* between looks for agents: twice as long each time */
 #define LOOK_MOST   (2 * MOYAI_SEC)
 #define SPREAD_TIME (300 * MOYAI_MS)
+#define SHORT_REST  (500 * MOYAI_MS) /* of an agent that is short of something */
+#define TRIES       3
 #define TELL_AFTER  MOYAI_SEC /* without a slot, before that is said */
 #define WHERE       40
 
@@ -42,7 +47,9 @@ struct site_agent {
     uint64_t ours;        /* processes of this run there or on their way */
     uint64_t sent;        /* of these, since it said so */
     double load;
-    bool full, gone;    /* it has refused; it is dead or has left */
+    bool full, gone; /* it has refused; it is dead or has left */
+    moyai_ns rests;  /* until then it gets nothing: its system was short of something */
+    bool told_short;
     moyai_future *room; /* asked to say when there is a slot */
 };
 
@@ -56,6 +63,7 @@ struct place {
     struct output_pair *out;
     struct remote remote;
     pid_t pid;
+    unsigned tries;           /* by agents that were short of something */
     bool full;                /* there is no room in our output */
     struct exec_waiter *room; /* its fiber waits for that */
 };
@@ -161,7 +169,7 @@ static void seen(const struct crawl_node *k, void *arg) {
         g->used = (uint64_t)info_int(agent, "used");
         g->sent = 0;
         g->load = info_double(k->info, "load") / (double)(n > 0 ? n : 1);
-        g->full = false;
+        g->full = moyai_now() < g->rests;
         place_all(s);
     }
     exec_user_enter(s->x);
@@ -202,7 +210,7 @@ static void on_room(moyai_future *f, void *arg) {
     if (rc == 0 && n > 0) {
         g->used = g->slots > (uint64_t)n ? g->slots - (uint64_t)n : 0;
         g->sent = 0;
-        g->full = false;
+        g->full = moyai_now() < g->rests;
         place_all(s);
     }
     if (s->scout && rc == 0) (void)exec_wake(s->x, s->scout, 0); /* else the next look will tell */
@@ -214,7 +222,7 @@ static void on_room(moyai_future *f, void *arg) {
 static void ask_for_room(struct nodes *s) {
     struct site_agent *g, *tmp;
     HASH_ITER (hh, s->agents, g, tmp) {
-        if (g->room || g->gone || g->slots == 0 || free_slots(g) > 0) continue;
+        if (g->room || g->gone || g->slots == 0 || free_slots(g) > 0 || moyai_now() < g->rests) continue;
         g->room = moyai_call_async(g->ref, "room", MOYAI_NONE);
         if (moyai_future_then(g->room, on_room, g) == 0) continue;
         moyai_future_free(g->room);
@@ -328,6 +336,16 @@ static bool on_output(int which, const void *bytes, size_t n, void *arg) {
 
 static const struct remote_ops remote_ops = {.started = on_started, .output = on_output};
 
+static void rest(struct site_agent *g, struct place *p) {
+    struct nodes *s = p->s;
+    g->rests = moyai_now() + (moyai_ns)SHORT_REST;
+    p->tries++;
+    if (!g->told_short && !s->stopped)
+        output_say(s->out, "%s: %s cannot start a process at the moment: %s", s->a->title, g->where,
+                   p->remote.why.text);
+    g->told_short = true;
+}
+
 /* It ran there, or has been refused: the slot is free again, as far as we know. */
 static void leave_agent(struct place *p) {
     struct site_agent *g = p->agent;
@@ -338,15 +356,22 @@ static void leave_agent(struct place *p) {
     else if (g->used > 0)
         g->used--;
     int code = p->remote.why.code;
+    bool is_short = code == MOYAI_ELIMIT || code == MOYAI_ENOMEM; /* its system, or ours */
     if (fate == REMOTE_REFUSED) g->full = true;
-    if ((fate == REMOTE_REFUSED || fate == REMOTE_LOST) && code != MOYAI_EBUSY && code != MOYAI_ECANCELED)
+    if (fate == REMOTE_REFUSED && is_short) rest(g, p);
+    if ((fate == REMOTE_REFUSED || fate == REMOTE_LOST) && !is_short && code != MOYAI_EBUSY && code != MOYAI_ECANCELED)
         g->gone = true;
+}
+
+static bool has_tried(const struct place *p) {
+    return p->tries >= TRIES * HASH_COUNT(p->s->agents);
 }
 
 static void end_place(struct place *p) {
     struct nodes *s = p->s;
     struct remote *r = &p->remote;
     s->running--;
+    if (r->fate == REMOTE_REFUSED && has_tried(p)) r->fate = REMOTE_NOT_STARTED;
     if (r->fate == REMOTE_REFUSED && !s->stopped) { /* somewhere else, or later */
         p->state = PLACE_WAITS;
         if (s->waiting++ == 0) s->since = moyai_now();

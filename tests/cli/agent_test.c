@@ -5,12 +5,14 @@
  */
 #include "tests/cli/kit.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -83,6 +85,24 @@ static void await_nobody(int fd) {
     while (n > 0 || (n < 0 && errno == EINTR));
     assert_int_equal(n, 0);
     close(fd);
+}
+
+/* From now on it can open that many more files. */
+static void leave_files(pid_t pid, int n) {
+    char path[64];
+    bool open_here[4096] = {false};
+    snprintf(path, sizeof path, "/proc/%d/fd", (int)pid);
+    DIR *d = opendir(path);
+    assert_non_null(d);
+    for (struct dirent *e; (e = readdir(d));)
+        if (e->d_name[0] != '.' && atoi(e->d_name) < 4096) open_here[atoi(e->d_name)] = true;
+    closedir(d);
+    int fd = 0;
+    for (; n > 0; fd++) n -= !open_here[fd];
+    struct rlimit limit;
+    assert_int_equal(prlimit(pid, RLIMIT_NOFILE, NULL, &limit), 0);
+    limit.rlim_cur = (rlim_t)fd;
+    assert_int_equal(prlimit(pid, RLIMIT_NOFILE, &limit, NULL), 0);
 }
 
 /* ---- placing --------------------------------------------------------------------------------- */
@@ -414,6 +434,26 @@ static void called_by_hand(void **state) {
     end_agent(&one);
 }
 
+/* An agent that can open a connection's file but no command's pipes: another starts it; if there is none, it has not
+ * been started, rather than lost. */
+static void agent_without_files(void **state) {
+    (void)state;
+    struct cli one, two, c;
+    start_agent(&one, "2", "5s");
+    leave_files(kit_child_of(kit_child_of(one.pid)), 3); /* the keeper of its front, and the agent */
+    assert_int_equal(DO(&c, "echo", "never"), 125);
+    has(c.text[1].p, "cannot start a process at the moment: cannot make a pipe: Too many open files");
+    has(c.text[1].p, "[0.0] on ");
+    assert_int_equal(kit_count(&c.text[1], "lost"), 0);
+    cli_free(&c);
+    start_agent(&two, "1", "5s");
+    assert_int_equal(DO(&c, "-n", "4", "echo", "somewhere else"), 0);
+    assert_int_equal(kit_count(&c.text[0], "] somewhere else"), 4);
+    cli_free(&c);
+    end_agent(&one);
+    end_agent(&two);
+}
+
 int main(int argc, char **argv) {
     if (argc > 1) cmocka_set_test_filter(argv[1]); /* the name of one test */
 #define RUN(test) cmocka_unit_test_setup_teardown(test, open_run, close_run)
@@ -421,7 +461,7 @@ int main(int argc, char **argv) {
         RUN(processes_are_placed),         RUN(many_share_slots),   RUN(waits_for_a_slot),  RUN(what_cannot_be_run),
         cmocka_unit_test(wrong_arguments), RUN(much_output),        RUN(stopped_reader),    RUN(reader_gone),
         RUN(signals_are_handed_on),        RUN(agent_is_killed),    RUN(starter_is_killed), RUN(agent_leaves_in_order),
-        RUN(nothing_is_left_behind),       RUN(agent_is_a_witness), RUN(called_by_hand),
+        RUN(nothing_is_left_behind),       RUN(agent_is_a_witness), RUN(called_by_hand),    RUN(agent_without_files),
     };
     return cmocka_run_group_tests(tests, kit_setup, kit_teardown);
 }
