@@ -250,9 +250,9 @@ static int serve(struct server *s, const struct request *q, const char *title, s
         else
             printf("%s: serving http://HOST:%u/NAME, HOST being this host and NAME any name of a grid\n", title,
                    tcp_port(&at));
-        fflush(stdout);
         int sig;
-        while (sigwait(&end, &sig) != 0) {
+        bool lost = fflush(stdout) != 0; /* the end of the process says why */
+        while (!lost && sigwait(&end, &sig) != 0) {
         }
     }
     MHD_stop_daemon(d);
@@ -291,5 +291,5 @@ int cli_endpoint(int argc, char **argv) {
     if (rc < 0) fprintf(stderr, "%s: %s\n", argv[0], why.text);
     keyfile_close(s.keys);
     endpoint_store_free(s.store);
-    return rc == 0 ? CLI_OK : CLI_FAILED;
+    return rc == 0 && !ferror(stdout) ? CLI_OK : CLI_FAILED;
 }

@@ -10,6 +10,8 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <moyai/base.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -106,25 +108,75 @@ static error_t on_option(int key, char *arg, struct argp_state *state) {
     }
 }
 
-/* What could not be written is an error, also when it is found out only now. */
-static void close_stdout(void) {
-    bool lost = ferror(stdout);
-    if (fclose(stdout) == 0 && !lost) return;
-    fprintf(stderr, "moyai: cannot write to standard output: %s\n", strerror(errno));
-    _exit(CLI_FAILED);
+/*
+ * Standard output, of all verbs and of --help: stdio on a function of ours, since stdio tells that a write has failed,
+ * but not why, and a node ignores SIGPIPE.
+ *
+ * What could not be written is an error, also when it is found out only at the end. If its reader has gone, we end as a
+ * program does that writes there by itself: by SIGPIPE, without a word.
+ */
+struct out {
+    const char *title;
+    bool ignored; /* SIGPIPE, by who started us */
+    int sys;      /* errno of the first write that failed; then there are no more */
+};
+
+static ssize_t write_out(void *arg, const char *p, size_t n) {
+    struct out *o = arg;
+    size_t done = 0;
+    while (done < n && o->sys == 0) {
+        ssize_t k = write(STDOUT_FILENO, p + done, n - done);
+        if (k >= 0) {
+            done += (size_t)k;
+        } else if (errno == EAGAIN) { /* somebody who has it as well made it so */
+            (void)poll(&(struct pollfd){.fd = STDOUT_FILENO, .events = POLLOUT}, 1, -1);
+        } else if (errno != EINTR) {
+            o->sys = errno;
+        }
+    }
+    return (ssize_t)done;
 }
 
-/* A descriptor below 3 that is not open would be given to the next file that is. */
+static void open_stdout(struct out *o) {
+    struct sigaction pipe;
+    o->ignored = sigaction(SIGPIPE, NULL, &pipe) == 0 && pipe.sa_handler == SIG_IGN;
+    FILE *f = fopencookie(o, "w", (cookie_io_functions_t){.write = write_out});
+    if (!f || setvbuf(f, NULL, isatty(STDOUT_FILENO) ? _IOLBF : _IOFBF, BUFSIZ) != 0) {
+        fprintf(stderr, "%s: out of memory\n", o->title);
+        _exit(CLI_FAILED);
+    }
+    stdout = f;
+}
+
+static void close_stdout(int status, void *arg) {
+    struct out *o = arg;
+    (void)fclose(stdout);
+    if (close(STDOUT_FILENO) < 0 && o->sys == 0) o->sys = errno;
+    if (o->sys == 0) return;
+    if (o->sys == EPIPE && !o->ignored) {
+        sigset_t pipe;
+        sigemptyset(&pipe);
+        sigaddset(&pipe, SIGPIPE);
+        signal(SIGPIPE, SIG_DFL);
+        sigprocmask(SIG_UNBLOCK, &pipe, NULL);
+        raise(SIGPIPE);
+    }
+    fprintf(stderr, "%s: cannot write to standard output: %s\n", o->title, strerror(o->sys));
+    _exit(status ? status : CLI_FAILED);
+}
+
+/* A descriptor below 3 that is not open would be given to the next file that is. What is written to it fails, as it
+ * would have: it can be read only. */
 static void open_standard(void) {
     int fd;
-    do fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+    do fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     while (fd >= 0 && fd < 3);
     if (fd >= 3) close(fd);
     for (int i = 0; i < 3; i++)
         if (fd >= 0) (void)fcntl(i, F_SETFD, 0);
 }
 
-int main(int argc, char **argv) {
+static int run_verb(int argc, char **argv, struct out *out) {
     static const struct argp_option options[] = {
         {"version", 'V', 0, 0, "Print the version, and exit", -1}, CLI_HELP_OPTIONS, {0}};
     static const struct argp parser = {
@@ -146,12 +198,11 @@ int main(int argc, char **argv) {
                "  help      show this, or with a verb, that verb's help\n"
                "\nEach verb has --help and a manual page (moyai-VERB).",
     };
-    open_standard();
-    atexit(close_stdout);
     argp_err_exit_status = CLI_USAGE;
     struct parsed p = {0};
     argp_parse(&parser, argc, argv, ARGP_IN_ORDER | ARGP_NO_HELP, NULL, &p);
     char *title = (char *)(uintptr_t)p.verb->title; /* argp prints it and does not write to it */
+    out->title = title;
     if (p.help) {
         char help[] = "--help";
         char *ask[] = {title, help, NULL};
@@ -160,4 +211,12 @@ int main(int argc, char **argv) {
     char **rest = argv + p.next - 1; /* the verb's own place becomes its argv[0] */
     rest[0] = title;
     return p.verb->run(argc - p.next + 1, rest);
+}
+
+int main(int argc, char **argv) {
+    struct out out = {.title = "moyai"};
+    open_standard();
+    open_stdout(&out);
+    (void)on_exit(close_stdout, &out);
+    exit(run_verb(argc, argv, &out)); /* and not return: it looks at `out` */
 }

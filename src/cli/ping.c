@@ -118,7 +118,7 @@ static int ping(struct observer *o, moyai_ref *node, const struct request *q) {
         else
             printf("answer of node %.8s: seq=%lld time=%.3f ms\n", id, (long long)seq, ms);
         if (rc == 0) add(&s, ms);
-        fflush(stdout);
+        if (fflush(stdout) != 0) return CLI_FAILED; /* the end of the process says why */
         /* What has died, or left, will not answer any more. */
         over = seq == q->count || rc == MOYAI_EDEAD || rc == MOYAI_ECLOSED || moyai_node_stopping(o->node);
         moyai_ns now = moyai_now();

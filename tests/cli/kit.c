@@ -87,6 +87,8 @@ static _Noreturn void become(const struct cli_opts *o, int in, int out, int err,
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that dies leaves nothing: that is what the command promises */
     dup2(in, 0);
     dup2(out, 1);
+    if (o->in < 0) close(0);
+    if (o->out < 0) close(1);
     dup2(err, 2);
     for (int fd = 3; fd < 1024; fd++) (void)fcntl(fd, F_SETFD, FD_CLOEXEC); /* what we have inherited ourselves */
     (void)fcntl(alive, F_SETFD, 0);

@@ -46,7 +46,7 @@ int kit_left(void);
 
 struct cli_opts {
     const char *const *env; /* NAME=VALUE, added; NULL: none */
-    int in, out;            /* descriptors to give as standard input and output; 0: pipes of the kit's */
+    int in, out;            /* descriptors to give as standard input and output; 0: pipes of the kit's; -1: closed */
     bool group;             /* in a process group of its own */
     bool terminal;          /* in a session of its own, whose terminal is `in` */
     int files;              /* limit of open files; 0: as it is */

@@ -4,6 +4,8 @@
 
 #include <arpa/inet.h>
 #include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -678,6 +680,62 @@ static void no_grid(void **state) {
     assert_int_equal(kit_left(), 0);
 }
 
+/* Every verb whose standard output is closed, full or has no reader any more, also of one that would go on for ever. */
+static void unwritable_output(void **state) {
+    (void)state;
+    static const char *const verbs[][5] = {
+        {"ps"},
+        {"ps", "--json"},
+        {"graph"},
+        {"graph", "--dot"},
+        {"graph", "--svg"},
+        {"call", "a", "pid"},
+        {"call", "--json", "a", "pid"},
+        {"call", "--json", "a", "no-such-method"},
+        {"ping", "a"},
+        {"ping", "--json", "a"},
+        {"trace", "a"},
+        {"config"},
+        {"config", "--list"},
+        {"endpoint", "--listen", "127.0.0.1:0"},
+        {"--version"},
+        {"--help"},
+        {"help", "run"},
+        {"node", "--help"},
+        {"key", "--usage"},
+        {"run", "--no-prefix", "echo", "lost"},
+    };
+    char env[220];
+    snprintf(env, sizeof env, "MOYAI_GRID=%s", grid);
+    const char *const added[] = {env, NULL};
+    int no_reader[2], full = open("/dev/full", O_WRONLY | O_CLOEXEC);
+    assert_int_equal(pipe2(no_reader, O_CLOEXEC), 0);
+    close(no_reader[0]);
+    const struct {
+        int fd;
+        const char *why;
+    } out[] = {{full, strerror(ENOSPC)}, {-1, strerror(EBADF)}, {no_reader[1], NULL}};
+    for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++)
+        for (size_t j = 0; j < sizeof out / sizeof out[0]; j++) {
+            bool is_run = strcmp(verbs[i][0], "run") == 0;
+            char want[200];
+            cli_startv(&c, &(struct cli_opts){.env = is_run ? NULL : added, .out = out[j].fd}, verbs[i]);
+            cli_close_in(&c);
+            int status = cli_wait(&c);
+            if (!out[j].why && !is_run) {
+                if (status != 128 + SIGPIPE) fail_msg("%s: status %d: %s", verbs[i][0], status, c.text[1].p);
+                HAS_NOT(c.text[1].p, "cannot write");
+            } else if (out[j].why) {
+                if (status != (is_run ? 125 : 1)) fail_msg("%s: status %d: %s", verbs[i][0], status, c.text[1].p);
+                snprintf(want, sizeof want, ": cannot write to standard output: %s\n", out[j].why);
+                HAS(c.text[1].p, want);
+            }
+            cli_free(&c);
+        }
+    close(full);
+    close(no_reader[1]);
+}
+
 int main(void) {
 #define RUN(test) cmocka_unit_test_setup_teardown(test, open_run, close_run)
     const struct CMUnitTest tests[] = {
@@ -694,6 +752,7 @@ int main(void) {
         RUN(crawls),
         RUN(draws),
         RUN(strange_titles),
+        RUN(unwritable_output),
         cmocka_unit_test(dead_nodes),
         cmocka_unit_test(hosts_with_a_directory),
         cmocka_unit_test(several_hosts),
