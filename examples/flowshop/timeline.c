@@ -201,17 +201,43 @@ static void draw_cross(struct plot *p, double x, double y) {
     put(p, "<path class=\"cross\" d=\"M%.1f %.1fl10 10m0 -10l-10 10\"/>", x - 5, y - 5);
 }
 
+/* The names of p->t, with flowshop's for those it does not have; greedy NULL: not drawn. */
+static struct timeline_names names_of(const struct plot *p) {
+    struct timeline_names n = p->t->names;
+    if (!n.greedy && !n.running) n.greedy = "finding a start value";
+    if (!n.workers) n.workers = "workers";
+    if (!n.running) n.running = "searching";
+    if (!n.lost) n.lost = "worker lost";
+    if (!n.axis) n.axis = "workers";
+    return n;
+}
+
+static double legend_width(const char *name) {
+    return name ? 46 + 0.87 * width_of(name) : 0;
+}
+
+/* From x on; returns where the next begins. */
+static double draw_area_name(struct plot *p, double x, const char *class, const char *name) {
+    if (!name) return x;
+    put(p, "<path class=\"%s\" d=\"M%g 14h24v12h-24z\"/><text x=\"%g\" y=\"24\">", class, x, x + 30);
+    put_escaped(p, name);
+    put(p, "</text>\n");
+    return x + legend_width(name);
+}
+
 static void draw_legend(struct plot *p) {
-    double x = WIDTH - RIGHT - 466;
-    put(p, "<path class=\"workers\" d=\"M%g 20h24\"/><text x=\"%g\" y=\"24\">workers</text>\n", x, x + 30);
-    x += 94;
-    put(p, "<path class=\"greedy\" d=\"M%g 14h24v12h-24z\"/><text x=\"%g\" y=\"24\">finding a start value</text>\n", x,
-        x + 30);
-    x += 168;
-    put(p, "<path class=\"running\" d=\"M%g 14h24v12h-24z\"/><text x=\"%g\" y=\"24\">searching</text>\n", x, x + 30);
-    x += 106;
+    struct timeline_names n = names_of(p);
+    double x = WIDTH - RIGHT - legend_width(n.workers) - legend_width(n.greedy) - legend_width(n.running) -
+               legend_width(n.lost) + 20;
+    put(p, "<path class=\"workers\" d=\"M%g 20h24\"/><text x=\"%g\" y=\"24\">", x, x + 30);
+    put_escaped(p, n.workers);
+    put(p, "</text>\n");
+    x = draw_area_name(p, x + legend_width(n.workers), "greedy", n.greedy);
+    x = draw_area_name(p, x, "running", n.running);
     draw_cross(p, x + 10, 20);
-    put(p, "<text x=\"%g\" y=\"24\">worker lost</text>\n", x + 22);
+    put(p, "<text x=\"%g\" y=\"24\">", x + 22);
+    put_escaped(p, n.lost);
+    put(p, "</text>\n");
 }
 
 static void draw_axes(struct plot *p) {
@@ -231,8 +257,9 @@ static void draw_axes(struct plot *p) {
     put(p, "<path class=\"axis\" fill=\"none\" d=\"M%g %gV%gH%g\"/>\n", LEFT, p->top, p->bottom, WIDTH - RIGHT);
     put(p, "<text x=\"%g\" y=\"%g\" text-anchor=\"middle\">time (s)</text>\n", (LEFT + WIDTH - RIGHT) / 2,
         p->bottom + 38);
-    put(p, "<text transform=\"translate(16 %g) rotate(-90)\" text-anchor=\"middle\">workers</text>\n",
-        (p->top + p->bottom) / 2);
+    put(p, "<text transform=\"translate(16 %g) rotate(-90)\" text-anchor=\"middle\">", (p->top + p->bottom) / 2);
+    put_escaped(p, names_of(p).axis);
+    put(p, "</text>\n");
 }
 
 enum curve { WORKERS, GREEDY, BUSY };
@@ -328,7 +355,7 @@ void timeline_draw(const struct timeline *t, struct bytes *out) {
     draw_head(&p);
     draw_legend(&p);
     draw_steps(&p, BUSY, "running");
-    draw_steps(&p, GREEDY, "greedy"); /* on the other, whose upper part remains */
+    if (names_of(&p).greedy) draw_steps(&p, GREEDY, "greedy"); /* on the other, whose upper part remains */
     draw_axes(&p);
     for (size_t i = 0; i < t->n_events; i++) draw_mark(&p, &t->events[i], at[i].row);
     draw_steps(&p, WORKERS, "workers");

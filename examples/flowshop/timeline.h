@@ -25,6 +25,12 @@ struct timeline_event {
     enum timeline_kind kind; /* LOST: a worker was killed or has left, which is to be seen at first sight */
 };
 
+/* What is drawn where, UTF-8, a few words; NULL: as of flowshop. */
+struct timeline_names {
+    const char *workers, *greedy, *running, *lost; /* in the legend; running alone: there is no greedy */
+    const char *axis;
+};
+
 struct timeline {
     const char *title;                     /* UTF-8, one line */
     double seconds;                        /* length of the run; less than the last sample or event: up to that */
@@ -32,6 +38,7 @@ struct timeline {
     size_t n_samples;
     const struct timeline_event *events; /* in order of time */
     size_t n_events;
+    struct timeline_names names;
 };
 
 /* Appends the picture to *out (see out->failed). Labels that find no room are shown when pointed at. */

@@ -92,6 +92,26 @@ static void shows_counts_and_events(void **state) {
     bytes_done(&b);
 }
 
+/* Of another program: its own words, and one area. */
+static void names_are_the_callers(void **state) {
+    (void)state;
+    struct timeline t = picture;
+    t.names = (struct timeline_names){.workers = "a < b", .running = "per second", .lost = "gone", .axis = "c & d"};
+    struct bytes b = {0};
+    timeline_draw(&t, &b);
+    assert_false(b.failed);
+    assert_well_formed(&b);
+    assert_int_equal(occurrences(&b, ">a &lt; b</text>"), 1);
+    assert_int_equal(occurrences(&b, ">per second</text>"), 1);
+    assert_int_equal(occurrences(&b, ">gone</text>"), 1);
+    assert_int_equal(occurrences(&b, ">c &amp; d</text>"), 1);
+    assert_int_equal(occurrences(&b, "class=\"greedy\""), 0);
+    assert_int_equal(occurrences(&b, "class=\"running\""), 2); /* the area, and in the legend */
+    assert_int_equal(occurrences(&b, "searching"), 0);
+    assert_int_equal(occurrences(&b, "class=\"cross\""), 2);
+    bytes_done(&b);
+}
+
 struct label {
     double x, from, to, y;
 };
@@ -218,7 +238,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(shows_counts_and_events),    cmocka_unit_test(labels_do_not_overlap),
         cmocka_unit_test(lines_keep_clear_of_labels), cmocka_unit_test(takes_any_numbers),
-        cmocka_unit_test(file_is_whole_or_not_there),
+        cmocka_unit_test(file_is_whole_or_not_there), cmocka_unit_test(names_are_the_callers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
