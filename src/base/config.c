@@ -257,19 +257,35 @@ static int set(struct config *c, size_t i, const char *text, enum config_origin 
     return 0;
 }
 
-int config_load(struct config *c, struct moyai_error *reterr) {
+/* NULL: not set, or set to nothing, which is the same. */
+static const char *environment(size_t i) {
+    const char *env = getenv(options[i].env);
+    return env && *env ? env : NULL;
+}
+
+static int load(struct config *c, struct config_faults *faults, struct moyai_error *reterr) {
     memset(c, 0, sizeof *c);
     for (size_t i = 0; i < CONFIG_COUNT; i++) {
-        const char *env = getenv(options[i].env);
-        bool given = env && *env; /* set to nothing: as if not set */
-        const char *text = given ? env : options[i].deflt;
-        int rc = text ? set(c, i, text, given ? CONFIG_FROM_ENVIRONMENT : CONFIG_FROM_DEFAULT, reterr) : 0;
+        const char *env = environment(i), *deflt = options[i].deflt;
+        int rc = env ? set(c, i, env, CONFIG_FROM_ENVIRONMENT, faults ? &faults->of[i] : reterr) : 0;
+        if (rc == MOYAI_ENOMEM && faults && reterr) *reterr = faults->of[i];
+        if (rc == MOYAI_EINVAL && faults) rc = 0; /* and its origin is still the default */
+        if (rc == 0 && c->origin[i] == CONFIG_FROM_DEFAULT && deflt) rc = set(c, i, deflt, CONFIG_FROM_DEFAULT, reterr);
         if (rc < 0) {
             config_done(c);
             return rc;
         }
     }
     return 0;
+}
+
+int config_load(struct config *c, struct moyai_error *reterr) {
+    return load(c, NULL, reterr);
+}
+
+int config_load_all(struct config *c, struct config_faults *faults, struct moyai_error *reterr) {
+    memset(faults, 0, sizeof *faults);
+    return load(c, faults, reterr);
 }
 
 /* Set by `moyai run` and `moyai node` for programs, and read by tests: no options, but no mistakes either. */
@@ -283,13 +299,46 @@ static bool is_known(const char *name) {
     return false;
 }
 
-void config_unknown(void (*fn)(const char *name, const char *value, void *arg), void *arg) {
+/* How many letters are wrong: missing, too many, others, or two in each other's place. Names of at most 63 bytes. */
+static size_t mistakes(const char *a, const char *b) {
+    size_t n = strlen(a), m = strlen(b), row[3][64]; /* this one, that before, and that before it */
+    for (size_t j = 0; j <= m; j++) row[0][j] = j;
+    for (size_t i = 1; i <= n; i++) {
+        memcpy(row[2], row[1], sizeof row[1]);
+        memcpy(row[1], row[0], sizeof row[0]);
+        row[0][0] = i;
+        for (size_t j = 1; j <= m; j++) {
+            size_t least = row[1][j - 1] + (a[i - 1] != b[j - 1]);
+            if (row[1][j] + 1 < least) least = row[1][j] + 1;
+            if (row[0][j - 1] + 1 < least) least = row[0][j - 1] + 1;
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && row[2][j - 2] + 1 < least)
+                least = row[2][j - 2] + 1;
+            row[0][j] = least;
+        }
+    }
+    return row[0][m];
+}
+
+/* The option's name that is the most like it, of those that are like it at all. */
+static const char *like(const char *name) {
+    size_t least = 3; /* two letters */
+    const char *found = NULL;
+    for (size_t i = 0; i < CONFIG_COUNT; i++) {
+        size_t n = mistakes(name, options[i].env);
+        if (n >= least) continue;
+        least = n;
+        found = options[i].env;
+    }
+    return found;
+}
+
+void config_unknown(void (*fn)(const char *name, const char *value, const char *like, void *arg), void *arg) {
     for (char **e = environ; e && *e; e++) {
         char name[64];
         size_t n = strcspn(*e, "=");
         if (strncmp(*e, "MOYAI_", 6) != 0 || (*e)[n] == 0 || (*e)[n + 1] == 0) continue;
         snprintf(name, sizeof name, "%.*s", (int)(n < sizeof name ? n : sizeof name - 1), *e);
-        if (n >= sizeof name || !is_known(name)) fn(name, *e + n + 1, arg);
+        if (n >= sizeof name || !is_known(name)) fn(name, *e + n + 1, like(name), arg);
     }
 }
 
@@ -362,19 +411,20 @@ struct unknown_printed {
     size_t n;
 };
 
-static void print_unknown_json(const char *name, const char *value, void *arg) {
-    (void)value;
+static void print_unknown_json(const char *name, const char *value, const char *meant, void *arg) {
+    (void)value, (void)meant;
     struct unknown_printed *u = arg;
     if (u->n++) fputs(", ", u->f);
     print_string(u->f, name);
 }
 
-static void print_unknown_text(const char *name, const char *value, void *arg) {
+static void print_unknown_text(const char *name, const char *value, const char *meant, void *arg) {
     struct unknown_printed *u = arg;
-    fprintf(u->f, "%-19s %-20s %-11s  %s\n", name, value, "unknown", "there is no such variable: mistyped?");
+    fprintf(u->f, "%-19s %-20s %-11s  %s%s%s%s\n", name, value, "unknown", "there is no such variable: mistyped?",
+            meant ? " Did you mean " : "", meant ? meant : "", meant ? "?" : "");
 }
 
-static void print_json(const struct config *c, FILE *f) {
+static void print_json(const struct config *c, const struct config_faults *faults, FILE *f) {
     struct unknown_printed u = {f, 0};
     putc('{', f);
     for (size_t i = 0; i < CONFIG_COUNT; i++) {
@@ -384,6 +434,8 @@ static void print_json(const struct config *c, FILE *f) {
         fprintf(f, "%s\n  \"%s\": {\"variable\": \"%s\", \"type\": \"%s\", \"unit\": \"%s\", \"value\": ", i ? "," : "",
                 name, o->env, type_names[o->type], o->unit);
         const char *s = o->type == CONFIG_STRING ? *(char *const *)value_of(c, o) : NULL;
+        bool bad = faults->of[i].code != 0;
+        if (bad) s = environment(i);
         if (s) {
             print_string(f, s);
         } else if (o->type == CONFIG_STRING) {
@@ -399,8 +451,12 @@ static void print_json(const struct config *c, FILE *f) {
         } else {
             fputs("null", f);
         }
-        fprintf(f, ", \"origin\": \"%s\", \"help\": ", origin_names[c->origin[i]]);
+        fprintf(f, ", \"origin\": \"%s\", \"help\": ", origin_names[bad ? CONFIG_FROM_ENVIRONMENT : c->origin[i]]);
         print_string(f, o->help);
+        if (bad) {
+            fputs(", \"error\": ", f);
+            print_string(f, faults->of[i].text);
+        }
         putc('}', f);
     }
     fputs(",\n  \"unknown\": [", f);
@@ -408,12 +464,16 @@ static void print_json(const struct config *c, FILE *f) {
     fputs("]\n}\n", f);
 }
 
-static void print_text(const struct config *c, FILE *f) {
+static void print_text(const struct config *c, const struct config_faults *faults, FILE *f) {
     fprintf(f, "%-19s %-20s %-11s  %s\n", "VARIABLE", "VALUE", "FROM", "MEANING");
     for (size_t i = 0; i < CONFIG_COUNT; i++) {
         const struct config_option *o = &options[i];
         char number[32];
         const char *value = number;
+        if (faults->of[i].code != 0) {
+            fprintf(f, "%-19s %-20s %-11s  %s\n", o->env, environment(i), "bad", faults->of[i].text);
+            continue;
+        }
         switch (o->type) {
         case CONFIG_STRING:
             value = *(char *const *)value_of(c, o);
@@ -436,11 +496,13 @@ static void print_text(const struct config *c, FILE *f) {
     config_unknown(print_unknown_text, &u);
 }
 
-int config_print(const struct config *c, FILE *f, bool json) {
+int config_print(const struct config *c, const struct config_faults *faults, FILE *f, bool json) {
+    static const struct config_faults none;
+    if (!faults) faults = &none;
     if (json) {
-        print_json(c, f);
+        print_json(c, faults, f);
     } else {
-        print_text(c, f);
+        print_text(c, faults, f);
     }
     return fflush(f) == 0 && !ferror(f) ? 0 : MOYAI_ESYS;
 }

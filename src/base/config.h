@@ -112,6 +112,13 @@ void config_option_name(const struct config_option *o, char name[40]); /* "max-f
  * and what is accepted. ENOMEM. Nothing is kept on failure. Reads the environment: not while another thread changes it.
  */
 int config_load(struct config *c, struct moyai_error *reterr) MOYAI_MUST_USE;
+
+/* What is wrong with each of the values; code 0: nothing. */
+struct config_faults {
+    struct moyai_error of[CONFIG_COUNT];
+};
+/* The same, but what has a bad value gets its default and a fault, which is not a failure: for those who show all. */
+int config_load_all(struct config *c, struct config_faults *faults, struct moyai_error *reterr) MOYAI_MUST_USE;
 void config_done(struct config *c);
 
 /* Set one by its name ("max-fibers"), as a command line does. EINVAL, ENOENT (no such option), ENOMEM. */
@@ -122,12 +129,12 @@ int config_set(struct config *c, const char *name, const char *value, struct moy
 const char *config_called(const struct config *c, enum config_index which);
 
 /* Call fn for each variable of the environment that begins with MOYAI_, has a value, and that nobody reads: it is
- * mistyped, most likely. The environment as for config_load. */
-void config_unknown(void (*fn)(const char *name, const char *value, void *arg), void *arg);
+ * mistyped, most likely. like: the one that is meant, or NULL. The environment as for config_load. */
+void config_unknown(void (*fn)(const char *name, const char *value, const char *like, void *arg), void *arg);
 
-/* What is in effect and where it comes from, and what is unknown, for people or as one JSON object. 0 or what writing
- * to f reported. */
-int config_print(const struct config *c, FILE *f, bool json) MOYAI_MUST_USE;
+/* What is in effect and where it comes from, what is bad, and what is unknown, for people or as one JSON object. 0 or
+ * what writing to f reported. */
+int config_print(const struct config *c, const struct config_faults *faults, FILE *f, bool json) MOYAI_MUST_USE;
 
 /* 0, or EINVAL (not of that form), ERANGE (too large). */
 int config_parse_size(const char *text, uint64_t *ret) MOYAI_MUST_USE;

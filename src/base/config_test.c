@@ -122,8 +122,9 @@ static void errors_name_variable_value_and_what_is_accepted(void **state) {
     config_done(&c);
 }
 
-static void tell(const char *name, const char *value, void *arg) {
-    strcat(strcat(strcat(strcat(arg, name), " is "), value), "\n");
+static void tell(const char *name, const char *value, const char *like, void *arg) {
+    strcat(strcat(strcat(arg, name), " is "), value);
+    strcat(strcat(strcat(arg, like ? " like " : ""), like ? like : ""), "\n");
 }
 
 static void an_option_is_called_as_it_was_given(void **state) {
@@ -158,15 +159,78 @@ static void unknown_variables_are_told(void **state) {
     assert_string_equal(all, "");
     for (size_t i = 0; i < N; i++) setenv(names[i], strcmp(names[i], "MOYAI_NOTHING") == 0 ? "" : "file:/x", 1);
     config_unknown(tell, all);
-    assert_non_null(strstr(all, "MOYAI_GIRD is file:/x\n"));
+    assert_non_null(strstr(all, "MOYAI_GIRD is file:/x like MOYAI_GRID\n"));
     assert_non_null(strstr(all, "MOYAI_ is file:/x\n"));
-    assert_non_null(strstr(all, "MOYAI_GRIDS is file:/x\n"));
+    assert_non_null(strstr(all, "MOYAI_GRIDS is file:/x like MOYAI_GRID\n"));
     snprintf(want, sizeof want, "%.63s is file:/x\n", names[N - 1]);
     assert_non_null(strstr(all, want));
     size_t lines = 0;
     for (const char *p = all; *p; p++) lines += *p == '\n';
     assert_int_equal(lines, 4);
     for (size_t i = 0; i < N; i++) unsetenv(names[i]);
+}
+
+/* Missing letters, one too many, others, and two in each other's place; not what is like nothing. */
+static void the_one_that_is_meant_is_found(void **state) {
+    (void)state;
+    static const char *const like[][2] = {
+        {"MOYAI_STAK", "MOYAI_STACK"},
+        {"MOYAI_STACKS", "MOYAI_STACK"},
+        {"MOYAI_TITEL", "MOYAI_TITLE"},
+        {"MOYAI_LOOG", "MOYAI_LOG"},
+        {"MOYAI_EVENT", "MOYAI_EVENTS"},
+        {"MOYAI_RUNDIR", "MOYAI_RUN_DIR"},
+        {"MOYAI_QUEUE_CALL", "MOYAI_QUEUE_CALLS"},
+        {"MOYAI_KEYFILES", "MOYAI_KEY_FILE"},
+        {"MOYAI_GERD", "MOYAI_GRID"},
+        {"MOYAI_COLOUR", ""},
+        {"MOYAI_X", ""},
+    };
+    for (size_t i = 0; i < sizeof like / sizeof like[0]; i++) {
+        char all[200] = "", want[200];
+        setenv(like[i][0], "1", 1);
+        config_unknown(tell, all);
+        unsetenv(like[i][0]);
+        snprintf(want, sizeof want, "%s is 1%s%s\n", like[i][0], like[i][1][0] ? " like " : "", like[i][1]);
+        assert_string_equal(all, want);
+    }
+}
+
+/* Each bad value has its fault and its default, and the others are what they were given. */
+static void all_faults_are_told(void **state) {
+    (void)state;
+    static struct config_faults faults;
+    struct config c;
+    struct moyai_error e = {0};
+    setenv("MOYAI_STACK", "huge", 1);
+    setenv("MOYAI_DEGREE", "17", 1);
+    setenv("MOYAI_TITLE", "good", 1);
+    setenv("MOYAI_REATTACH", "3s", 1);
+    assert_int_equal(config_load(&c, &e), MOYAI_EINVAL);
+    assert_int_equal(config_load_all(&c, &faults, &e), 0);
+    for (size_t i = 0; i < CONFIG_COUNT; i++)
+        assert_int_equal(faults.of[i].code, i == CONFIG_stack || i == CONFIG_degree ? MOYAI_EINVAL : 0);
+    assert_non_null(strstr(faults.of[CONFIG_stack].text, "$MOYAI_STACK is \"huge\""));
+    assert_non_null(strstr(faults.of[CONFIG_degree].text, "from 1 to 16"));
+    assert_true(c.stack == 256 * 1024 && c.degree == 15 && c.reattach == 3 * MOYAI_SEC);
+    assert_int_equal(c.origin[CONFIG_stack], CONFIG_FROM_DEFAULT);
+    assert_string_equal(c.title, "good");
+    config_done(&c);
+    long k = 1;
+    for (; alloc_next(&k, ALLOC_ONE | ALLOC_MINE); k++) {
+        e = (struct moyai_error){0};
+        int rc = config_load_all(&c, &faults, &e);
+        if (rc == 0)
+            config_done(&c);
+        else
+            assert_true(rc == MOYAI_ENOMEM && e.code == rc);
+    }
+    alloc_disarm();
+    assert_true(k > 2);
+    unsetenv("MOYAI_STACK");
+    unsetenv("MOYAI_DEGREE");
+    unsetenv("MOYAI_TITLE");
+    unsetenv("MOYAI_REATTACH");
 }
 
 static void without_memory(void **state) {
@@ -288,7 +352,7 @@ static char *printed(const struct config *c, bool json) {
     size_t n;
     FILE *f = open_memstream(&text, &n);
     assert_non_null(f);
-    assert_int_equal(config_print(c, f, json), 0);
+    assert_int_equal(config_print(c, NULL, f, json), 0);
     fclose(f);
     return text;
 }
@@ -303,7 +367,8 @@ static void printing(void **state) {
     assert_int_equal(config_load(&c, NULL), 0);
     assert_int_equal(config_set(&c, "session-idle", "2h", NULL), 0);
     char *text = printed(&c, false);
-    assert_int_equal(strncmp(text, "VARIABLE            VALUE                FROM         MEANING\nMOYAI_GRID ", 73), 0);
+    assert_int_equal(strncmp(text, "VARIABLE            VALUE                FROM         MEANING\nMOYAI_GRID ", 73),
+                     0);
     assert_non_null(strstr(text, "MOYAI_STACK         256KiB               default      stack of one call\n"));
     assert_non_null(strstr(text,
                            "MOYAI_REATTACH      90s                  environment  how long a broken session tries to "
@@ -342,7 +407,7 @@ static void printing(void **state) {
     free(text);
     FILE *full = fopen("/dev/full", "w");
     if (full) {
-        assert_int_equal(config_print(&c, full, false), MOYAI_ESYS);
+        assert_int_equal(config_print(&c, NULL, full, false), MOYAI_ESYS);
         fclose(full);
     }
     config_done(&c);
@@ -357,6 +422,8 @@ int main(void) {
                                         clean_environment),
         cmocka_unit_test_setup_teardown(an_option_is_called_as_it_was_given, clean_environment, clean_environment),
         cmocka_unit_test_setup_teardown(unknown_variables_are_told, clean_environment, clean_environment),
+        cmocka_unit_test_setup_teardown(the_one_that_is_meant_is_found, clean_environment, clean_environment),
+        cmocka_unit_test_setup_teardown(all_faults_are_told, clean_environment, clean_environment),
         cmocka_unit_test_setup_teardown(without_memory, clean_environment, clean_environment),
         cmocka_unit_test(sizes),
         cmocka_unit_test(durations),

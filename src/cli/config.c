@@ -40,15 +40,21 @@ int cli_config(int argc, char **argv) {
     };
     bool json = false;
     argp_parse(&parser, argc, argv, ARGP_NO_HELP, NULL, &json);
+    static struct config_faults faults;
     struct config c;
     struct moyai_error why;
-    int rc = config_load(&c, &why);
-    if (rc == 0 && (rc = node_check(&c, &why)) < 0) config_done(&c);
+    int rc = config_load_all(&c, &faults, &why), bad = 0;
     if (rc < 0) {
         fprintf(stderr, "%s: %s\n", argv[0], why.text);
         return CLI_FAILED;
     }
-    rc = config_print(&c, stdout, json);
+    node_check_all(&c, &faults);
+    rc = config_print(&c, &faults, stdout, json);
     config_done(&c);
-    return rc == 0 ? CLI_OK : CLI_FAILED; /* the end of the process says why */
+    for (size_t i = 0; i < CONFIG_COUNT; i++) {
+        if (faults.of[i].code == 0) continue;
+        fprintf(stderr, "%s: %s\n", argv[0], faults.of[i].text);
+        bad++;
+    }
+    return rc == 0 && bad == 0 ? CLI_OK : CLI_FAILED; /* what could not be written the end of the process says */
 }

@@ -74,6 +74,12 @@ moyai_dur cli_duration(const struct argp_state *state, const char *option, const
     return d;
 }
 
+static void warn_of_unknown(const char *name, const char *value, const char *like, void *arg) {
+    (void)value;
+    fprintf(stderr, "%s: %s is not a setting of moyai%s%s%s\n", (const char *)arg, name,
+            like ? "; did you mean " : " (moyai config lists all)", like ? like : "", like ? "?" : "");
+}
+
 struct parsed {
     const struct verb *verb;
     bool help; /* of the verb */
@@ -210,6 +216,7 @@ static int run_verb(int argc, char **argv, struct out *out) {
     }
     char **rest = argv + p.next - 1; /* the verb's own place becomes its argv[0] */
     rest[0] = title;
+    if (p.verb->run != cli_config) config_unknown(warn_of_unknown, title); /* which lists them itself */
     return p.verb->run(argc - p.next + 1, rest);
 }
 

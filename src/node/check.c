@@ -66,24 +66,44 @@ static int check_advertise(const char *text, struct moyai_error *reterr) {
     return check_addresses(text, NULL, reterr);
 }
 
+enum { CHECKS = 7 };
+struct check {
+    enum config_index which;
+    const char *text;
+    int (*check)(const char *text, struct moyai_error *reterr);
+};
+
+static void checks(const struct config *c, struct check all[CHECKS]) {
+    const struct check of[CHECKS] = {{CONFIG_log, c->log, check_log},
+                                     {CONFIG_grid, c->grid, check_grid},
+                                     {CONFIG_run_dir, c->run_dir, rundir_check},
+                                     {CONFIG_parent, c->parent, check_parent},
+                                     {CONFIG_port_range, c->port_range, check_range},
+                                     {CONFIG_listen, c->listen, check_listen},
+                                     {CONFIG_advertise, c->advertise, check_advertise}};
+    memcpy(all, of, sizeof of);
+}
+
+/* *e is written to on failure only. */
+static int check_one(const struct config *c, const struct check *k, struct moyai_error *e) {
+    struct moyai_error why = {0};
+    if (!k->text || k->check(k->text, &why) == 0) return 0;
+    (void)err_prefix(&why, "%s", config_called(c, k->which));
+    if (e) *e = why;
+    return why.code;
+}
+
 int node_check(const struct config *c, struct moyai_error *reterr) {
-    const struct {
-        enum config_index which;
-        const char *text;
-        int (*check)(const char *text, struct moyai_error *reterr);
-    } all[] = {{CONFIG_log, c->log, check_log},
-               {CONFIG_grid, c->grid, check_grid},
-               {CONFIG_run_dir, c->run_dir, rundir_check},
-               {CONFIG_parent, c->parent, check_parent},
-               {CONFIG_port_range, c->port_range, check_range},
-               {CONFIG_listen, c->listen, check_listen},
-               {CONFIG_advertise, c->advertise, check_advertise}};
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
-        struct moyai_error why = {0};
-        if (!all[i].text || all[i].check(all[i].text, &why) == 0) continue;
-        if (reterr) *reterr = why;
-        (void)err_prefix(reterr, "%s", config_called(c, all[i].which));
-        return why.code;
-    }
-    return 0;
+    struct check all[CHECKS];
+    int rc = 0;
+    checks(c, all);
+    for (size_t i = 0; i < CHECKS && rc == 0; i++) rc = check_one(c, &all[i], reterr);
+    return rc;
+}
+
+void node_check_all(const struct config *c, struct config_faults *faults) {
+    struct check all[CHECKS];
+    checks(c, all);
+    for (size_t i = 0; i < CHECKS; i++)
+        if (faults->of[all[i].which].code == 0) (void)check_one(c, &all[i], &faults->of[all[i].which]);
 }

@@ -75,12 +75,12 @@ static int configure(moyai_node *n, const struct moyai_node_opts *in, struct moy
     return 0;
 }
 
-static void warn_of_unknown(const char *name, const char *value, void *arg) {
+static void warn_of_unknown(const char *name, const char *value, const char *like, void *arg) {
     moyai_node *n = arg;
     log_warning(n->log, "node", "MOYAI-CONFIG-UNKNOWN",
-                "$%s is \"%.64s\", but there is no such variable: mistyped? "
+                "$%s is \"%.64s\", but there is no such variable: mistyped?%s%s%s "
                 "(moyai config lists all)",
-                name, value);
+                name, value, like ? " Did you mean " : "", like ? like : "", like ? "?" : "");
 }
 
 /* ---- the process ----------------------------------------------------------------------------- */

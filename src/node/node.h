@@ -15,6 +15,8 @@ struct events *node_events(moyai_node *n);
 /* Are the options that are texts what they should be, as far as their form tells? EINVAL, ERANGE, ENOMEM: the text
  * names the variable or option. */
 int node_check(const struct config *c, struct moyai_error *reterr) MOYAI_MUST_USE;
+/* All of them, and what is wrong with each goes to its fault, if it has none. */
+void node_check_all(const struct config *c, struct config_faults *faults);
 
 /* Become a witness: each linked process of this host that ends without farewell is declared dead to all linked nodes.
  * Lock held. */

@@ -232,6 +232,7 @@ static void config(void **state) {
     assert_int_equal(kit_count(&c.text[0], "environment"), 1);
     assert_int_equal(kit_count(&c.text[0], "(default "), 1); /* of what is not its default */
     assert_int_equal(kit_count(&c.text[0], "VARIABLE "), 1);
+    int all = kit_count(&c.text[0], "MOYAI_");
     cli_start(&d, &(struct cli_opts){.env = env}, "config", "--list", NULL);
     assert_int_equal(cli_wait(&d), 0);
     assert_string_equal(c.text[0].p, d.text[0].p);
@@ -249,6 +250,8 @@ static void config(void **state) {
     cli_start(&c, &(struct cli_opts){.env = typo}, "config", NULL);
     assert_int_equal(cli_wait(&c), 0);
     assert_int_equal(kit_count(&c.text[0], "MOYAI_STAK          64k                  unknown "), 1);
+    assert_int_equal(kit_count(&c.text[0], "Did you mean MOYAI_STACK?"), 1);
+    assert_string_equal(c.text[1].p, "");
     cli_free(&c);
     cli_start(&c, &(struct cli_opts){.env = typo}, "run", "@n", "serve", "x", ":", "@n", "serve", "y", NULL);
     cli_await(&c, 2, "MOYAI-CONFIG-UNKNOWN", 3);
@@ -256,13 +259,43 @@ static void config(void **state) {
     assert_int_equal(cli_wait(&c), 143);
     assert_int_equal(kit_count(&c.text[1], "MOYAI-CONFIG-UNKNOWN"), 3);
     assert_int_equal(kit_count(&c.text[1], "$MOYAI_STAK is "), 3);
+    assert_int_equal(
+        kit_count(&c.text[1], "moyai run: MOYAI_STAK is not a setting of moyai; did you mean MOYAI_STACK?"), 1);
+    cli_free(&c);
+    /* The command says it, whatever the level of the log, and goes on. */
+    const char *const silent[] = {"MOYAI_GIRD=file:/x", "MOYAI_COLOUR=red", "MOYAI_LOG=off", NULL};
+    cli_start(&c, &(struct cli_opts){.env = silent}, "run", "--no-prefix", "true", NULL);
+    assert_int_equal(cli_wait(&c), 0);
+    assert_string_equal(c.text[0].p, "");
+    assert_int_equal(kit_count(&c.text[1], ""), 2);
+    assert_int_equal(kit_count(&c.text[1], "moyai run: MOYAI_GIRD is not a setting of moyai; did you mean MOYAI_GRID?"),
+                     1);
+    assert_int_equal(
+        kit_count(&c.text[1], "moyai run: MOYAI_COLOUR is not a setting of moyai (moyai config lists all)"), 1);
     cli_free(&c);
 
     const char *const bad[] = {"MOYAI_STACK=huge", NULL};
     cli_start(&c, &(struct cli_opts){.env = bad}, "config", NULL);
     assert_int_equal(cli_wait(&c), 1);
-    assert_string_equal(c.text[0].p, "");
     assert_non_null(strstr(c.text[1].p, "MOYAI_STACK"));
+    cli_free(&c);
+    /* All is listed, and all that is wrong. */
+    const char *const several[] = {"MOYAI_STACK=huge", "MOYAI_GRID=foo:", "MOYAI_DEGREE=99", "MOYAI_TITLE=t", NULL};
+    cli_start(&c, &(struct cli_opts){.env = several}, "config", NULL);
+    assert_int_equal(cli_wait(&c), 1);
+    assert_int_equal(kit_count(&c.text[0], "MOYAI_"), all);
+    assert_int_equal(kit_count(&c.text[0], "MOYAI_STACK         huge                 bad          $MOYAI_STACK is "),
+                     1);
+    assert_int_equal(kit_count(&c.text[0], "MOYAI_GRID          foo:                 bad          $MOYAI_GRID: "), 1);
+    assert_int_equal(kit_count(&c.text[0], " bad "), 3);
+    assert_int_equal(kit_count(&c.text[0], "MOYAI_TITLE         t                    environment"), 1);
+    assert_int_equal(kit_count(&c.text[1], "moyai config: $MOYAI_"), 3);
+    cli_free(&c);
+    cli_start(&c, &(struct cli_opts){.env = several}, "config", "--json", NULL);
+    assert_int_equal(cli_wait(&c), 1);
+    assert_int_equal(kit_count(&c.text[0], "\"value\": \"huge\""), 1);
+    assert_int_equal(kit_count(&c.text[0], ", \"error\": \"$MOYAI_"), 3);
+    assert_int_equal(kit_count(&c.text[0], "\"variable\": "), all);
     cli_free(&c);
     static const char *const wrong[][2] = {
         {"MOYAI_GRID=/tmp/foo", "$MOYAI_GRID: \"/tmp/foo\" is no rendezvous"},
@@ -279,7 +312,7 @@ static void config(void **state) {
         const char *const one[] = {wrong[i][0], NULL};
         cli_start(&c, &(struct cli_opts){.env = one}, "config", NULL);
         assert_int_equal(cli_wait(&c), 1);
-        assert_string_equal(c.text[0].p, "");
+        assert_int_equal(kit_count(&c.text[0], " bad "), 1);
         if (!strstr(c.text[1].p, wrong[i][1])) fail_msg("%s: %s", wrong[i][0], c.text[1].p);
         cli_free(&c);
     }
