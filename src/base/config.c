@@ -3,6 +3,7 @@
 
 #include "base/err.h"
 #include "base/json.h"
+#include "base/near.h"
 #include "base/utf8.h"
 
 #include <ctype.h>
@@ -299,36 +300,11 @@ static bool is_known(const char *name) {
     return false;
 }
 
-/* How many letters are wrong: missing, too many, others, or two in each other's place. Names of at most 63 bytes. */
-static size_t mistakes(const char *a, const char *b) {
-    size_t n = strlen(a), m = strlen(b), row[3][64]; /* this one, that before, and that before it */
-    for (size_t j = 0; j <= m; j++) row[0][j] = j;
-    for (size_t i = 1; i <= n; i++) {
-        memcpy(row[2], row[1], sizeof row[1]);
-        memcpy(row[1], row[0], sizeof row[0]);
-        row[0][0] = i;
-        for (size_t j = 1; j <= m; j++) {
-            size_t least = row[1][j - 1] + (a[i - 1] != b[j - 1]);
-            if (row[1][j] + 1 < least) least = row[1][j] + 1;
-            if (row[0][j - 1] + 1 < least) least = row[0][j - 1] + 1;
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && row[2][j - 2] + 1 < least)
-                least = row[2][j - 2] + 1;
-            row[0][j] = least;
-        }
-    }
-    return row[0][m];
-}
-
-/* The option's name that is the most like it, of those that are like it at all. */
 static const char *like(const char *name) {
-    size_t least = 3; /* two letters */
+    size_t least = SIZE_MAX;
     const char *found = NULL;
-    for (size_t i = 0; i < CONFIG_COUNT; i++) {
-        size_t n = mistakes(name, options[i].env);
-        if (n >= least) continue;
-        least = n;
-        found = options[i].env;
-    }
+    for (size_t i = 0; i < CONFIG_COUNT; i++)
+        if (near_is(name, options[i].env, &least)) found = options[i].env;
     return found;
 }
 

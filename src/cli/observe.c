@@ -3,6 +3,7 @@
 
 #include "base/err.h"
 #include "base/id.h"
+#include "base/near.h"
 #include "cli/cli.h"
 #include "cli/crawl.h"
 #include "node/node.h"
@@ -142,6 +143,26 @@ static int find_prefix(struct observer *o, const char *target, moyai_ref **ret, 
     return moyai_node_ref(o->node, p.id, ret);
 }
 
+struct nearest {
+    const char *wanted;
+    char name[NEAR_MAX + 1];
+    size_t least;
+};
+
+static bool look_near(const char *name, void *ctx) {
+    struct nearest *s = ctx;
+    if (near_is(s->wanted, name, &s->least)) snprintf(s->name, sizeof s->name, "%s", name);
+    return true;
+}
+
+/* What is like it, where a directory knows the names. */
+static void add_nearest(struct observer *o, const char *target, struct moyai_error *why) {
+    struct nearest s = {.wanted = target, .least = SIZE_MAX};
+    if (node_names(o->node, look_near, &s, NULL) < 0 || !s.name[0]) return;
+    size_t n = strlen(why->text);
+    snprintf(why->text + n, sizeof why->text - n, "; did you mean \"%s\"?", s.name);
+}
+
 int observer_find(struct observer *o, const char *target, moyai_ref **ret, struct moyai_error *why) {
     struct moyai_node_id id;
     int rc;
@@ -155,7 +176,10 @@ int observer_find(struct observer *o, const char *target, moyai_ref **ret, struc
     moyai_last_error(o->node, why);
     if (rc == MOYAI_ENOENT) { /* the text stays that of the name, if it can be nothing else */
         int other = find_prefix(o, target, ret, why);
-        if (other != MOYAI_ENOENT) rc = other;
+        if (other != MOYAI_ENOENT)
+            rc = other;
+        else
+            add_nearest(o, target, why);
     }
     return rc;
 }

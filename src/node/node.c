@@ -436,6 +436,14 @@ int node_known(moyai_node *n, bool (*fn)(const struct rdv_node *node, const stru
     return rc;
 }
 
+int node_names(moyai_node *n, bool (*fn)(const char *name, void *ctx), void *ctx, struct moyai_error *reterr) {
+    exec_lock(n->x);
+    struct rdv *r = overlay_rdv(n->o);
+    int rc = r ? rdv_names(r, fn, ctx, reterr) : 0;
+    exec_unlock(n->x);
+    return rc;
+}
+
 struct link_wait {
     struct exec_hook hook; /* first */
     moyai_node *node;

@@ -32,6 +32,9 @@ void node_observe(moyai_node *n);
 int node_known(moyai_node *n, bool (*fn)(const struct rdv_node *node, const struct moyai_error *bad, void *ctx),
                void *ctx, struct moyai_error *reterr);
 
+/* Its names, as rdv_names. */
+int node_names(moyai_node *n, bool (*fn)(const char *name, void *ctx), void *ctx, struct moyai_error *reterr);
+
 /* Wait for a link to another node: in a grid of several hosts a node begins without, and knows nobody until it has one.
  * 0; ETIMEDOUT; ECANCELED: the node was asked to stop. Lock not held; may switch fibers. */
 int node_await_link(moyai_node *n, moyai_dur timeout);

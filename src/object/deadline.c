@@ -32,6 +32,8 @@ static void describe(const moyai_request *rq, char *out, size_t cap, unsigned le
         snprintf(out, cap, "has not begun%s", rq->parked ? ": its caller does not take earlier answers" : "");
     } else if (!b) {
         snprintf(out, cap, "computes");
+    } else if (b->name) {
+        snprintf(out, cap, "%s that nobody has registered: \"%s\"", b->what, b->name);
     } else if (!on || !call_names(on, names, sizeof names)) {
         snprintf(out, cap, "%s", b->what);
     } else {

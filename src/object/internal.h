@@ -108,6 +108,7 @@ struct blocked {
     const moyai_future *on;
     const moyai_set *on_set;
     const char *what; /* for reports: "sleeps" ... */
+    const char *name; /* and of what name, as long as it blocks; NULL: none */
     bool counted;     /* one of node->n_blocked */
 };
 /*

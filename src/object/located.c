@@ -35,10 +35,12 @@ static int wait_for(struct asking *a, int rc, moyai_ns until, bool masked, const
     moyai_node *n = a->node;
     if (rc < 0 || a->told) return rc;
     moyai_ns say = name ? moyai_now() + (moyai_ns)NAME_AWAITED : UINT64_MAX;
+    a->b.name = name;
     rc = block(n, &a->b, say < until ? say : until, masked);
     if (rc == MOYAI_ETIMEDOUT && say < until) {
         name_awaited(n, name);
         blocked_init(n, &a->b, a->b.what);
+        a->b.name = name;
         rc = block(n, &a->b, until, masked);
     }
     overlay_name_drop(n->o, &a->ask);

@@ -461,6 +461,7 @@ static int lookup(moyai_node *n, const char *name, moyai_ns until, moyai_ref **r
         if (rc != MOYAI_ENOENT) break;
         struct blocked b;
         blocked_init(n, &b, "waits for a name");
+        b.name = name;
         wait_add(&w->first, &b);
         rc = block(n, &b, say < until ? say : until, false);
         wait_remove(&b);

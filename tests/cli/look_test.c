@@ -213,6 +213,29 @@ static void says_how_values_are_written(void **state) {
     }
 }
 
+/* A name that is like the one that was typed. */
+static void says_which_name_was_meant(void **state) {
+    (void)state;
+    struct cli other;
+    cli_start(&other, NULL, "run", "--grid", grid, "@n", "serve", "adder", ":", "@n", "serve", "a name: %", NULL);
+    cli_await(&other, 1, "serving", 2);
+    static const char *const typed[][3] = {
+        {"call", "addr", "did you mean \"adder\"?"},
+        {"ping", "addre", "did you mean \"adder\"?"},
+        {"trace", "adder2", "did you mean \"adder\"?"},
+        {"call", "a_name: %", "did you mean \"a name: %\"?"},
+    };
+    for (size_t i = 0; i < sizeof typed / sizeof typed[0]; i++) {
+        bool calls = strcmp(typed[i][0], "call") == 0;
+        assert_int_equal(IN_GRID(typed[i][0], typed[i][1], calls ? "pid" : NULL), 1);
+        HAS(c.text[1].p, typed[i][2]);
+        cli_free(&c);
+    }
+    kill(other.pid, SIGTERM);
+    assert_int_equal(cli_wait(&other), 143);
+    cli_free(&other);
+}
+
 static void calls_that_fail(void **state) {
     (void)state;
     assert_int_equal(IN_GRID("call", "a", "nonsense"), 1);
@@ -232,6 +255,7 @@ static void calls_that_fail(void **state) {
 
     assert_int_equal(IN_GRID("call", "nobody", "pid"), 1);
     HAS(c.text[1].p, "\"nobody\"");
+    HAS_NOT(c.text[1].p, "did you mean");
     cli_free(&c);
     assert_int_equal(IN_GRID("call", "0123abcd", "info"), 1);
     HAS(c.text[1].p, "'0123abcd' is neither");
@@ -241,6 +265,10 @@ static void calls_that_fail(void **state) {
     cli_free(&c);
     assert_int_equal(IN_GRID("call", "a", "block", "--timeout", "50ms"), 124);
     HAS(c.text[1].p, "MOYAI_ETIMEDOUT");
+    cli_free(&c);
+    /* What it waits for there, before that is said in any log. */
+    assert_int_equal(IN_GRID("call", "--timeout", "50ms", "a", "learn", "\"nobody\""), 124);
+    HAS(c.text[1].p, "'learn' waits for a name that nobody has registered: \"nobody\"");
     cli_free(&c);
     assert_int_equal(entries(), 3);
 }
@@ -742,6 +770,7 @@ int main(void) {
         RUN(values_come_back),
         RUN(calls),
         RUN(says_how_values_are_written),
+        RUN(says_which_name_was_meant),
         RUN(calls_that_fail),
         RUN(one_way),
         RUN(interrupted),

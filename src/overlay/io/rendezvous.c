@@ -216,6 +216,27 @@ static int load_name(const struct store *s, const char *file, struct rdv_name *r
     return 0;
 }
 
+struct each_name {
+    struct rdv *r;
+    bool (*fn)(const char *name, void *ctx);
+    void *ctx;
+};
+
+static bool each_name(const char *file, void *ctx) {
+    const struct each_name *e = ctx;
+    struct rdv_name x;
+    int fd;
+    if (!strchr(file, '%')) return e->fn(file, e->ctx);
+    if (load_name(&e->r->store, file, &x, &fd, NULL) < 0) return true;
+    close(fd);
+    return e->fn(x.name, e->ctx);
+}
+
+int rdv_names(struct rdv *r, bool (*fn)(const char *name, void *ctx), void *ctx, struct moyai_error *reterr) {
+    struct each_name e = {r, fn, ctx};
+    return store_each(&r->store, &r->store.names, each_name, &e, reterr);
+}
+
 static bool has_owner(const struct rdv_name *x, const struct moyai_object_id *object,
                       const struct moyai_node_id *node) {
     return id_equal(x->object.b, object->b) && id_equal(x->node.b, node->b);
