@@ -2,8 +2,7 @@
 /*
  * The machinery of MOYAI_ARGS and MOYAI_INTO; include moyai/value.h instead.
  *
- * C: _Generic over each expression inside a compound literal. C++: overloads and a braced list,
- * whose array lives to the end of the full expression.
+ * C: _Generic over each expression inside a compound literal. C++: value_macros_cxx.h.
  */
 #ifndef MOYAI_VALUE_MACROS_H
 #define MOYAI_VALUE_MACROS_H
@@ -122,6 +121,22 @@ static inline struct moyai_into_arg moyai_into_self_(struct moyai_into_arg x) {
 
 #ifndef __cplusplus
 
+/* What a compiler names when a value is of a type that cannot be sent, or a pointer to one that cannot be read: nothing
+ * is of the type that these take. */
+struct moyai_type_that_is_none_of_moyai_values_3 {
+    int unused;
+};
+static inline struct moyai_arg
+moyai_cannot_send_this_type_see_moyai_values_3_(struct moyai_type_that_is_none_of_moyai_values_3 x) {
+    (void)x;
+    return moyai_null();
+}
+static inline struct moyai_into_arg
+moyai_cannot_read_into_this_type_see_moyai_values_3_(struct moyai_type_that_is_none_of_moyai_values_3 x) {
+    (void)x;
+    return moyai_skip();
+}
+
 #define MOYAI_ARG_INT_(suffix, type, tag, member, size)                                                                \
     type:                                                                                                              \
     moyai_arg_##suffix##_,
@@ -138,7 +153,8 @@ static inline struct moyai_into_arg moyai_into_self_(struct moyai_into_arg x) {
         const moyai_ref *: moyai_arg_ref_,                                                         \
         moyai_value *: moyai_arg_value_,                                                           \
         const moyai_value *: moyai_arg_value_,                                                     \
-        struct moyai_arg: moyai_arg_self_)(x)
+        struct moyai_arg: moyai_arg_self_,                                                         \
+        default: moyai_cannot_send_this_type_see_moyai_values_3_)(x)
 
 #define MOYAI_INTO_INT_(suffix, type, tag, member, size) type * : moyai_into_##suffix##_,
 #define MOYAI_DEST(x)                                                                                                  \
@@ -151,7 +167,8 @@ static inline struct moyai_into_arg moyai_into_self_(struct moyai_into_arg x) {
         const char **: moyai_into_str_,                                                            \
         moyai_ref **: moyai_into_ref_,                                                             \
         moyai_value **: moyai_into_value_,                                                         \
-        struct moyai_into_arg: moyai_into_self_)(x)
+        struct moyai_into_arg: moyai_into_self_,                                                   \
+        default: moyai_cannot_read_into_this_type_see_moyai_values_3_)(x)
 
 #define MOYAI_ARGS(...)                                                                                                \
     (&(const struct moyai_args){(const struct moyai_arg[]){MOYAI_EACH_(MOYAI_ARG, __VA_ARGS__)},                       \
@@ -192,109 +209,7 @@ static inline struct moyai_into_arg moyai_into_self_(struct moyai_into_arg x) {
 #define MOYAI_E15_(F, x, ...) F(x), MOYAI_E14_(F, __VA_ARGS__)
 #define MOYAI_E16_(F, x, ...) F(x), MOYAI_E15_(F, __VA_ARGS__)
 
-#else /* C++ */
-
-#include <cstddef>
-#include <initializer_list>
-
-#define MOYAI_X(suffix, type, tag, member, size)                                                                       \
-    inline struct moyai_arg moyai_arg_of(type x) {                                                                     \
-        return moyai_arg_##suffix##_(x);                                                                               \
-    }                                                                                                                  \
-    inline struct moyai_into_arg moyai_dest_of(type *p) {                                                              \
-        return moyai_into_##suffix##_(p);                                                                              \
-    }
-MOYAI_INT_TABLE(MOYAI_X)
-#undef MOYAI_X
-inline struct moyai_arg moyai_arg_of(char x) {
-    return moyai_arg_char_(x);
-}
-inline struct moyai_arg moyai_arg_of(bool x) {
-    return moyai_arg_bool_(x);
-}
-inline struct moyai_arg moyai_arg_of(float x) {
-    return moyai_arg_float_(x);
-}
-inline struct moyai_arg moyai_arg_of(double x) {
-    return moyai_arg_double_(x);
-}
-inline struct moyai_arg moyai_arg_of(const char *x) {
-    return moyai_arg_str_(x);
-}
-inline struct moyai_arg moyai_arg_of(const moyai_ref *x) {
-    return moyai_arg_ref_(x);
-}
-inline struct moyai_arg moyai_arg_of(const moyai_value *x) {
-    return moyai_arg_value_(x);
-}
-inline struct moyai_arg moyai_arg_of(char *x) {
-    return moyai_arg_str_(x);
-}
-inline struct moyai_arg moyai_arg_of(moyai_ref *x) {
-    return moyai_arg_ref_(x);
-}
-inline struct moyai_arg moyai_arg_of(moyai_value *x) {
-    return moyai_arg_value_(x);
-}
-inline struct moyai_arg moyai_arg_of(struct moyai_arg x) {
-    return x;
-}
-/* Any other pointer would become a bool. */
-template <class T> struct moyai_arg moyai_arg_of(T *) = delete;
-struct moyai_arg moyai_arg_of(std::nullptr_t) = delete;
-inline struct moyai_into_arg moyai_dest_of(char *p) {
-    return moyai_into_char_(p);
-}
-inline struct moyai_into_arg moyai_dest_of(bool *p) {
-    return moyai_into_bool_(p);
-}
-inline struct moyai_into_arg moyai_dest_of(float *p) {
-    return moyai_into_float_(p);
-}
-inline struct moyai_into_arg moyai_dest_of(double *p) {
-    return moyai_into_double_(p);
-}
-inline struct moyai_into_arg moyai_dest_of(const char **p) {
-    return moyai_into_str_(p);
-}
-inline struct moyai_into_arg moyai_dest_of(moyai_ref **p) {
-    return moyai_into_ref_(p);
-}
-inline struct moyai_into_arg moyai_dest_of(moyai_value **p) {
-    return moyai_into_value_(p);
-}
-inline struct moyai_into_arg moyai_dest_of(struct moyai_into_arg x) {
-    return x;
-}
-
-/* A braced list that knows how to turn each element into a tagged value. */
-struct moyai_arg_cxx : moyai_arg {
-    template <class T> moyai_arg_cxx(T x) : moyai_arg(moyai_arg_of(x)) {}
-};
-struct moyai_dest_cxx : moyai_into_arg {
-    template <class T> moyai_dest_cxx(T x) : moyai_into_arg(moyai_dest_of(x)) {}
-};
-static_assert(sizeof(moyai_arg_cxx) == sizeof(moyai_arg), "layout");
-static_assert(sizeof(moyai_dest_cxx) == sizeof(moyai_into_arg), "layout");
-/* Temporaries that live, as the braced list does, to the end of the full expression. */
-struct moyai_args_cxx : moyai_args {
-    moyai_args_cxx(std::initializer_list<moyai_arg_cxx> l) {
-        v = l.begin();
-        n = l.size();
-    }
-    operator const struct moyai_args *() const { return this; }
-};
-struct moyai_into_cxx : moyai_into {
-    moyai_into_cxx(std::initializer_list<moyai_dest_cxx> l) {
-        v = l.begin();
-        n = l.size();
-    }
-    operator const struct moyai_into *() const { return this; }
-};
-#define MOYAI_ARG(x)    moyai_arg_of(x)
-#define MOYAI_DEST(x)   moyai_dest_of(x)
-#define MOYAI_ARGS(...) (static_cast<const struct moyai_args *>(moyai_args_cxx({__VA_ARGS__})))
-#define MOYAI_INTO(...) (static_cast<const struct moyai_into *>(moyai_into_cxx({__VA_ARGS__})))
-
+#else
+#include <moyai/value_macros_cxx.h>
 #endif
 #endif
