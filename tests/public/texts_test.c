@@ -72,9 +72,19 @@ static int m_forced(moyai_request *rq, void *self) {
     return moyai_sleep(moyai_request_node(rq), MOYAI_FOREVER);
 }
 
+static int m_await(moyai_request *rq, void *self) {
+    (void)self;
+    const char *name;
+    moyai_ref *ref = NULL;
+    KIT_OK(moyai_args(rq, MOYAI_INTO(&name)));
+    int rc = moyai_lookup_wait(moyai_request_node(rq), name, MOYAI_FOREVER, &ref);
+    moyai_ref_unref(ref);
+    return rc;
+}
+
 static const struct moyai_method methods[] = {
-    {"raise", m_raise}, {"code", m_code},     {"rec", m_rec}, {"because", m_because},
-    {"typed", m_typed}, {"forced", m_forced}, {NULL, NULL}};
+    {"await", m_await},     {"raise", m_raise}, {"code", m_code},     {"rec", m_rec},
+    {"because", m_because}, {"typed", m_typed}, {"forced", m_forced}, {NULL, NULL}};
 static const struct moyai_class cls = MOYAI_CLASS("Thing", methods, NULL);
 
 static int role_thing(int argc, char **argv) {
@@ -145,6 +155,20 @@ static void a_deadline_names_the_last_of_a_long_chain(void **state) {
     }
 }
 
+/* A method that waits for a name, and longer than its caller: long before the log says it. */
+static void a_deadline_names_the_name_that_is_waited_for(void **state) {
+    (void)state;
+    moyai_future *f = moyai_call_async(near, "await", MOYAI_ARGS("nobdoy"));
+    kit_settle(node);
+    moyai_future_deadline(f, MOYAI_MS);
+    FIBER_ASSERT_INT(moyai_future_get(f, MOYAI_NONE), MOYAI_ETIMEDOUT);
+    struct moyai_error e;
+    moyai_future_error(f, 0, &e);
+    KIT_TEXT(e.text, "'await' waits for a name that nobody has registered: \"nobdoy\"");
+    moyai_future_free(f);
+    kit_settle(node);
+}
+
 /* ---- codes that are none ---------------------------------------------------------------------- */
 
 static void what_is_no_code_is_named(void **state) {
@@ -209,6 +233,7 @@ static int tests(void) {
         cmocka_unit_test(the_reason_survives_any_depth),
         cmocka_unit_test(the_first_cause_survives_any_depth),
         cmocka_unit_test(a_deadline_names_the_last_of_a_long_chain),
+        cmocka_unit_test(a_deadline_names_the_name_that_is_waited_for),
         cmocka_unit_test(what_is_no_code_is_named),
         cmocka_unit_test(values_that_do_not_fit_name_the_method),
     };
