@@ -45,7 +45,7 @@ static error_t on_option(int key, char *arg, struct argp_state *state) {
         }
         return 0;
     case ARGP_KEY_END:
-        if (!r->target) argp_error(state, "which object? A reference or a name");
+        if (!r->target) argp_error(state, "which object? A reference, a name, or a node's id or its beginning");
         if (!r->method) argp_error(state, "which method?");
         return 0;
     default:

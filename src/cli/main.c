@@ -5,6 +5,7 @@
 #include "cli/cli.h"
 
 #include "base/config.h"
+#include "base/near.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -86,6 +87,18 @@ struct parsed {
     int next;  /* index of the verb's arguments */
 };
 
+/* All there are, and which was meant, if that is to be guessed. */
+static void unknown_verb(const struct argp_state *state, const char *arg) {
+    char all[200] = "", meant[40] = "";
+    size_t least = SIZE_MAX;
+    for (size_t i = 0; i < N_VERBS; i++) {
+        size_t n = strlen(all);
+        snprintf(all + n, sizeof all - n, "%s%s", i ? ", " : "", verbs[i].name);
+        if (near_is(arg, verbs[i].name, &least)) snprintf(meant, sizeof meant, " (did you mean '%s'?)", verbs[i].name);
+    }
+    argp_error(state, "unknown verb '%s'%s; the verbs are: %s", arg, meant, all);
+}
+
 static error_t on_option(int key, char *arg, struct argp_state *state) {
     struct parsed *p = state->input;
     cli_help(key, state);
@@ -99,7 +112,7 @@ static error_t on_option(int key, char *arg, struct argp_state *state) {
             return 0;
         }
         p->verb = find(arg);
-        if (!p->verb) argp_error(state, "unknown verb '%s'", arg);
+        if (!p->verb) unknown_verb(state, arg);
         p->next = state->next;
         state->next = state->argc;
         return 0;

@@ -136,9 +136,11 @@ static void usage_errors(void **state) {
         const char *text;
     } wrong[] = {
         {{NULL}, "no verb"},
-        {{"frob"}, "'frob'"},
+        {{"frob"},
+         "unknown verb 'frob'; the verbs are: run, node, ps, graph, call, ping, trace, key, endpoint, config"},
+        {{"pnig"}, "unknown verb 'pnig' (did you mean 'ping'?); the verbs are: run, "},
         {{"--frob"}, "--frob"},
-        {{"help", "frob"}, "'frob'"},
+        {{"help", "frob"}, "unknown verb 'frob'; the verbs are: run, node, "},
         {{"config", "--frob"}, "--frob"},
         {{"config", "frob"}, "'frob'"},
         {{"run", "--frob", "true"}, "--frob"},
@@ -163,7 +165,7 @@ static void usage_errors(void **state) {
         {{"ping", "-c", "0", "a"}, "'0'"},
         {{"ping", "-i", "often", "a"}, "'often'"},
         {{"call", "--frob"}, "--frob"},
-        {{"call"}, "which object"},
+        {{"call"}, "which object? A reference, a name, or a node's id or its beginning"},
         {{"call", "a"}, "which method"},
         {{"call", "a", ""}, "1 to 255"},
         {{"call", "a", "b", "c"}, "argument 1: 'c' is not JSON"},
@@ -298,7 +300,7 @@ static void config(void **state) {
     assert_int_equal(kit_count(&c.text[0], "\"variable\": "), all);
     cli_free(&c);
     static const char *const wrong[][2] = {
-        {"MOYAI_GRID=/tmp/foo", "$MOYAI_GRID: \"/tmp/foo\" is no rendezvous"},
+        {"MOYAI_GRID=/tmp/foo", "$MOYAI_GRID: \"/tmp/foo\" is no rendezvous; did you mean file:/tmp/foo?"},
         {"MOYAI_GRID=file:foo", "$MOYAI_GRID: \"file:foo\""},
         {"MOYAI_RUN_DIR=relative", "$MOYAI_RUN_DIR: run directory 'relative'"},
         {"MOYAI_PARENT=me", "$MOYAI_PARENT: \"me\""},

@@ -55,6 +55,8 @@ static int add(struct places *p, char *s, struct moyai_error *reterr) {
         return 1;
     }
     if (begins(s, "fd:")) return parse_fds(p, s, reterr);
+    if (s[0] == '/') /* a directory is also looked for by who mistypes an address: no guess */
+        return err_set(reterr, MOYAI_EINVAL, "\"%.100s\" is no rendezvous; did you mean file:%.100s?", s, s);
     if (strstr(s, "://") || tcp_split(s, true, host, &port, &why) < 0)
         return err_set(
             reterr, MOYAI_EINVAL,

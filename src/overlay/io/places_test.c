@@ -69,12 +69,24 @@ static void a_directory_is_of_either_kind(void **state) {
 static void what_is_wrong_is_named(void **state) {
     (void)state;
     static const char *const bad[][2] = {
-        {"", "no rendezvous"},      {"  ", "no rendezvous"},      {"ftp://nowhere", "ftp://nowhere"},
-        {"host", "host"},           {"host:0", "host:0"},         {"host:66000", "66000"},
-        {"fd:1", "fd:1"},           {"fd:1,", "fd:1,"},           {"fd:1,2x", "fd:1,2x"},
-        {"fd:-1,2", "fd:-1,2"},     {"fd:1,2 fd:3,4", "two fd:"}, {"fd:,", "fd:,"},
-        {"file:/a file:/b", "two"}, {"/tmp/x", "/tmp/x"},         {"file:/a nonsense", "nonsense"},
-        {"file:a", "file:a"},       {"file:", "\"file:\""},       {"file://host/a", "absolute path"},
+        {"", "no rendezvous"},
+        {"  ", "no rendezvous"},
+        {"ftp://nowhere", "ftp://nowhere"},
+        {"host", "host"},
+        {"host:0", "host:0"},
+        {"host:66000", "66000"},
+        {"fd:1", "fd:1"},
+        {"fd:1,", "fd:1,"},
+        {"fd:1,2x", "fd:1,2x"},
+        {"fd:-1,2", "fd:-1,2"},
+        {"fd:1,2 fd:3,4", "two fd:"},
+        {"fd:,", "fd:,"},
+        {"file:/a file:/b", "two"},
+        {"/tmp/x", "did you mean file:/tmp/x?"},
+        {"file:/a nonsense", "nonsense"},
+        {"file:a", "file:a"},
+        {"file:", "\"file:\""},
+        {"file://host/a", "absolute path"},
     };
     struct places p;
     struct moyai_error e;
