@@ -56,6 +56,20 @@ bool observe_option(int key, char *arg, const struct argp_state *state, struct o
     }
 }
 
+bool observe_target(int key, char *arg, const struct argp_state *state, const char **target) {
+    switch (key) {
+    case ARGP_KEY_ARG:
+        if (*target) argp_error(state, "unknown argument '%s'", arg);
+        *target = arg;
+        return true;
+    case ARGP_KEY_NO_ARGS:
+        argp_error(state, "which node? Its id or the beginning of it, a name or a reference");
+        return true;
+    default:
+        return false;
+    }
+}
+
 /* ---- joining --------------------------------------------------------------------------------- */
 
 static int await_link(moyai_node *n, const char *grid, struct moyai_error *why) {

@@ -35,6 +35,9 @@ enum { OBSERVE_GRID = 0x2000, OBSERVE_KEY_FILE, OBSERVE_TIMEOUT, OBSERVE_JSON };
         {"key-file", OBSERVE_KEY_FILE, "FILE", 0, "The grid's keys (default: as MOYAI_KEY_FILE)", 1}, CLI_HELP_OPTIONS
 bool observe_option(int key, char *arg, const struct argp_state *state, struct observe_opts *o);
 
+/* The one argument of verbs that look at one node, in the same way. */
+bool observe_target(int key, char *arg, const struct argp_state *state, const char **target);
+
 /* Join the grid; none: that of MOYAI_GRID. title: what the node is called. SIGINT and SIGTERM ask it to stop. 0
  * or the exit status, and the reason has been printed. */
 int observer_join(struct observer *o, const char *title, const struct observe_opts *opts);

@@ -21,7 +21,7 @@ struct request {
 static error_t on_option(int key, char *arg, struct argp_state *state) {
     struct request *r = state->input;
     cli_help(key, state);
-    if (observe_option(key, arg, state, &r->o)) return 0;
+    if (observe_option(key, arg, state, &r->o) || observe_target(key, arg, state, &r->target)) return 0;
     switch (key) {
     case 'c':
         if (config_parse_integer(arg, &r->count) < 0 || r->count < 1)
@@ -29,13 +29,6 @@ static error_t on_option(int key, char *arg, struct argp_state *state) {
         return 0;
     case 'i':
         r->interval = cli_duration(state, "interval", arg);
-        return 0;
-    case ARGP_KEY_ARG:
-        if (r->target) argp_error(state, "unknown argument '%s'", arg);
-        r->target = arg;
-        return 0;
-    case ARGP_KEY_NO_ARGS:
-        argp_error(state, "which node? Its id, a name or a reference");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;

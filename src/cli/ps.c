@@ -125,11 +125,6 @@ static void print_table(const struct crawl *c, const struct request *q) {
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
 
-static void print_field(const char *key, const char *text) {
-    printf("\"%s\": ", key);
-    json_print_text(stdout, text, strlen(text));
-}
-
 static void print_links(const struct crawl *c, const moyai_value *info) {
     const moyai_value *links = moyai_value_find(info, "links");
     const char *comma = "";
@@ -148,15 +143,12 @@ static void print_links(const struct crawl *c, const moyai_value *info) {
 static void print_object(const struct crawl *c, const struct crawl_node *k) {
     static const char *const ours[] = {"node", "state", "title", "pid", "error", "n_links", "links"};
     fputc('{', stdout);
-    print_field("node", k->id);
-    fputs(", ", stdout);
-    print_field("state", crawl_state_name(k->state));
-    fputs(", ", stdout);
-    print_field("title", k->title);
+    json_print_field(stdout, "", "node", k->id);
+    json_print_field(stdout, ", ", "state", crawl_state_name(k->state));
+    json_print_field(stdout, ", ", "title", k->title);
     if (k->pid > 0) printf(", \"pid\": %lld", (long long)k->pid);
     if (!k->info) {
-        fputs(", ", stdout);
-        print_field("error", k->why.text);
+        json_print_field(stdout, ", ", "error", k->why.text);
     }
     for (size_t i = 0; i < moyai_value_count(k->info); i++) {
         const char *key = moyai_value_key(k->info, i);

@@ -26,18 +26,7 @@ struct request {
 static error_t on_option(int key, char *arg, struct argp_state *state) {
     struct request *r = state->input;
     cli_help(key, state);
-    if (observe_option(key, arg, state, &r->o)) return 0;
-    switch (key) {
-    case ARGP_KEY_ARG:
-        if (r->target) argp_error(state, "unknown argument '%s'", arg);
-        r->target = arg;
-        return 0;
-    case ARGP_KEY_NO_ARGS:
-        argp_error(state, "which node? Its id, a name or a reference");
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
+    return observe_option(key, arg, state, &r->o) || observe_target(key, arg, state, &r->target) ? 0 : ARGP_ERR_UNKNOWN;
 }
 
 struct hop {
@@ -164,11 +153,6 @@ static void print_text(const struct trace *t) {
     if (!t->whole) printf("%2d  ?         the way has changed, or is not known from here\n", t->n + 1);
 }
 
-static void print_field(const char *key, const char *text) {
-    printf(", \"%s\": ", key);
-    json_print_text(stdout, text, strlen(text));
-}
-
 static void print_json(const struct trace *t) {
     char id[33];
     moyai_node_id_format(t->end, id);
@@ -177,14 +161,14 @@ static void print_json(const struct trace *t) {
         const struct hop *h = &t->hop[i];
         moyai_node_id_format(h->id, id);
         printf("%s{\"node\": \"%s\"", i ? ",\n " : "\n ", id);
-        print_field("kind", h->kind);
-        print_field("host", info_text(h->info, "host"));
-        print_field("site", info_text(h->info, "site"));
-        print_field("title", info_text(h->info, "title"));
+        json_print_field(stdout, ", ", "kind", h->kind);
+        json_print_field(stdout, ", ", "host", info_text(h->info, "host"));
+        json_print_field(stdout, ", ", "site", info_text(h->info, "site"));
+        json_print_field(stdout, ", ", "title", info_text(h->info, "title"));
         if (h->ms >= 0)
             printf(", \"ms\": %.6f", h->ms);
         else
-            print_field("error", h->why.text);
+            json_print_field(stdout, ", ", "error", h->why.text);
         fputc('}', stdout);
     }
     printf("]}\n");

@@ -314,6 +314,11 @@ void json_print_text(FILE *f, const char *text, size_t n) {
     fputc('"', f);
 }
 
+void json_print_field(FILE *f, const char *before, const char *key, const char *text) {
+    fprintf(f, "%s\"%s\": ", before, key);
+    json_print_text(f, text, strlen(text));
+}
+
 static void print_special(FILE *f, double x) {
     fputs(isnan(x) ? "\"nan\"" : x > 0 ? "\"inf\"" : "\"-inf\"", f);
 }

@@ -34,6 +34,7 @@ const char *value_json_mark(const char *text);
 
 /* On one line, without a newline. */
 void value_print(FILE *f, const moyai_value *v);
-void json_print_text(FILE *f, const char *text, size_t n); /* with its quotes */
+void json_print_text(FILE *f, const char *text, size_t n);                             /* with its quotes */
+void json_print_field(FILE *f, const char *before, const char *key, const char *text); /* before is printed as it is */
 
 #endif
