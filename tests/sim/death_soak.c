@@ -9,9 +9,10 @@
  * to 50 ms, a stopped node does nothing until it goes on, across a cut nothing passes and nothing is reset. A node
  * without links is cut off. Witnesses speak sometimes.
  *
- * Laws. Whoever is declared dead has been killed, or all its links were reset at once. A node killed while all is
- * quiet around it, with three neighbours on two other hosts, is dead for all its neighbours within the window and the
- * time of two messages; and so is one that refuses. A live one that was declared dead is told when it has links again.
+ * Laws. Whoever is declared dead has been killed, or all links of which others had heard were reset within a case's
+ * life. A node killed while all is quiet around it, with three neighbours on two other hosts, is dead for all its
+ * neighbours within the window and the time of two messages; and so is one that refuses. A live one that was declared
+ * dead is told when it has links again.
  */
 #include "overlay/death.h"
 #include "overlay/death_internal.h"
@@ -28,7 +29,8 @@
 #define NODES  32u
 #define NOTICE 60u /* ms */
 #define DELAY  50u
-#define QUIET  (700 * MS) /* around a kill of which the second law speaks */
+#define LIFE   (3000 * MS) /* of a case and the messages about it, with some room */
+#define QUIET  (700 * MS)  /* around a kill of which the second law speaks */
 
 /* Seeds that once failed, and of what. */
 static const uint64_t regressions[] = {
@@ -43,7 +45,6 @@ struct host {
     struct death *d; /* NULL: killed */
     bool stopped, side, told;
     moyai_ns timer, until; /* until: stopped */
-    moyai_ns cut_at;       /* when its last link was reset; 0: never */
 };
 
 struct grid {
@@ -53,9 +54,11 @@ struct grid {
     struct host h[NODES];
     uint8_t link[NODES][NODES]; /* 1: up, 2: broken, this end has not noticed; [a][b] is a's end */
     uint32_t born[NODES][NODES];
+    moyai_ns made_at[NODES][NODES], broke_at[NODES][NODES];
     uint32_t list[NODES]; /* whom each has told its neighbours to be linked to, as bits */
     bool cut;
     moyai_ns disturbed; /* last stop, cut, or kill */
+    moyai_ns late_at;   /* last end of a stop or of a cut */
     uint64_t kills, clean, resets, wrong_deaths, told, declared;
     const char *broken;
     char why[256];
@@ -94,18 +97,26 @@ static uint32_t links_of(const struct grid *g, uint32_t i) {
     return n;
 }
 
-/* Its links to other hosts: whose objection need not be in time. */
-static uint32_t outside_of(const struct grid *g, uint32_t i) {
-    uint32_t n = 0;
-    for (uint32_t k = 0; k < NODES; k++) n += g->link[i][k] == 1 && g->link[k][i] == 1 && g->h[k].host != g->h[i].host;
-    return n;
-}
-
-/* May messages be late, or not come? */
+/* May messages be late, or have been lost, within the life of a case? */
 static bool late(const struct grid *g) {
     bool stopped = false;
     for (uint32_t k = 0; k < NODES; k++) stopped = stopped || g->h[k].stopped;
-    return g->cut || stopped;
+    return g->cut || stopped || (g->late_at && g->late_at + LIFE >= g->w.now);
+}
+
+/* Has it a link by which it cannot be declared dead: older than all that was reset within the life of a case (of
+ * younger ones nobody may have heard), and to another host, or to its own if that one's objection was in time? */
+static bool rooted(const struct grid *g, uint32_t i) {
+    moyai_ns first = UINT64_MAX;
+    for (uint32_t k = 0; k < NODES; k++) {
+        moyai_ns t = g->broke_at[i][k];
+        if (t && t + LIFE >= g->w.now && t < first) first = t;
+    }
+    for (uint32_t k = 0; k < NODES; k++)
+        if (g->link[i][k] == 1 && g->link[k][i] == 1 && g->made_at[i][k] < first &&
+            (g->h[k].host != g->h[i].host || !late(g)))
+            return true;
+    return false;
 }
 
 /* --- messages and timers --------------------------------------------------------------------------- */
@@ -194,8 +205,7 @@ static void break_link(struct grid *g, uint32_t a, uint32_t b) {
         g->link[from][to] = 2;
         world_in(&g->w, (moyai_dur)rng_below(&g->rng, NOTICE * MS), notice, g, pair(from, to, g->born[from][to]));
     }
-    if (!links_of(g, a)) g->h[a].cut_at = g->w.now;
-    if (!links_of(g, b)) g->h[b].cut_at = g->w.now;
+    g->broke_at[a][b] = g->broke_at[b][a] = g->w.now;
 }
 
 static void make_link(struct grid *g, uint32_t a, uint32_t b) {
@@ -204,6 +214,7 @@ static void make_link(struct grid *g, uint32_t a, uint32_t b) {
     if (g->cut && x->side != y->side) return;
     g->born[a][b] = g->born[b][a] = g->born[a][b] + 1;
     g->link[a][b] = g->link[b][a] = 1;
+    g->made_at[a][b] = g->made_at[b][a] = g->w.now;
     g->list[a] |= 1u << b;
     g->list[b] |= 1u << a;
     for (int i = 0; i < 2; i++) {
@@ -230,10 +241,9 @@ static void declared(struct host *h, const struct moyai_node_id *id) {
     g->declared++;
     if (x->generation == generation_of(id->b) && x->d) {
         g->wrong_deaths++;
-        bool alone = x->cut_at && g->w.now < x->cut_at + 3000 * MS;
         bool first = x->doomed != x->generation; /* those that come after have it from the first */
         x->doomed = x->generation;
-        if (first && !alone && !(outside_of(g, k) == 0 && late(g))) fail(g, "declared dead, and it lives", k);
+        if (first && rooted(g, k)) fail(g, "declared dead, and it lives", k);
         if (g->link[h->index][k] == 1) break_link(g, h->index, k);
     }
 }
@@ -288,8 +298,9 @@ static void start(struct host *h) {
     h->d = sim_alloc(death_size(&cfg));
     if (death_init(h->d, &cfg) < 0) abort();
     h->stopped = h->told = false;
-    h->timer = h->cut_at = 0;
+    h->timer = 0;
     h->g->list[h->index] = 0;
+    memset(h->g->broke_at[h->index], 0, sizeof h->g->broke_at[h->index]);
 }
 
 struct kill { /* of which the law speaks */
@@ -347,6 +358,13 @@ static void kill_node(struct grid *g, uint32_t i, bool witness) {
         if (w->d && !w->stopped)
             act(w, (struct death_event){.kind = DEATH_EV_WITNESSED, .id = k->id, .cause = DEATH_SIGNAL, .number = 9});
     }
+    uint32_t n = 0; /* those without another link cannot be told */
+    for (uint32_t old = 0; old < k->n; old++) {
+        if (!links_of(g, k->near[old])) continue;
+        k->near[n] = k->near[old];
+        k->generation[n++] = k->generation[old];
+    }
+    k->n = n;
     if (quiet)
         world_in(&g->w, (moyai_dur)((NOTICE + 100 + 3 * DELAY) * MS), examine, k, 0);
     else
@@ -357,7 +375,7 @@ static void go_on(void *who, uint64_t what) {
     struct host *h = who;
     (void)what;
     h->stopped = false;
-    h->g->disturbed = h->g->w.now;
+    h->g->disturbed = h->g->late_at = h->g->w.now;
 }
 
 static void trouble(struct grid *g) {
@@ -385,7 +403,7 @@ static void trouble(struct grid *g) {
         break;
     case 6: /* a cut in silence */
         g->cut = !g->cut;
-        g->disturbed = g->w.now;
+        g->disturbed = g->late_at = g->w.now;
         for (uint32_t k = 0; g->cut && k < NODES; k++) g->h[k].side = rng_below(&g->rng, 2);
         break;
     case 7: /* all links of one that lives are reset */
