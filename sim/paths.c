@@ -126,7 +126,7 @@ static void way_run(void *who, uint64_t what) {
         else
             box_free(p, b);
     }
-    if (y->first && !y->waking) {
+    if (y->first && !y->waking && !p->broken) {
         y->waking = y->first->due;
         world_at(p->w, y->waking, way_run, l, (uint64_t)to);
     }

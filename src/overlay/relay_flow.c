@@ -294,7 +294,7 @@ static int receive_give(struct relay *r, struct relay_path *p, int s, uint32_t b
     if (!y->asked || bytes > y->asked || bytes > y->out) return MOYAI_EPROTO;
     y->asked = 0;
     y->out -= bytes;
-    if (p->state == PATH_ENDING) return 0;
+    if (p->state == PATH_ENDING || y->deaf) return 0;
     uint32_t cut = min32(bytes, y->lent);
     loan_cut(r, p, s, cut);
     y->due += bytes - cut;

@@ -391,6 +391,25 @@ static void test_held(void **state) {
     tested_free(t);
 }
 
+/* Who was asked for credit and is not listened to any more when it comes is given none of it back. */
+static void test_give_deaf(void **state) {
+    (void)state;
+    struct tested *t = paths(2, 1600);
+    for (int i = 0; i < 4; i++) round_of(t, 1);
+    struct relay_side *a = side(t, 1);
+    a->used = 0;
+    round_of(t, 3);
+    assert_int_equal(a->asked, 1500);
+    assert_int_equal(get(t, 2, F(CLOSE, .label = 1)), 0);
+    assert_int_equal(a->lent, 0);
+    uint32_t out = a->out;
+    assert_int_equal(get(t, 1, F(GIVE, .label = 1, .amount = 1)), 0);
+    check(t);
+    assert_int_equal(a->out, out - 1);
+    assert_int_equal(a->due, 0);
+    tested_free(t);
+}
+
 /* Loans end with their path, however it ends. */
 static void test_end(void **state) {
     (void)state;
@@ -415,10 +434,10 @@ static void test_end(void **state) {
 #define TEST(f) cmocka_unit_test(f)
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(test_first), TEST(test_grow),   TEST(test_grow_not), TEST(test_blocked_due),
-        TEST(test_share), TEST(test_idle),   TEST(test_take_due), TEST(test_give_late),
-        TEST(test_looks), TEST(test_shrink), TEST(test_none),     TEST(test_give),
-        TEST(test_end),   TEST(test_tight),  TEST(test_unsaid),   TEST(test_held),
+        TEST(test_first), TEST(test_grow),      TEST(test_grow_not),  TEST(test_blocked_due), TEST(test_share),
+        TEST(test_idle),  TEST(test_take_due),  TEST(test_give_late), TEST(test_looks),       TEST(test_shrink),
+        TEST(test_none),  TEST(test_give),      TEST(test_end),       TEST(test_tight),       TEST(test_unsaid),
+        TEST(test_held),  TEST(test_give_deaf),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

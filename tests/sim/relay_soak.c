@@ -18,7 +18,8 @@
 
 /* Seeds that once failed, and of what. */
 static const uint64_t regressions[] = {
-    5012, /* who failed while a path was being replaced kept the old one */
+    5012,    /* who failed while a path was being replaced kept the old one */
+    1000979, /* credit that was asked for came from a side that is not listened to any more, and was due to it again */
 };
 
 struct options {
