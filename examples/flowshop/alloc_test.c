@@ -77,7 +77,8 @@ static void the_rest(void **state) {
     struct instance *in = test_taillard(1);
     static const struct timeline_sample sample = {0, 1, 0, 1};
     static const struct timeline_event event = {0.5, "half", TIMELINE_NOTE};
-    const struct timeline t = {"picture", 1, &sample, 1, &event, 1};
+    const struct timeline t = {
+        .title = "picture", .seconds = 1, .samples = &sample, .n_samples = 1, .events = &event, .n_events = 1};
     int failures = 0;
     for (long k = 1; alloc_next(&k, ALLOC_ONE); k++) {
         uint16_t perm[INSTANCE_MAX_JOBS];
