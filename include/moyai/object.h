@@ -167,7 +167,8 @@ MOYAI_API bool moyai_future_ready(const moyai_future *f); /* completed, well or 
  * last. */
 MOYAI_API int moyai_future_error(const moyai_future *f, unsigned level, struct moyai_error *out);
 
-/* Complete with ETIMEDOUT unless it completes within that time from now; MOYAI_FOREVER: no deadline.
+/* Complete with ETIMEDOUT unless it completes within that time from now, at once if it is 0 or less (a call that has
+ * not begun is never executed then); MOYAI_FOREVER: no deadline.
  * The callee sees the remaining time, and answers for itself up to a millisecond early, with what it is doing. */
 MOYAI_API void moyai_future_deadline(moyai_future *f, moyai_dur timeout);
 

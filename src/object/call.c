@@ -67,7 +67,10 @@ static int encode(moyai_node *n, moyai_future *f, const char *method, const stru
     /* A nested call has no longer than the call it is made for. Nobody waits for a one-way call. */
     if (rq && rq->deadline != UINT64_MAX && !(flags & MESSAGE_ONEWAY)) {
         moyai_ns now = moyai_now();
-        h.remaining = rq->deadline > now ? (moyai_dur)(rq->deadline - now) : 0;
+        if (rq->deadline <= now)
+            return err_set(why, MOYAI_ETIMEDOUT,
+                           "'%.80s' is not called: the deadline of the call it is made for has passed", method);
+        h.remaining = (moyai_dur)(rq->deadline - now);
         f->timeout = h.remaining;
         moyai_dur patience = id_equal(f->home, n->id.b) ? 0 : deadline_patience(h.remaining);
         exec_timer_set(n->x, &f->timer, rq->deadline + (moyai_ns)patience);

@@ -98,6 +98,16 @@ void request_due(struct exec *x, struct exec_timer *t) {
     request_cancel(rq);
 }
 
+/* On a busy node the timer comes too late: what is ready runs first. */
+bool request_late(moyai_request *rq) {
+    if (rq->deadline == UINT64_MAX || moyai_now() < rq->deadline) return false;
+    char text[MOYAI_ERROR_TEXT], who[PEER_NAME];
+    overlay_self_name(rq->node->o, who);
+    snprintf(text, sizeof text, "the deadline passed: in %s '%s' has not begun", who, rq->method->name);
+    request_fail(rq, MOYAI_ETIMEDOUT, rq->from_local ? MOYAI_AT_CALLER : MOYAI_AT_PEER, MOYAI_NEVER_EXECUTED, text);
+    return true;
+}
+
 void request_deadline(moyai_request *rq, moyai_dur remaining) {
     moyai_node *n = rq->node;
     if (rq->answered) return;

@@ -425,8 +425,11 @@ void moyai_future_deadline(moyai_future *f, moyai_dur timeout) {
     moyai_node *n = f->node;
     if (f->constant || exec_forked(n->x)) return;
     exec_lock(n->x);
-    if (f->state == FUTURE_PENDING) {
-        if (timeout < 0) timeout = 0;
+    if (f->state == FUTURE_PENDING && timeout <= 0) { /* now: what has not begun, here or there, never will */
+        exec_timer_clear(n->x, &f->timer);
+        f->timeout = 0;
+        timer_due(n->x, &f->timer);
+    } else if (f->state == FUTURE_PENDING) {
         f->timeout = timeout;
         if (timeout == MOYAI_FOREVER)
             exec_timer_clear(n->x, &f->timer);

@@ -94,8 +94,10 @@ void request_fail(moyai_request *rq, int code, enum moyai_where where, enum moya
 /* deadline.c */
 void request_cancel(moyai_request *rq);
 void request_deadline(moyai_request *rq, moyai_dur remaining);
-moyai_dur deadline_patience(moyai_dur remaining);       /* beyond it, a caller waits for its callee's word of it */
-void request_due(struct exec *x, struct exec_timer *t); /* its timer's function */
+moyai_dur deadline_patience(moyai_dur remaining); /* beyond it, a caller waits for its callee's word of it */
+/* Has its deadline passed before it has begun? Then it is answered, and shall not begin. */
+bool request_late(moyai_request *rq);
+void request_due(struct exec *x, struct exec_timer *t);                /* its timer's function */
 void request_describe(const moyai_request *rq, char *out, size_t cap); /* what it is doing, for reports */
 void request_abandon(void *rq);                                        /* at the end */
 bool call_names(const moyai_future *f, char *out, size_t cap);         /* "'method' of moyai:..." */

@@ -308,7 +308,7 @@ static void run_request(struct exec_task *t) {
         request_fail(rq, MOYAI_ENOOBJECT, MOYAI_AT_PEER, MOYAI_NEVER_EXECUTED, "the object has ended");
     } else if (rq->cancelled) {
         request_fail(rq, MOYAI_ECANCELED, MOYAI_AT_PEER, MOYAI_NEVER_EXECUTED, "cancelled before it began");
-    } else {
+    } else if (!request_late(rq)) {
         struct context c = {.rq = rq, .scope = rq->object, .counted = true};
         void **slot = exec_local(n->x);
         *slot = &c;

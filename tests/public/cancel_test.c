@@ -111,6 +111,22 @@ static int m_remaining_of(moyai_request *rq, void *self) {
     return moyai_return(rq, MOYAI_ARGS(d, moyai_remaining(rq)));
 }
 
+/* late(ref): calls when its deadline has passed. */
+static int m_late(moyai_request *rq, void *self) {
+    moyai_ref *ref = NULL;
+    KIT_OK(moyai_args(rq, MOYAI_INTO(&ref)));
+    while (moyai_remaining(rq) == MOYAI_FOREVER) moyai_yield(moyai_request_node(rq));
+    while (moyai_remaining(rq) > 0) {
+    }
+    struct moyai_error e;
+    KIT_RC(moyai_call(ref, "touch", MOYAI_NONE, MOYAI_NONE, NULL), MOYAI_ETIMEDOUT);
+    moyai_last_error(moyai_request_node(rq), &e);
+    FIBER_ASSERT(e.executed == MOYAI_NEVER_EXECUTED);
+    moyai_ref_unref(ref);
+    ((struct sleeper *)self)->computed++;
+    return 0;
+}
+
 /* Sets results all the time, also when the deadline passes. */
 static int m_returning(moyai_request *rq, void *self) {
     struct sleeper *s = self;
@@ -130,11 +146,19 @@ static int m_counts(moyai_request *rq, void *self) {
     return moyai_return(rq, MOYAI_ARGS(s->begun, s->woken, s->blocked_again, s->computed, s->touched));
 }
 
-static const struct moyai_method sleeper_methods[] = {
-    {"touch", m_touch},         {"once", m_once},           {"spray", m_spray},
-    {"hang", m_hang},           {"compute", m_compute},     {"nested", m_nested},
-    {"busy", m_busy},           {"remaining", m_remaining}, {"remaining_of", m_remaining_of},
-    {"returning", m_returning}, {"counts", m_counts},       {NULL, NULL}};
+static const struct moyai_method sleeper_methods[] = {{"touch", m_touch},
+                                                      {"once", m_once},
+                                                      {"spray", m_spray},
+                                                      {"hang", m_hang},
+                                                      {"late", m_late},
+                                                      {"compute", m_compute},
+                                                      {"nested", m_nested},
+                                                      {"busy", m_busy},
+                                                      {"remaining", m_remaining},
+                                                      {"remaining_of", m_remaining_of},
+                                                      {"returning", m_returning},
+                                                      {"counts", m_counts},
+                                                      {NULL, NULL}};
 static const struct moyai_class sleeper_class = MOYAI_CLASS("Sleeper", sleeper_methods, NULL);
 
 static int role_sleeper(int argc, char **argv) {
@@ -465,6 +489,51 @@ static void a_deadline_passes_before_it_leaves(void **state) {
     for (int i = 0; i < N; i++) moyai_future_free(f[i]);
 }
 
+/* Whoever's the object is: at once, and what has not begun never will. */
+static void a_deadline_that_has_passed_already(void **state) {
+    (void)state;
+    static const moyai_dur past[] = {0, -1, INT64_MIN};
+    for (int i = 0; i < 2; i++) {
+        moyai_ref *to = i ? far : near;
+        int64_t touched = counts(to).touched;
+        for (size_t k = 0; k < sizeof past / sizeof past[0]; k++) {
+            moyai_future *f = moyai_call_async(to, "touch", MOYAI_NONE);
+            moyai_future_deadline(f, past[k]);
+            FIBER_ASSERT(moyai_future_ready(f));
+            struct moyai_error e = KIT_FAILED(f, MOYAI_ETIMEDOUT, MOYAI_AT_CALLER, MOYAI_NEVER_EXECUTED);
+            KIT_TEXT(e.text, "'touch'");
+            moyai_future_free(f);
+        }
+        /* One that runs: it is cancelled. */
+        int64_t begun = counts(to).begun, woken = counts(to).woken;
+        moyai_future *f = moyai_call_async(to, "hang", MOYAI_ARGS(true));
+        AWAIT(to, begun, begun + 1);
+        moyai_future_deadline(f, 0);
+        KIT_FAILED(f, MOYAI_ETIMEDOUT, MOYAI_AT_CALLER, MOYAI_MAY_HAVE_EXECUTED);
+        moyai_future_free(f);
+        AWAIT(to, woken, woken + 1);
+        FIBER_ASSERT(counts(to).touched == touched);
+    }
+}
+
+/* The timer of a queued call comes after what is ready; and a method that is late makes no calls. */
+static void late_calls_are_not_begun(void **state) {
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        moyai_ref *to = i ? far : near;
+        struct sleeper before = counts(to);
+        moyai_future *f = moyai_call_async(to, "late", MOYAI_ARGS(to)), *g = moyai_call_async(to, "touch", MOYAI_NONE);
+        moyai_future_deadline(f, 10 * MOYAI_MS);
+        moyai_future_deadline(g, 5 * MOYAI_MS);
+        KIT_RC(moyai_future_get(g, MOYAI_NONE), MOYAI_ETIMEDOUT);
+        KIT_RC(moyai_future_get(f, MOYAI_NONE), MOYAI_ETIMEDOUT);
+        moyai_future_free(f);
+        moyai_future_free(g);
+        AWAIT(to, computed, before.computed + 1);
+        FIBER_ASSERT(counts(to).touched == before.touched);
+    }
+}
+
 /* The text says who waits for whom. Whether the callee's answer, which knows it, comes before this side gives up is a
  * matter of milliseconds: with ever more of them it does. */
 static void the_text_names_who_waits_for_whom(void **state) {
@@ -671,6 +740,8 @@ static int tests(void) {
         WORLD(a_deadline_passes_while_it_blocks),
         WORLD(a_deadline_comes_while_it_computes),
         WORLD(a_deadline_passes_before_it_leaves),
+        WORLD(a_deadline_that_has_passed_already),
+        WORLD(late_calls_are_not_begun),
         WORLD(the_text_names_who_waits_for_whom),
         WORLD(the_text_tells_the_whole_chain),
         WORLD(nested_calls_have_no_longer),
