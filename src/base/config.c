@@ -350,6 +350,11 @@ const char *config_called(const struct config *c, enum config_index which) {
     return called[which][!c || c->origin[which] == CONFIG_FROM_OPTION];
 }
 
+int config_blame(struct moyai_error *e, const struct config *c, enum config_index which) {
+    if (!e || e->code == MOYAI_ENOMEM || e->code == MOYAI_ELIMIT || e->code == MOYAI_ENOSPC) return e ? e->code : 0;
+    return err_prefix(e, "%s", config_called(c, which));
+}
+
 /* ---- printing ------------------------------------------------------------------------------- */
 
 static int64_t number_in(const struct config *c, const struct config_option *o) {

@@ -127,6 +127,9 @@ int config_set(struct config *c, const char *name, const char *value, struct moy
 /* What texts call an option: "$MOYAI_GRID", or "option grid" if the program has set it (CONFIG_FROM_OPTION, or c is
  * NULL). */
 const char *config_called(const struct config *c, enum config_index which);
+/* Put that before the text of an error in what the option asks for; not if the system is short of something (memory,
+ * descriptors, room on the disk), which is not the option's fault. Returns the error's code. */
+int config_blame(struct moyai_error *e, const struct config *c, enum config_index which);
 
 /* Call fn for each variable of the environment that begins with MOYAI_, has a value, and that nobody reads: it is
  * mistyped, most likely. like: the one that is meant, or NULL. The environment as for config_load. */

@@ -119,8 +119,8 @@ static void on_signal(int sig, void *arg) {
     }
     size_t n = agent_running(h->agent);
     if (!h->ending && n > 0)
-        say(h, "%s: ending %zu command%s in order; another %s kills them",
-            sig == SIGINT ? "interrupted" : strsignal(sig), n, n == 1 ? "" : "s", sig == SIGINT ? "Ctrl-C" : "signal");
+        say(h, "%s: ending %zu command%s in order; another %s kills %s", sig == SIGINT ? "interrupted" : strsignal(sig),
+            n, n == 1 ? "" : "s", sig == SIGINT ? "Ctrl-C" : "signal", n == 1 ? "it" : "them");
     h->ending = true;
     agent_end(h->agent, false);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/observe.h"
 
+#include "base/dur.h"
 #include "base/err.h"
 #include "base/id.h"
 #include "base/near.h"
@@ -76,8 +77,7 @@ static int await_link(moyai_node *n, const char *grid, struct moyai_error *why) 
     int rc = node_await_link(n, LINK_TIME);
     if (rc == MOYAI_ECANCELED) return err_set(why, rc, "interrupted");
     if (rc == MOYAI_ETIMEDOUT)
-        return err_set(why, rc, "no node of the grid at '%.150s' could be reached within %g s", grid,
-                       (double)LINK_TIME * 1e-9);
+        return err_set(why, rc, "no node of the grid at '%.150s' could be reached within %s", grid, DUR(LINK_TIME));
     return rc;
 }
 

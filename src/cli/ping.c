@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* moyai ping: round trips to a node through its runtime, as ping(8) measures those to a host. */
 #include "base/config.h"
+#include "base/dur.h"
 #include "base/id.h"
 #include "base/json.h"
 #include "cli/cli.h"
@@ -76,7 +77,7 @@ static void say_lost(const struct observer *o, int64_t seq, int rc, const struct
         printf("{\"seq\": %lld, \"error\": \"%s\", \"text\": \"%.*s\"}\n", (long long)seq, moyai_err_name(rc), (int)n,
                text);
     } else if (rc == MOYAI_ETIMEDOUT) {
-        printf("no answer: seq=%lld, within %g s\n", (long long)seq, (double)q->o.timeout * 1e-9);
+        printf("no answer: seq=%lld, within %s\n", (long long)seq, DUR(q->o.timeout));
     } else {
         printf("no answer: seq=%lld, ", (long long)seq);
         print_clean(stdout, e.text);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* moyai ps: the nodes of a grid. */
+#include "base/dur.h"
 #include "cli/cli.h"
 #include "cli/crawl.h"
 #include "cli/value_json.h"
@@ -72,7 +73,7 @@ static void put_row(const struct crawl *c, const struct crawl_node *k, const str
     snprintf(cell[NODE], CELL, "%.8s", k->id);
     put_text(k->title, cell[TITLE]);
     if (k->pid > 0) snprintf(cell[PID], CELL, "%lld", (long long)k->pid);
-    if (k->state == CRAWL_SILENT) snprintf(cell[UPTIME], CELL, "no answer in %g s", (double)q->o.timeout * 1e-9);
+    if (k->state == CRAWL_SILENT) snprintf(cell[UPTIME], CELL, "no answer in %s", DUR(q->o.timeout));
     if (k->state == CRAWL_DEAD) strcpy(cell[UPTIME], "dead");
     if (k->state == CRAWL_FAILED) snprintf(cell[UPTIME], CELL, "failed: %s", moyai_strerror(k->why.code));
     if (!v) return;

@@ -21,6 +21,7 @@
  */
 #include "cli/run_life.h"
 
+#include "base/dur.h"
 #include "base/events.h"
 #include "cli/cli.h"
 #include "cli/run_nodes.h"
@@ -190,8 +191,8 @@ static void on_grace(struct exec *x, struct exec_timer *t) {
             char pid[80];
             print_pid(p, pid);
             if (is_alive(p))
-                output_say(r->out, "%s: [%u.%u] %s %s did not end within %.6g s and is killed", r->a->title, p->group,
-                           p->index, program(p), pid, (double)r->a->grace * 1e-9);
+                output_say(r->out, "%s: [%u.%u] %s %s did not end within %s and is killed", r->a->title, p->group,
+                           p->index, program(p), pid, DUR(r->a->grace));
         }
         kill_all(r);
         return;
@@ -212,7 +213,7 @@ static void on_timeout(struct exec *x, struct exec_timer *t) {
     (void)x;
     struct run *r = (struct run *)(void *)((char *)t - offsetof(struct run, timeout));
     if (r->state != RUN_ON) return;
-    output_say(r->out, "%s: timed out after %.6g s", r->a->title, (double)r->a->timeout * 1e-9);
+    output_say(r->out, "%s: timed out after %s", r->a->title, DUR(r->a->timeout));
     end_run(r, CLI_TIMED_OUT, true);
 }
 
@@ -272,9 +273,12 @@ static void on_signal(int sig, void *arg) {
     }
     if (r->state == RUN_ON) {
         size_t n = alive(r) + r->spawning; /* one that is just being started may have spoken already */
-        output_say(r->out, "%s: %s: ending %zu process%s in order; another %s kills them", r->a->title,
-                   sig == SIGINT ? "interrupted" : strsignal(sig), n, n == 1 ? "" : "es",
-                   sig == SIGINT ? "Ctrl-C" : "signal");
+        const char *what = sig == SIGINT ? "interrupted" : strsignal(sig);
+        if (n == 0)
+            output_say(r->out, "%s: %s", r->a->title, what);
+        else
+            output_say(r->out, "%s: %s: ending %zu process%s in order; another %s kills %s", r->a->title, what, n,
+                       n == 1 ? "" : "es", sig == SIGINT ? "Ctrl-C" : "signal", n == 1 ? "it" : "them");
         end_run(r, 128 + sig, true);
     } else if (r->state == RUN_ENDING) {
         if (!r->hurry) r->status = 128 + sig; /* the first group had ended; we cut short what comes after it */

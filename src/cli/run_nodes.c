@@ -95,7 +95,9 @@ struct nodes {
     struct exec_timer spread;
     struct exec_waiter *scout; /* it sleeps */
     moyai_ns since;            /* when processes began to wait */
-    unsigned told_agents;
+    unsigned told_agents, told_silent;
+    unsigned silent;   /* nodes that did not answer, of those that were asked last */
+    char a_silent[80]; /* one of them */
     uint64_t told_slots;
     bool told;
 };
@@ -186,17 +188,23 @@ static void tell(struct nodes *s) {
         n++;
         slots += g->slots;
     }
-    if (s->told && n == s->told_agents && slots == s->told_slots) return;
+    if (s->told && n == s->told_agents && slots == s->told_slots && s->silent == s->told_silent) return;
     s->told = true;
+    s->told_silent = s->silent;
     s->told_agents = n;
     s->told_slots = slots;
     const char *es = s->waiting == 1 ? " waits" : "es wait";
+    char silent[160] = "";
+    if (s->silent == 1)
+        snprintf(silent, sizeof silent, "; %s does not answer", s->a_silent);
+    else if (s->silent > 1)
+        snprintf(silent, sizeof silent, "; %s and %u more do not answer", s->a_silent, s->silent - 1);
     if (n == 0)
-        output_say(s->out, "%s: %zu process%s for a node that takes commands: there is none in the grid (moyai node)",
-                   s->a->title, s->waiting, es);
+        output_say(s->out, "%s: %zu process%s for a node that takes commands: %s%s", s->a->title, s->waiting, es,
+                   s->silent ? "none is known" : "there is none in the grid (moyai node)", silent);
     else
-        output_say(s->out, "%s: %zu process%s for a slot: all %llu of %u node%s are taken", s->a->title, s->waiting, es,
-                   (unsigned long long)slots, n, n == 1 ? "" : "s");
+        output_say(s->out, "%s: %zu process%s for a slot: all %llu of %u node%s are taken%s", s->a->title, s->waiting,
+                   es, (unsigned long long)slots, n, n == 1 ? "" : "s", silent);
 }
 
 /* There is a slot: somebody else's command has ended. */
@@ -240,6 +248,18 @@ static void ask_no_more(struct nodes *s) {
     }
 }
 
+static void count_silent(struct nodes *s, const struct crawl *c) {
+    s->silent = 0;
+    for (size_t i = 0; i < c->n; i++) {
+        const struct crawl_node *k = c->node[i];
+        if (k->state != CRAWL_SILENT && k->state != CRAWL_FAILED) continue;
+        if (s->silent++ > 0) continue;
+        char pid[32] = "";
+        if (k->pid > 0) snprintf(pid, sizeof pid, ", pid %lld", (long long)k->pid);
+        snprintf(s->a_silent, sizeof s->a_silent, "node %.8s (%.40s%s)", k->id, k->title[0] ? k->title : "?", pid);
+    }
+}
+
 /* Until the time has come to look again; meanwhile agents may say that they have a slot. Lock held. */
 static void await_news(struct nodes *s, moyai_ns until) {
     while (s->waiting > 0 && !s->stopped && moyai_now() < until) {
@@ -264,6 +284,7 @@ static void look_for_agents(void *arg) {
         struct moyai_error why = {0};
         exec_user_enter(s->x);
         int rc = crawl(&c, s->node, ASK_TIME, &why);
+        if (rc == 0) count_silent(s, &c);
         crawl_done(&c);
         exec_user_leave(s->x);
         if (rc < 0 && rc != MOYAI_ENOMEM) {

@@ -88,7 +88,7 @@ static void checks(const struct config *c, struct check all[CHECKS]) {
 static int check_one(const struct config *c, const struct check *k, struct moyai_error *e) {
     struct moyai_error why = {0};
     if (!k->text || k->check(k->text, &why) == 0) return 0;
-    (void)err_prefix(&why, "%s", config_called(c, k->which));
+    (void)config_blame(&why, c, k->which);
     if (e) *e = why;
     return why.code;
 }

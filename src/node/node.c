@@ -10,6 +10,7 @@
 #include "node/node.h"
 
 #include "base/config.h"
+#include "base/dur.h"
 #include "base/err.h"
 #include "base/events.h"
 #include "base/log.h"
@@ -312,7 +313,7 @@ int moyai_node_serve(moyai_node *n, moyai_dur timeout) {
         rc = api_fail(n, MOYAI_ESTATE,
                       "moyai_node_serve() is not for methods and fibers: they block with moyai_sleep()");
     else if ((rc = exec_serve(n->x, &n->stop, until)) == MOYAI_ETIMEDOUT)
-        rc = api_fail(n, rc, "nobody asked the node to stop within %.3f s", (double)(timeout > 0 ? timeout : 0) * 1e-9);
+        rc = api_fail(n, rc, "nobody asked the node to stop within %s", DUR(timeout));
     else if (rc < 0)
         rc = api_fail(n, rc, "moyai_node_serve() runs already, or the node waits, further down this thread's stack");
     exec_user_enter(n->x);

@@ -3,6 +3,7 @@
  * Making calls: encode, then give to the overlay or, for an object of this node, to serve.c. Both ways use the same
  * bytes, so that arguments are copied and checked alike.
  */
+#include "base/dur.h"
 #include "base/err.h"
 #include "object/message.h"
 
@@ -260,7 +261,7 @@ int moyai_room(moyai_ref *ref, moyai_dur timeout) {
         if (rc == MOYAI_ETIMEDOUT) {
             char who[PEER_NAME];
             peer_name(p, who);
-            rc = api_fail(n, rc, "no room towards %s within %.3f s", who, (double)timeout * 1e-9);
+            rc = api_fail(n, rc, "no room towards %s within %s", who, DUR(timeout));
         }
     }
     if (pc && --pc->in_room == 0) overlay_release(p);

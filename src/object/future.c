@@ -11,6 +11,7 @@
  *  - Borrowed arrays of the request are not read after completion: the overlay is told to drop the message.
  *  - The result takes the place of the request's bytes when those are no longer needed; else it is allocated.
  */
+#include "base/dur.h"
 #include "base/err.h"
 #include "object/message.h"
 
@@ -401,7 +402,7 @@ static void timer_due(struct exec *x, struct exec_timer *t) {
     bool unsent = f->msg.state == MSG_WAITING;
     failure_set(&e, MOYAI_ETIMEDOUT, MOYAI_AT_CALLER,
                 unsent || (f->local && !f->local->running) ? MOYAI_NEVER_EXECUTED : MOYAI_MAY_HAVE_EXECUTED,
-                "no result of %s%s%s within %.3f s%s%s", names, who[0] ? " in " : "", who, (double)f->timeout * 1e-9,
+                "no result of %s%s%s within %s%s%s", names, who[0] ? " in " : "", who, DUR(f->timeout),
                 unsent     ? ", which could not be sent yet"
                 : doing[0] ? ": "
                            : "",

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sets: futures that are waited for together. Those that have completed are in a list of their own, in that order. */
+#include "base/dur.h"
 #include "base/err.h"
 #include "object/internal.h"
 
@@ -158,8 +159,8 @@ static int set_wait(moyai_set *s, moyai_dur timeout, bool all, bool masked) {
             s->waiter = NULL;
         }
         if (rc == MOYAI_ETIMEDOUT)
-            rc = api_fail(n, rc, "%s of %zu futures completed within %.3f s", all ? "not all" : "none",
-                          s->n_pending + s->n_ready, (double)(timeout > 0 ? timeout : 0) * 1e-9);
+            rc = api_fail(n, rc, "%s of %zu futures completed within %s", all ? "not all" : "none",
+                          s->n_pending + s->n_ready, DUR(timeout));
     }
     if (rc == 0 && s) rc = s->n_ready > INT32_MAX ? INT32_MAX : (int)s->n_ready;
     api_leave(n);

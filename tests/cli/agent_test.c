@@ -434,6 +434,32 @@ static void called_by_hand(void **state) {
     end_agent(&one);
 }
 
+/* One that is there, but stopped, is not one that is not there. */
+static void a_stopped_agent(void **state) {
+    (void)state;
+    struct cli one, c;
+    start_agent(&one, "1", "5s");
+    pid_t agent = kit_child_of(kit_child_of(one.pid));
+    assert_int_equal(kill(agent, SIGSTOP), 0);
+    START(&c, "echo", "at last");
+    char want[80];
+    snprintf(want, sizeof want, ", pid %d) does not answer", (int)agent);
+    has(cli_line(&c, 2, "1 process waits for "), "none is known; node ");
+    has(c.text[1].p, want);
+    assert_int_equal(kill(agent, SIGCONT), 0);
+    cli_close_in(&c);
+    assert_int_equal(cli_wait(&c), 0);
+    cli_free(&c);
+    /* Interrupted before anything runs: nothing is said to be ended. */
+    end_agent(&one);
+    START(&c, "echo", "never");
+    (void)cli_line(&c, 2, "there is none in the grid");
+    kill(c.pid, SIGINT);
+    assert_int_equal(cli_wait(&c), 130);
+    has(c.text[1].p, "moyai run: interrupted\n");
+    cli_free(&c);
+}
+
 /* An agent that can open a connection's file but no command's pipes: another starts it; if there is none, it has not
  * been started, rather than lost. */
 static void agent_without_files(void **state) {
@@ -458,10 +484,23 @@ int main(int argc, char **argv) {
     if (argc > 1) cmocka_set_test_filter(argv[1]); /* the name of one test */
 #define RUN(test) cmocka_unit_test_setup_teardown(test, open_run, close_run)
     const struct CMUnitTest tests[] = {
-        RUN(processes_are_placed),         RUN(many_share_slots),   RUN(waits_for_a_slot),  RUN(what_cannot_be_run),
-        cmocka_unit_test(wrong_arguments), RUN(much_output),        RUN(stopped_reader),    RUN(reader_gone),
-        RUN(signals_are_handed_on),        RUN(agent_is_killed),    RUN(starter_is_killed), RUN(agent_leaves_in_order),
-        RUN(nothing_is_left_behind),       RUN(agent_is_a_witness), RUN(called_by_hand),    RUN(agent_without_files),
+        RUN(processes_are_placed),
+        RUN(many_share_slots),
+        RUN(waits_for_a_slot),
+        RUN(what_cannot_be_run),
+        cmocka_unit_test(wrong_arguments),
+        RUN(much_output),
+        RUN(stopped_reader),
+        RUN(reader_gone),
+        RUN(signals_are_handed_on),
+        RUN(agent_is_killed),
+        RUN(starter_is_killed),
+        RUN(agent_leaves_in_order),
+        RUN(nothing_is_left_behind),
+        RUN(agent_is_a_witness),
+        RUN(called_by_hand),
+        RUN(agent_without_files),
+        RUN(a_stopped_agent),
     };
     return cmocka_run_group_tests(tests, kit_setup, kit_teardown);
 }

@@ -52,7 +52,7 @@ static void grace(void **state) {
     assert_int_equal(cli_wait(&c), 3);
     assert_int_equal(kit_count(&c.text[0], "asked to end"), 1);
     assert_int_equal(kit_count(&c.text[1], "[1.0]"), 1);
-    assert_int_equal(kit_count(&c.text[1], "did not end within 0.05 s and is killed"), 1);
+    assert_int_equal(kit_count(&c.text[1], "did not end within 50 ms and is killed"), 1);
     cli_free(&c);
 }
 

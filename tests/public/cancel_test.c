@@ -526,8 +526,7 @@ static void late_calls_are_not_begun(void **state) {
         moyai_future_deadline(f, 10 * MOYAI_MS);
         moyai_future_deadline(g, 5 * MOYAI_MS);
         KIT_RC(moyai_future_get(g, MOYAI_NONE), MOYAI_ETIMEDOUT);
-        KIT_RC(moyai_future_get(f, MOYAI_NONE), MOYAI_ETIMEDOUT);
-        moyai_future_free(f);
+        moyai_future_free(f); /* its result may come before its timer */
         moyai_future_free(g);
         AWAIT(to, computed, before.computed + 1);
         FIBER_ASSERT(counts(to).touched == before.touched);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "overlay/io/dial.h"
 
+#include "base/dur.h"
 #include "base/err.h"
 #include "exec/resolve.h"
 
@@ -176,7 +177,7 @@ static void on_timer(struct exec *x, struct exec_timer *timer) {
     struct dial *d = (struct dial *)((char *)timer - offsetof(struct dial, timer));
     if (d->going > 0) {
         struct moyai_error why = {0};
-        err_set(&why, MOYAI_EUNREACHABLE, "no answer within %.1f s", (double)d->limit * 1e-9);
+        err_set(&why, MOYAI_EUNREACHABLE, "no answer within %s", DUR(d->limit));
         for (size_t i = 0; i < d->n; i++)
             if (d->tries[i].fd >= 0 || d->tries[i].question) note(d, &d->tries[i], &why);
     }

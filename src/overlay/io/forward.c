@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "overlay/io/forward.h"
 
+#include "base/dur.h"
 #include "base/err.h"
 #include "base/rng.h"
 #include "exec/child.h"
@@ -244,10 +245,10 @@ static void on_end(struct exec_child *c, int status, void *arg) {
         snprintf(how, sizeof how, "was killed by signal %d", WTERMSIG(status));
     else
         snprintf(how, sizeof how, "has ended with status %d", WEXITSTATUS(status));
-    log_warning(f->cfg.log, "overlay", "MOYAI-FORWARD", "\"%s\", line %u: %s to %s %s%s%s%s%s%s; again in %.1f s",
+    log_warning(f->cfg.log, "overlay", "MOYAI-FORWARD", "\"%s\", line %u: %s to %s %s%s%s%s%s%s; again in %s",
                 f->cfg.file, f->cfg.line->number, f->cfg.ssh, leads_to(f), how, f->killed ? " since " : "",
                 f->killed ? f->killed : "", f->last[0] ? ", and said last: \"" : "", f->last, f->last[0] ? "\"" : "",
-                (double)f->wait * 1e-9);
+                DUR(f->wait));
     stop_dialling(f);
     let_go(f);
     again(f);
@@ -297,8 +298,8 @@ static void on_start(struct exec *x, struct exec_timer *t) {
     struct moyai_error why = {0};
     f->started = moyai_now();
     if (start(f, &why) < 0) {
-        log_warning(f->cfg.log, "overlay", "MOYAI-FORWARD", "\"%s\", line %u: %s; again in %.1f s", f->cfg.file,
-                    f->cfg.line->number, why.text, (double)f->wait * 1e-9);
+        log_warning(f->cfg.log, "overlay", "MOYAI-FORWARD", "\"%s\", line %u: %s; again in %s", f->cfg.file,
+                    f->cfg.line->number, why.text, DUR(f->wait));
         again(f);
         return;
     }

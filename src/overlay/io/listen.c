@@ -126,9 +126,11 @@ struct listening {
 static int listen_word(struct listeners *w, const char *word, void *arg, struct moyai_error *reterr) {
     struct listening *s = arg;
     struct tcp_addr at;
-    struct moyai_error why = {0};
-    int rc = listen_at(w, word, s->first, s->last, &at, &why);
-    if (rc < 0) return err_set(reterr, rc, "%s: %s", config_called(w->o->cfg.config, CONFIG_listen), why.text);
+    int rc = listen_at(w, word, s->first, s->last, &at, reterr);
+    if (rc < 0) {
+        (void)config_blame(reterr, w->o->cfg.config, CONFIG_listen);
+        return rc;
+    }
     if (!s->port) s->port = tcp_port(&at);
     if (!s->advertise) return 0;
     if (strcmp(word, "any") != 0) {

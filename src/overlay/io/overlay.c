@@ -648,7 +648,10 @@ static int join_directory(struct overlay *o, const char *url, struct moyai_error
 static int join(struct overlay *o, struct moyai_error *reterr) {
     const struct overlay_cfg *c = &o->cfg;
     int rc = rundir_open(&o->dir, c->run_dir, reterr);
-    if (rc < 0) return c->run_dir ? err_prefix(reterr, "%s", config_called(c->config, CONFIG_run_dir)) : rc;
+    if (rc < 0) {
+        if (c->run_dir) (void)config_blame(reterr, c->config, CONFIG_run_dir);
+        return rc;
+    }
     hello_fill(&o->hello, &c->self, rundir_host(o->dir), c->title, FRAME_MAX, c->max_message);
     rc = rundir_listen(o->dir, &c->self, &o->listener, reterr);
     if (rc < 0) return rc;
@@ -657,7 +660,7 @@ static int join(struct overlay *o, struct moyai_error *reterr) {
     bool wide = false;
     if (rc == 0) rc = places_kind(&places, c->key_file, &wide, reterr);
     if (rc == 0 && !wide) rc = join_directory(o, places.file, reterr);
-    if (rc < 0) (void)err_prefix(reterr, "%s", config_called(c->config, CONFIG_grid));
+    if (rc < 0) (void)config_blame(reterr, c->config, CONFIG_grid);
     if (rc == 0 && (wide || c->grid_file)) {
         rc = route_new(o, reterr);
         if (rc == 0) rc = mourn_new(o, reterr);

@@ -597,10 +597,10 @@ static int begin(struct wide *w, struct moyai_error *reterr) {
     if (n_urls > 0) rc = meet_new(&w->meet, o->x, w->keys, urls, n_urls, &meet_ops, w, reterr);
     if (rc == 0 && w->places.in >= 0)
         rc = meet_fd_new(&w->fds, o->x, w->keys, w->places.in, w->places.out, &fd_ops, w, reterr);
-    if (rc < 0) (void)err_prefix(reterr, "%s", config_called(c->config, CONFIG_grid));
+    if (rc < 0) (void)config_blame(reterr, c->config, CONFIG_grid);
     if (rc == 0 && c->grid_file) {
         rc = lines_new(&w->lines, o, w->tls, w->keys, reterr);
-        if (rc < 0) (void)err_prefix(reterr, "%s", config_called(c->config, CONFIG_grid_file));
+        if (rc < 0) (void)config_blame(reterr, c->config, CONFIG_grid_file);
     }
     return rc;
 }
