@@ -57,9 +57,12 @@
  * Stacks may run out: of memory, of mappings, or of the number that is allowed. A task without one waits, and all later
  * ones behind it, for the next fiber that ends. If all fibers are blocked none may ever end, for they may wait for just
  * these tasks: then, after STARVE_NS, the first task that can be refused is, and its caller hears of it and may end.
- * One at a time, since the end of one fiber gives its stack to another. Tasks that nobody can be told of (functions to
- * be run, one-way calls) wait for as long as it takes; for them there is one spare stack, so that those which do not
- * block get through even so. Memory that is there again is found when the next look is due.
+ * Fibers that wait with a time limit (they sleep, say) go on by themselves, and may end: while there are such the
+ * tasks wait longer, but no longer than STARVE_TIMED_NS without the end of any fiber, since they may as well sleep
+ * again and again until one of these tasks has run. One at a time, since the end of one fiber gives its stack to
+ * another. Tasks that nobody can be told of (functions to be run, one-way calls) wait for as long as it takes; for them
+ * there is one spare stack, so that those which do not block get through even so. Memory that is there again is found
+ * when the next look is due.
  *
  * The main context is an item of the run queue like a fiber when it waits: when its turn comes (main_turn) the
  * scheduler it runs returns from exec_wait. Two execs may have the same node thread; then each runs only while the main
@@ -193,6 +196,7 @@ static void trim(struct exec *x, size_t keep) {
 /* The next task to be run on a fiber that there is for one. */
 static struct exec_task *starved_pop(struct exec *x) {
     x->give_up = 0;
+    x->starving = 0;
     exec_timer_clear(x, &x->give_up_timer);
     return runq_pop(&x->starved);
 }
@@ -287,7 +291,12 @@ static bool relieve(struct exec *x) {
         return true;
     }
     moyai_ns now = exec_now(x);
+    if (x->starving == 0) x->starving = now;
     bool due = x->give_up > 0 && x->give_up <= now;
+    if (due && x->timed > 0 && now - x->starving < STARVE_TIMED_NS) {
+        due = false;
+        x->give_up = 0; /* looks again */
+    }
     if (due) refuse_first(x);
     if (due || x->give_up == 0) x->give_up = now + (due ? STARVE_NEXT_NS : STARVE_NS);
     exec_timer_set(x, &x->give_up_timer, x->give_up);
@@ -396,7 +405,10 @@ int exec_wait(struct exec *x, struct exec_waiter *w, moyai_ns deadline) {
     }
     exec_timer_init(&w->timer, on_deadline);
     exec_timer_set(x, &w->timer, deadline);
+    bool fiber = w->fiber;
+    x->timed += fiber;
     park(x, w);
+    x->timed -= fiber;
     exec_timer_clear(x, &w->timer);
     return w->result;
 }

@@ -476,6 +476,65 @@ static void submit_starving(struct exec *x, struct starving *s, bool refusable, 
     exec_submit(x, &s->task);
 }
 
+static void sleep_long(struct exec *x, void *arg) {
+    (void)arg;
+    struct exec_waiter w;
+    exec_waiter_init(x, &w);
+    (void)exec_wait(x, &w, moyai_now() + (moyai_ns)(400 * MOYAI_MS));
+}
+
+/* Those that sleep will end: nothing is refused meanwhile. */
+static void test_sleepers(void **state) {
+    (void)state;
+    struct exec *x = test_exec(&(struct exec_cfg){.max_fibers = 8, .stack = 64 << 10});
+    enum { ORDINARY = 11, LATER = 20 };
+    int count = 0;
+    struct starving s[LATER];
+    exec_lock(x);
+    struct crew c = {.x = x};
+    for (int i = 0; i < ORDINARY; i++) crew_go(&c, sleep_long, NULL);
+    exec_yield(x);
+    for (int i = 0; i < LATER; i++) submit_starving(x, &s[i], true, &count, NULL);
+    crew_wait(&c);
+    while (count < LATER) exec_yield(x);
+    for (int i = 0; i < LATER; i++) assert_false(s[i].refused);
+    exec_unlock(x);
+    exec_free(x);
+}
+
+/* But those that wait for what is to be run, looking again and again, are not waited for without end. */
+struct looker {
+    const int *count;
+};
+
+static void look_again(struct exec *x, void *arg) {
+    struct looker *l = arg;
+    while (*l->count == 0) {
+        struct exec_waiter w;
+        exec_waiter_init(x, &w);
+        (void)exec_wait(x, &w, moyai_now() + (moyai_ns)(10 * MOYAI_MS));
+    }
+}
+
+static void test_lookers(void **state) {
+    (void)state;
+    struct exec *x = test_exec(&(struct exec_cfg){.max_fibers = 8, .stack = 64 << 10});
+    enum { ORDINARY = 11 };
+    int count = 0;
+    struct looker l = {&count};
+    struct starving s;
+    exec_lock(x);
+    struct crew c = {.x = x};
+    for (int i = 0; i < ORDINARY; i++) crew_go(&c, look_again, &l);
+    exec_yield(x);
+    submit_starving(x, &s, true, &count, NULL);
+    crew_wait(&c);
+    assert_int_equal(count, 1);
+    assert_true(s.refused);
+    exec_unlock(x);
+    exec_free(x);
+}
+
 /* With all fibers blocked: what can be refused is, the first first; of the rest, the spare stack takes what comes
  * first. A fiber that ends gives its stack to the next that waits. */
 static void test_starving(void **state) {
@@ -596,6 +655,8 @@ int main(void) {
         cmocka_unit_test(test_abandoned),
         cmocka_unit_test(test_fiber_limit),
         cmocka_unit_test(test_starving),
+        cmocka_unit_test(test_sleepers),
+        cmocka_unit_test(test_lookers),
         cmocka_unit_test(test_two_on_one_thread),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -18,8 +18,10 @@ enum exec_driver { DRIVER_NONE, DRIVER_NODE, DRIVER_PROGRESS };
 enum { POOL_MAX = 1024, TRIM_BATCH = 16 };
 /* Tasks and woken fibers run between two polls at most, if the progress thread's tick does not come before. */
 enum { RUN_BUDGET = 256 };
-/* How long all fibers stay blocked while tasks wait for a stack, before one is refused; and before the next one is. */
+/* How long all fibers stay blocked while tasks wait for a stack, before one is refused; if some of them wait with a
+ * time limit; and before the next one is refused. */
 enum { STARVE_NS = 100000000, STARVE_NEXT_NS = 1000000 };
+#define STARVE_TIMED_NS ((moyai_ns)5 * 1000000000)
 
 struct runq {
     struct exec_task *first, **last;
@@ -33,6 +35,8 @@ struct exec {
     struct runq starved; /* tasks for which there was no fiber; those that come later wait behind them */
     moyai_ns give_up;    /* when one of them is refused, if all fibers stay blocked; 0: not known that they are */
     struct exec_timer give_up_timer;
+    moyai_ns starving;   /* since then, with all fibers blocked and none ended; 0: not known */
+    size_t timed;        /* fibers that wait with a time limit */
     struct fiber *cur;   /* what runs on the node thread: a fiber or &base */
     struct fiber base;   /* the main context, while it runs the scheduler */
     struct fiber *pool;  /* free fibers, last used first */
