@@ -8,6 +8,7 @@
 #include "overlay/io/meet.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
@@ -17,6 +18,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static char dir[64], key_path[100];
@@ -162,6 +164,47 @@ static void members_meet(void **state) {
     assert_int_equal(b.entries, 1);
     close_ear(&b);
     close_ear(&a);
+    end_server(&c);
+}
+
+/* Connections of this process over IP; none may be left to a program that is started. */
+static int connections(void) {
+    int n = 0;
+    for (int fd = 3; fd < 256; fd++) {
+        struct sockaddr_storage a;
+        socklen_t len = sizeof a;
+        if (getsockname(fd, (struct sockaddr *)&a, &len) < 0 || a.ss_family != AF_INET) continue;
+        assert_true(fcntl(fd, F_GETFD) & FD_CLOEXEC);
+        n++;
+    }
+    return n;
+}
+
+/* A forked child holds no connection to the server, which would outlive the node. */
+static void a_child_holds_no_connection(void **state) {
+    (void)state;
+    struct cli c;
+    char url[100];
+    int status;
+    begin_server(&c, url, "lab");
+    const char *const urls[] = {url};
+    struct ear a;
+    open_ear(&a, urls, 1);
+    leave(&a, 1, "I am a");
+    look(&a);
+    exec_unlock(a.x);
+    assert_int_equal(connections(), 1); /* is kept open */
+    pid_t child = fork();
+    if (child == 0) _exit(connections());
+    exec_lock(a.x);
+    assert_true(child > 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    look(&a); /* the parent's is as it was */
+    assert_int_equal(a.code, 0);
+    assert_int_equal(a.entries, 1);
+    close_ear(&a);
+    assert_int_equal(connections(), 0);
     end_server(&c);
 }
 
@@ -320,6 +363,7 @@ static void a_silent_server_holds_nobody(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(members_meet),
+        cmocka_unit_test(a_child_holds_no_connection),
         cmocka_unit_test(dead_places_are_passed_over),
         cmocka_unit_test(addresses_are_checked),
         cmocka_unit_test(lies_are_refused),

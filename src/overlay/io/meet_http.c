@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #define ANSWER_MOST (128u * (18u + 4096u))
 #define CONNECT_MS  5000L
@@ -113,6 +115,55 @@ static size_t on_upload(char *p, size_t size, size_t n, void *arg) {
     return n;
 }
 
+/*
+ * curl's connections stay open between requests. Programs that are started do not get them, and a child that is forked
+ * closes them: else the server would see a connection of a node that has ended.
+ */
+struct http_socket {
+    struct exec_kept kept;
+    struct http_socket *next;
+};
+
+static void lock_node(const struct place *p) {
+    if (!p->node_locked) exec_lock(p->m->x);
+}
+
+static void unlock_node(const struct place *p) {
+    if (!p->node_locked) exec_unlock(p->m->x);
+}
+
+static curl_socket_t on_open(void *arg, curlsocktype purpose, struct curl_sockaddr *a) {
+    (void)purpose;
+    struct place *p = arg;
+    struct http_socket *s = malloc(sizeof *s);
+    if (!s) return CURL_SOCKET_BAD;
+    lock_node(p); /* nobody forks before it is known */
+    int fd = socket(a->family, a->socktype | SOCK_CLOEXEC, a->protocol);
+    if (fd >= 0) {
+        exec_keep(p->m->x, &s->kept, fd);
+        s->next = p->sockets;
+        p->sockets = s;
+    } else {
+        free(s);
+    }
+    unlock_node(p);
+    return fd < 0 ? CURL_SOCKET_BAD : fd;
+}
+
+static int on_close(void *arg, curl_socket_t fd) {
+    struct place *p = arg;
+    lock_node(p);
+    for (struct http_socket **at = &p->sockets, *s; (s = *at); at = &s->next) {
+        if (s->kept.fd != fd) continue;
+        *at = s->next;
+        exec_keep_close(&s->kept);
+        free(s);
+        break;
+    }
+    unlock_node(p);
+    return 0;
+}
+
 /* method: NULL: GET. Returns 0 or a code with its text; to the end, or until the node ends (ECLOSED) unless goodbye. */
 static int request(struct place *p, const char *method, const char *url, struct transfer *up, struct transfer *down,
                    moyai_dur lifetime, bool goodbye, struct moyai_error *why) {
@@ -143,6 +194,10 @@ static int request(struct place *p, const char *method, const char *url, struct 
     curl.easy_setopt(c, CURLOPT_HTTPHEADER, heads);
     curl.easy_setopt(c, CURLOPT_WRITEFUNCTION, on_answer);
     curl.easy_setopt(c, CURLOPT_WRITEDATA, down);
+    curl.easy_setopt(c, CURLOPT_OPENSOCKETFUNCTION, on_open);
+    curl.easy_setopt(c, CURLOPT_OPENSOCKETDATA, p);
+    curl.easy_setopt(c, CURLOPT_CLOSESOCKETFUNCTION, on_close);
+    curl.easy_setopt(c, CURLOPT_CLOSESOCKETDATA, p);
     curl.easy_setopt(c, CURLOPT_NOSIGNAL, 1L);
     curl.easy_setopt(c, CURLOPT_PROTOCOLS_STR, "http,https");
     curl.easy_setopt(c, CURLOPT_USERAGENT, "moyai");
@@ -239,6 +294,7 @@ void meet_http_wake(struct place *p) {
 }
 
 void meet_http_done(struct place *p) {
+    p->node_locked = true;
     if (p->multi) curl.multi_cleanup(p->multi);
     free(p->answer);
 }

@@ -31,6 +31,8 @@ struct place {
     bool left;            /* something of ours may be there; the thread's own, as all below */
     void *multi;          /* http; set by place_multi */
     uint8_t *answer;
+    struct http_socket *sockets; /* node lock */
+    bool node_locked;            /* the node's thread does the rest */
 };
 
 struct meet {
