@@ -346,7 +346,7 @@ bool graph_holds(const struct graph *g, uint32_t node, const uint8_t name[16]) {
 
 /* --- measures ---------------------------------------------------------------------------------------- */
 
-/* Three rings, and three more for who came when they had begun. */
+/* All rings, and once more for who came when they had begun. */
 moyai_dur graph_bound(const struct graph *g) {
     moyai_dur ring = g->cfg.locate.ring_max ? g->cfg.locate.ring_max : 2 * MOYAI_SEC;
     return 2 * LOCATE_RINGS * ring;

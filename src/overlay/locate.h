@@ -8,7 +8,7 @@
  * the driver.
  *
  *  - Neighbours tell each other who their neighbours are and which names are registered at themselves, in changes.
- *  - A look-up tries these tables, then asks in rings of 2, 4 and 8 links. Who is asked for a key while his own
+ *  - A look-up tries these tables, then asks in rings of 1, 2, 4 and 8 links. Who is asked for a key while his own
  *    request for it is outstanding remembers the asker and does not ask again; one answer serves all.
  *  - The destination or a direct neighbour of it answers, nobody else. Nodes on the way of the answer note a route.
  *  - A name is claimed before it is held: of claims that meet, that of the lower object id stands.
@@ -20,7 +20,7 @@
 #include <moyai/error.h>
 
 #define LOCATE_LINKS 64 /* the most links, and the most names told to neighbours: sets of them are 64 bits */
-#define LOCATE_RINGS 3
+#define LOCATE_RINGS 4
 
 struct locate; /* one flat block of locate_size(cfg) bytes, offsets only, unused bytes zero */
 

@@ -128,13 +128,19 @@ static uint64_t ring_time(const struct locate *l, uint32_t ttl, moyai_ns now) {
         uint32_t cost = locate_link(l, locate_low(left))->cost;
         if (cost > slowest) slowest = cost;
     }
-    uint64_t span = 2 * (ttl + 2) * (slowest * (uint64_t)MOYAI_US + 2 * locate_late(l, now));
-    if (span < l->ring_min) return l->ring_min;
-    return span > l->ring_max ? l->ring_max : span;
+    uint64_t span = 2 * (ttl + 2) * (slowest * (uint64_t)MOYAI_US + 2 * locate_late(l, now)), part = ttl == 1 ? 4 : 1;
+    if (span < l->ring_min / part) return l->ring_min / part;
+    return span > l->ring_max / part ? l->ring_max / part : span;
+}
+
+/* What all neighbours know of theirs settles most look-ups in a grid of a thousand. Whoever claims a name hopes that
+ * nobody holds it, and must ask all. */
+static uint32_t ring_first(const struct locate_request *r) {
+    return r->kind == LOCATE_CLAIM ? 1 : 0;
 }
 
 static void ring_begin(struct locate *l, struct locate_request *r, moyai_ns now) {
-    uint32_t ttl = 2u << r->ring;
+    uint32_t ttl = 1u << r->ring;
     bool last = r->ring == LOCATE_RINGS - 1;
     r->ring_at = locate_after(now, ring_time(l, ttl, now));
     locate_due(l, r->ring_at);
@@ -156,7 +162,7 @@ struct locate_request *locate_ask_own(struct locate *l, uint32_t kind, const uin
     if ((r->flags & REQ_OWN) && r->ring < LOCATE_RINGS) return r; /* begun */
     if (!(r->flags & REQ_OWN)) r->nonce = rng_next(&l->rng) | 1;
     r->flags |= REQ_OWN;
-    r->ring = 0;
+    r->ring = ring_first(r);
     if (!r->askers) r->flags &= ~(uint32_t)REQ_FLOOD;
     ring_begin(l, r, now);
     return r;
@@ -594,7 +600,7 @@ static void own_timeout(struct locate *l, struct locate_request *r, moyai_ns now
         own_end(l, r);
         break;
     case LOOK_AGAIN:
-        r->ring = 0;
+        r->ring = ring_first(r);
         if (!r->askers) r->flags &= ~(uint32_t)REQ_FLOOD;
         ring_begin(l, r, now);
         break;

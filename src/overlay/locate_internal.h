@@ -84,7 +84,7 @@ struct locate_request {
     uint64_t busy_at;              /* those without room are asked again; 0: none */
     uint64_t done_at;
     uint32_t flags, ttl; /* ttl: of the frames we send */
-    uint32_t ring;       /* own: 0 to 2, 3: waiting */
+    uint32_t ring;       /* own: of 1, 2, 4, 8 links: 0 to 3; LOCATE_RINGS: waiting */
     uint32_t status, hops, cost;
 };
 

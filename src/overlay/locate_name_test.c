@@ -39,13 +39,13 @@ static void test_claim(void **state) {
     look(k, 1, LOCATE_NAME, 0x51);
     drain(k);
     timeout(k);
-    pull(k, 0, "REQUEST N51/4; REQUEST c51/4 10=61");
+    pull(k, 0, "REQUEST N51/2; REQUEST c51/4 10=61");
     timeout(k);
-    pull(k, 0, "REQUEST N51/8 flood; REQUEST c51/8 flood 10=61");
+    pull(k, 0, "REQUEST N51/4; REQUEST c51/8 flood 10=61");
     drain(k);
     expect(k, "");
     timeout(k);
-    expect(k, "not-found1 held:51");
+    expect(k, "found1:10/0=61 held:51");
     pull(k, 0, "NAMES 0:51=61");
     pull(k, 1, "REPLY N51 found 10=61 0:0; NAMES 0:51=61"); /* who asked has been waiting for it */
     look(k, 2, LOCATE_NAME, 0x51);
@@ -66,9 +66,9 @@ static void test_claim(void **state) {
     assert_int_equal(add_name(k, 0x52, 0x61, false), 0);
     assert_int_equal(remove_name(k, 0x52), 0);
     assert_int_equal(add_name(k, 0x52, 0x61, false), 0); /* and made again */
-    pull(k, 0, "REQUEST N51/2; REQUEST c52/2 10=61");
-    rings(k, 3);
-    expect(k, "not-found3 held:52");
+    pull(k, 0, "REQUEST N51/1; REQUEST c52/2 10=61");
+    rings(k, 8);
+    expect(k, "held:52 not-found3");
 }
 
 static void test_arguments(void **state) {
@@ -147,6 +147,10 @@ static void test_wait(void **state) {
     struct kit *k = three(state);
     moyai_ns start = k->now, until = start + 100 * (moyai_ns)MOYAI_SEC;
     wait_for(k, 1, 0x51, until);
+    pull(k, 0, "REQUEST N51/1");
+    assert_int_equal(k->out.wait, 25);
+    timeout(k);
+    start = k->now;
     pull(k, 0, "REQUEST N51/2");
     assert_int_equal(k->out.wait, 100);
     timeout(k);
@@ -163,7 +167,7 @@ static void test_wait(void **state) {
     pull(k, 0, "");
     timeout(k);
     pull(k, 0, "REQUEST N51/8 flood");
-    assert_int_equal(k->out.wait, 54700); /* what is left of the wait */
+    assert_int_equal(k->out.wait, 54675); /* what is left of the wait */
     drain(k);
     timeout(k);
     drain(k);
@@ -171,7 +175,7 @@ static void test_wait(void **state) {
     /* a look-up meanwhile has rings of its own */
     look(k, 2, LOCATE_NAME, 0x51);
     pull(k, 0, "REQUEST N51/8 flood");
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 4; i++) {
         timeout(k);
         drain(k);
     }

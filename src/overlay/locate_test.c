@@ -126,20 +126,28 @@ static void test_tables(void **state) {
     pull(k, 0, "REPLY na2 found a2 1:1500; NEIGHBOURS 2:00 4:a2");
 }
 
-/* 5.2: rings of 2, 4 and 8, to all; then there is none. */
+/* 5.2: rings of 1, 2, 4 and 8, to all; then there is none. */
 static void test_rings(void **state) {
     struct kit *k = three(state);
     look(k, 7, LOCATE_NODE, 0xcc);
     expect(k, "");
     moyai_ns start = k->now;
-    pull(k, 0, "REQUEST ncc/2");
-    assert_int_equal(k->out.wait, 100);
+    pull(k, 0, "REQUEST ncc/1");
+    assert_int_equal(k->out.wait, 25);
     uint64_t nonce = k->out.nonce;
     assert_true(nonce != 0);
+    pull(k, 1, "REQUEST ncc/1");
+    pull(k, 2, "REQUEST ncc/1");
+    pull(k, 0, "");
+    timeout(k); /* slowest link 3 ms: 18 ms, at least a quarter of 100 */
+    assert_true(k->now == start + 25 * MS);
+    start = k->now;
+    pull(k, 0, "REQUEST ncc/2");
+    assert_int_equal(k->out.wait, 100);
+    assert_true(k->out.nonce == nonce);
     pull(k, 1, "REQUEST ncc/2");
     pull(k, 2, "REQUEST ncc/2");
-    pull(k, 0, "");
-    timeout(k); /* slowest link 3 ms: 24 ms, at least 100 */
+    timeout(k); /* 24 ms, at least 100 */
     assert_true(k->now == start + 100 * MS);
     pull(k, 0, "REQUEST ncc/4");
     assert_true(k->out.nonce == nonce);
@@ -160,7 +168,9 @@ static void test_ring_time(void **state) {
     assert_int_equal(step(k, EV(COST, .link = 1, .cost = 40 * MOYAI_MS)), 0);
     drain(k);
     look(k, 7, LOCATE_NODE, 0xcc);
-    assert_true(locate_deadline(k->l, k->now) == k->now + 320 * MS);
+    assert_true(locate_deadline(k->l, k->now) == k->now + 240 * MS);
+    timeout(k);
+    assert_true(k->l->due == k->now + 320 * MS);
     timeout(k);
     assert_true(k->l->due == k->now + 480 * MS);
     timeout(k);
@@ -170,6 +180,8 @@ static void test_ring_time(void **state) {
     assert_int_equal(step(k, EV(COST, .link = 1, .cost = 10 * MOYAI_SEC)), 0);
     drain(k);
     look(k, 8, LOCATE_NODE, 0xcc);
+    assert_true(k->l->due == k->now + 500 * MS);
+    timeout(k);
     assert_true(k->l->due == k->now + 2000 * MS);
 }
 
@@ -178,7 +190,7 @@ static void test_found(void **state) {
     struct kit *k = three(state);
     look(k, 1, LOCATE_NODE, 0xcc);
     look(k, 2, LOCATE_NODE, 0xcc);
-    pull(k, 0, "REQUEST ncc/2");
+    pull(k, 0, "REQUEST ncc/1");
     pull(k, 0, "");
     reply(k, 1, .key = 0xcc, .owner = 0xcc, .hops = 2, .cost = 700);
     expect(k, "found2:cc/3 found1:cc/3");
@@ -275,10 +287,10 @@ static void test_own_meets(void **state) {
     pull(k, 0, "");
     drain(k);
     look(k, 2, LOCATE_NODE, 0xcc);
-    for (int i = 0; i < 3; i++) timeout(k);
+    for (int i = 0; i < 4; i++) timeout(k);
     expect(k, "not-found1");
     pull(k, 0, "REQUEST ncc/8 flood"); /* others' request goes as far as it did */
-    for (int i = 0; i < 3; i++) timeout(k);
+    for (int i = 0; i < 4; i++) timeout(k);
     expect(k, "not-found2");
     assert_true(k->l->due == UINT64_MAX);
     reply(k, 2, .key = 0xcc, .owner = 0xcc, .hops = 1, .cost = 10); /* others wait longer */
