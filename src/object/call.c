@@ -151,7 +151,8 @@ static moyai_future *call(moyai_node *n, moyai_ref *ref, const char *method, con
     memcpy(f->object, ref->object, 16);
     memcpy(f->home, ref->home, 16);
     f->lends = lends;
-    struct moyai_error why = {0};
+    struct moyai_error why;
+    err_none(&why);
     if (encode(n, f, method, args, oneway ? MESSAGE_ONEWAY : 0, &why) < 0) {
         why.executed = MOYAI_NEVER_EXECUTED;
         future_fail(f, &why);

@@ -265,7 +265,7 @@ void future_complete(moyai_future *f, int code, struct failure *failure) {
     }
     moyai_set *s = f->set;
     if (s) set_unlink(s, f);
-    f->state = FUTURE_DONE;
+    atomic_store_explicit(&f->state, FUTURE_DONE, memory_order_release);
     f->code = code;
     f->failure = failure;
     if (s) set_link(s, f);
@@ -521,7 +521,8 @@ int future_get(moyai_future *f, const struct moyai_into *into, bool masked) {
         struct moyai_error e = future_error(f);
         rc = api_error(n, &e);
     } else if (rc == 0 && into) {
-        struct moyai_error e = {0};
+        struct moyai_error e;
+        err_none(&e);
         rc = codec_get_into(f->result + REPLY_HEAD, f->result_n - REPLY_HEAD, into, &n->refs, moyai_ref_unref,
                             &f->arena, &e);
         if (rc < 0) {
@@ -554,10 +555,7 @@ int moyai_future_get_masked(moyai_future *f, const struct moyai_into *into) {
 
 bool moyai_future_ready(const moyai_future *f) {
     if (future_no_node(f) || f->constant || exec_forked(f->node->x)) return true;
-    exec_lock(f->node->x);
-    bool ready = f->state == FUTURE_DONE;
-    exec_unlock(f->node->x);
-    return ready;
+    return atomic_load_explicit(&f->state, memory_order_acquire) == FUTURE_DONE;
 }
 
 int moyai_future_error(const moyai_future *f, unsigned level, struct moyai_error *out) {

@@ -7,6 +7,7 @@
 #include "object/failure.h"
 #include "overlay/io/overlay.h"
 #include <moyai.h>
+#include <stdatomic.h>
 
 #define INLINE_BYTES 320u /* a small message lives in its record */
 
@@ -22,9 +23,9 @@ struct moyai_future {
     moyai_request *local;
     moyai_future *open_prev, *open_next; /* calls open with the peer */
     uint8_t object[16], home[16];
-    uint8_t state;
-    bool constant;    /* a failed future of the node itself: nothing of it may change */
-    bool oneway_told; /* a one-way call that completes when its node has taken it */
+    atomic_uchar state; /* changes under the lock; moyai_future_ready reads it without */
+    bool constant;      /* a failed future of the node itself: nothing of it may change */
+    bool oneway_told;   /* a one-way call that completes when its node has taken it */
     bool detached;    /* the user has freed it; it goes when its message is done, `then` has left the run queue and does
                          not run */
     unsigned getting; /* contexts in moyai_future_get that have not looked at it again */

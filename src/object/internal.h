@@ -8,6 +8,7 @@
 #ifndef OBJECT_INTERNAL_H
 #define OBJECT_INTERNAL_H
 
+#include "base/err.h"
 #include "base/id.h"
 #include "base/rng.h"
 #include "exec/exec.h"
@@ -95,6 +96,16 @@ struct context {
     struct moyai_error last;
     struct context *next, **prev; /* node's list; of main and foreign contexts */
 };
+/* Of a fiber: one that runs a method, or (NULL) another one. */
+static inline void context_begin(struct context *c, moyai_request *rq) {
+    c->rq = rq;
+    c->scope = rq ? rq->object : NULL;
+    c->held = NULL;
+    c->counted = true;
+    err_none(&c->last);
+    c->next = NULL;
+    c->prev = NULL;
+}
 struct context *context_get(moyai_node *n);   /* never NULL: a static fallback if memory is out */
 void context_free(void *node, void *context); /* of the list: its thread or its node ends */
 

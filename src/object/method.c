@@ -17,7 +17,8 @@ int moyai_args(moyai_request *rq, const struct moyai_into *into) {
     moyai_node *n = rq->node;
     if (exec_forked(n->x)) return MOYAI_EFORK;
     static const struct moyai_into none = {NULL, 0}; /* here it is a number of values, not a lack of interest */
-    struct moyai_error e = {0};
+    struct moyai_error e;
+    err_none(&e);
     const struct codec_lent lent = {rq->lent, rq->n_lent, rq->args_at};
     int rc = codec_get_lent(rq->bytes + rq->args_at, rq->n_bytes - rq->args_at, &lent, into ? into : &none, &n->refs,
                             moyai_ref_unref, &rq->arena, &e);
@@ -38,7 +39,8 @@ int moyai_return(moyai_request *rq, const struct moyai_args *results) {
         codec_out_done(&rq->out);
         rq->has_out = false;
     }
-    struct moyai_error e = {0};
+    struct moyai_error e;
+    err_none(&e);
     codec_out_init(&rq->out, rq->reply, sizeof rq->reply, SIZE_MAX, n->max_message);
     int rc = codec_reserve(&rq->out, REPLY_HEAD);
     if (rc == 0) {

@@ -275,7 +275,7 @@ void posts_free_all(moyai_node *n) {
 }
 
 void fiber_begin(moyai_node *n, struct context *c) {
-    *c = (struct context){.counted = true};
+    context_begin(c, NULL);
     *exec_local(n->x) = c;
 }
 

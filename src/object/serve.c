@@ -309,7 +309,8 @@ static void run_request(struct exec_task *t) {
     } else if (rq->cancelled) {
         request_fail(rq, MOYAI_ECANCELED, MOYAI_AT_PEER, MOYAI_NEVER_EXECUTED, "cancelled before it began");
     } else if (!request_late(rq)) {
-        struct context c = {.rq = rq, .scope = rq->object, .counted = true};
+        struct context c;
+        context_begin(&c, rq);
         void **slot = exec_local(n->x);
         *slot = &c;
         n->calls_served++;

@@ -144,6 +144,18 @@ static bool get_integer(struct reader *r, const struct moyai_into_arg *to, struc
     return true;
 }
 
+/* The same for bytes in one piece. */
+static bool get_bytes(struct reader *r, struct slot *s) {
+    struct head h;
+    const uint8_t *p = r->p + r->at;
+    if (p[0] >> 5 != HEAD_BYTES || head_get(p, r->n - r->at, &h) < 0 || h.info == HEAD_INDEFINITE) return false;
+    if (h.arg > r->n - r->at - h.len) return false;
+    s->p = p + h.len;
+    s->n = (size_t)h.arg;
+    r->at += h.len + s->n;
+    return true;
+}
+
 /* Is the value at *at one whose content is lent? Then its heads end where the piece belongs, and *at is there. */
 static bool next_lent(const struct reader *r, struct codec_lent *lent, size_t *at, struct item *it) {
     if (lent->n == 0) return false;
@@ -185,6 +197,7 @@ static int get_one(struct reader *r, const struct moyai_into_arg *to, struct slo
     struct item it;
     if (next_lent(r, &r->lent, &r->at, &it)) return get_lent(r, to, at, &it, s, reterr);
     if (number_is_tag(to->tag) && get_integer(r, to, s)) return 0;
+    if (to->tag == MOYAI_T_BYTES && get_bytes(r, s)) return 0;
     if (to->tag == MOYAI_T_SKIP) {
         rc = codec_skip(r->p + r->at, r->n - r->at, &used);
         if (rc == 0) r->at += used;
@@ -328,10 +341,9 @@ static void release(const struct moyai_into_arg *to, const struct slot *s, void 
     }
 }
 
-static int get_all(struct reader *r, const struct moyai_into *into, struct slot *slots, void (*drop)(moyai_ref *ref),
-                   struct moyai_error *reterr) {
+static int get_all(struct reader *r, const struct codec_lent *all, const struct moyai_into *into, struct slot *slots,
+                   void (*drop)(moyai_ref *ref), struct moyai_error *reterr) {
     struct moyai_error inner;
-    const struct codec_lent all = r->lent;
     int rc = 0;
     size_t i = 0;
     inner.text[0] = 0;
@@ -342,7 +354,7 @@ static int get_all(struct reader *r, const struct moyai_into *into, struct slot 
     if (rc == 0 && r->at < r->n) rc = MOYAI_EARGS;
     if (rc < 0) {
         for (size_t j = 0; j < i; j++) release(&into->v[j], &slots[j], drop);
-        return explain(r, &all, into, i, rc, reterr);
+        return explain(r, all, into, i, rc, reterr);
     }
     for (i = 0; i < into->n; i++) store(&into->v[i], &slots[i]);
     return 0;
@@ -367,11 +379,11 @@ int codec_get_lent(uint8_t *p, size_t n, const struct codec_lent *lent, const st
     }
     if (into->n <= SLOTS) {
         struct slot slots[SLOTS];
-        return get_all(&r, into, slots, drop, reterr);
+        return get_all(&r, lent, into, slots, drop, reterr);
     }
     struct slot *slots = calloc(into->n, sizeof *slots);
     if (!slots) return err_set(reterr, MOYAI_ENOMEM, "%s", moyai_strerror(MOYAI_ENOMEM));
-    int rc = get_all(&r, into, slots, drop, reterr);
+    int rc = get_all(&r, lent, into, slots, drop, reterr);
     free(slots);
     return rc;
 }

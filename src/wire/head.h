@@ -82,9 +82,14 @@ static inline int head_get(const uint8_t *p, size_t n, struct head *h) {
 /* Write the shortest head; returns its bytes. `to` has room for HEAD_MAX. */
 size_t head_put_long(uint8_t *to, enum head_major major, uint64_t arg);
 static inline size_t head_put(uint8_t *to, enum head_major major, uint64_t arg) {
-    if (arg >= 24) return head_put_long(to, major, arg);
-    to[0] = (uint8_t)(major << 5 | (uint8_t)arg);
-    return 1;
+    if (arg < 24) {
+        to[0] = (uint8_t)(major << 5 | (uint8_t)arg);
+        return 1;
+    }
+    if (arg > 0xff) return head_put_long(to, major, arg);
+    to[0] = (uint8_t)(major << 5 | 24);
+    to[1] = (uint8_t)arg;
+    return 2;
 }
 
 /* Bytes of the shortest head for arg: 1, 2, 3, 5 or 9. */
