@@ -545,9 +545,9 @@ static uint64_t first_link(const struct at *a, uint32_t node, uint64_t path) {
 static int move_path(struct at *a, int e, bool replace) {
     struct line_end *end = &a->w->end[e];
     uint32_t node = node_of(a, e), peer = node_of(a, 1 - e);
-    if (!session_wants(a, e) || end->tries == a->cfg->tries || end->old) return 0;
+    if (!session_wants(a, e) || end->tries == a->cfg->tries) return 0;
     if (replace) {
-        if (end->wants || !end->path || a->w->replaces == a->cfg->replaces) return 0;
+        if (end->old || end->wants || !end->path || a->w->replaces == a->cfg->replaces) return 0;
         if (session(a->w, e)->state != SESSION_UP) return 0;
     } else if (!end->wants) {
         return 0;
@@ -563,8 +563,10 @@ static int move_path(struct at *a, int e, bool replace) {
         return 1;
     }
     drain(a, node);
+    uint64_t older = end->old; /* of one that was being replaced, when its successor went down */
     end->old = end->path;
     end->path = fx.path;
+    end_path(a, e, older);
     end->wants = end->wanted = 0;
     step_session(a, e, SEV(PATH_UP, .credit = UINT64_MAX), 0);
     settle_node(a, node);
