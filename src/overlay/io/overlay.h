@@ -3,8 +3,8 @@
  * The overlay's driver: messages to nodes.
  *
  * The layer above sends a message to a node id and hears what became of it; it neither knows nor
- * cares over which links the session to that node runs: a Unix socket, TLS, or a path through others. All functions: node
- * lock held; callbacks too, on whoever drives the loop (or, where it is said, from within the call).
+ * cares over which links the session to that node runs: a Unix socket, TLS, or a path through others. All functions:
+ * node lock held; callbacks too, on whoever drives the loop (or, where it is said, from within the call).
  */
 #ifndef OVERLAY_IO_OVERLAY_H
 #define OVERLAY_IO_OVERLAY_H
