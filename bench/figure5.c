@@ -6,9 +6,9 @@
  *
  *   figure5 [--quick] [--no-agents] [--seed N] [--svg FILE] [WORKERS]
  *
- * On each host runs an agent (moyai node), which sees the processes there end. With --no-agents there is none: then it
+ * On each host runs an agent (moyai node), the witness of the processes there. With --no-agents there is none: then it
  * is for a worker's neighbours to agree that it has died, which takes longer (doc/spec/06-death.md), and which those of
- * a whole cluster cannot (6.6 there): the master's calls to them fail when they have been unreachable for 10 s.
+ * a whole cluster cannot (6.6 there): the master's calls to them fail when they have been unreachable for a while.
  *
  * All processes of a machine have one clock and one space of pids; so hosts write down whom they kill and when, workers
  * what they begin, and the master what its calls come back with (figure5.h), and afterwards these are compared:
@@ -35,6 +35,7 @@
 #define END          2600 /* by when all tasks are to be done, as far as can be foreseen; the paper's seconds */
 #define SINGLE_FROM  300
 #define SINGLE_EVERY 60
+#define SINGLE_AFTER 30 /* then another is started, when the death of the one has been dealt with */
 #define SINGLE_CLEAR 40 /* no single worker is killed so shortly before or after something happens to a cluster */
 #define MOST_PIDS    10000
 #define MOST_SECONDS 3600
@@ -121,7 +122,7 @@ static bool wait_until(FILE *master, double second) {
 
 static void kill_single(unsigned *seed) {
     int i = (int)((unsigned)rand_r(seed) % N_SHARES);
-    if (there[i]) nine_replace_one(nine_find(shares[i].cluster), (unsigned)rand_r(seed));
+    if (there[i]) nine_kill_one(nine_find(shares[i].cluster), (unsigned)rand_r(seed));
 }
 
 static void run_schedule(FILE *master, unsigned seed) {
@@ -134,6 +135,8 @@ static void run_schedule(FILE *master, unsigned seed) {
             if (!clear) continue;
             if (!wait_until(master, (double)single / scale)) return;
             kill_single(&seed);
+            if (!wait_until(master, (double)(single + SINGLE_AFTER) / scale)) return;
+            nine_replace_one();
         }
         if (i == N_EVENTS) return;
         if (!wait_until(master, (double)second / scale)) bench_die("all was done before \"%s\"", schedule[i].label);

@@ -64,6 +64,8 @@ static pid_t start_worker(int *said) {
 struct host {
     int n, wanted, first; /* started; to be started in all; those before are dead */
     pid_t pid[MOST];      /* 0: killed */
+    pid_t zombie[MOST];   /* those, until they are reaped */
+    int n_zombies;
     struct pollfd p[MOST + 2];
     int turn, back, kills;
 };
@@ -76,9 +78,17 @@ static void kill_one(struct host *h, int i) {
     bench_write(h->kills, line, (size_t)n);
 }
 
-static void reap(struct host *h, int i) {
-    while (waitpid(h->pid[i], NULL, 0) < 0 && errno == EINTR) {
-    }
+/* The zombies of those killed before are taken away when something else is to be done: where the system has seen many
+ * processes come and go, that takes it tens of milliseconds of a processor, which the others need to notice the death.
+ */
+static void reap(struct host *h) {
+    for (; h->n_zombies > 0; h->n_zombies--)
+        while (waitpid(h->zombie[h->n_zombies - 1], NULL, 0) < 0 && errno == EINTR) {
+        }
+}
+
+static void gone(struct host *h, int i) {
+    h->zombie[h->n_zombies++] = h->pid[i];
     h->pid[i] = 0;
     if (h->p[i + 2].fd < 0) return;
     close(h->p[i + 2].fd); /* it had not called */
@@ -87,6 +97,7 @@ static void reap(struct host *h, int i) {
 }
 
 static void do_as_told(struct host *h, char c) {
+    reap(h);
     switch (c) {
     case '+':
         if (h->wanted == MOST) bench_die("too many workers");
@@ -96,13 +107,13 @@ static void do_as_told(struct host *h, char c) {
         while (h->first < h->n && h->pid[h->first] == 0) h->first++;
         if (h->first == h->n) break;
         kill_one(h, h->first);
-        reap(h, h->first);
+        gone(h, h->first);
         break;
     case 'x':
         for (int i = h->first; i < h->n; i++)
             if (h->pid[i] != 0) kill_one(h, i);
         for (int i = h->first; i < h->n; i++)
-            if (h->pid[i] != 0) reap(h, i);
+            if (h->pid[i] != 0) gone(h, i);
         h->first = h->wanted = h->n;
         break;
     }
@@ -143,6 +154,7 @@ int nine_host(void) {
             if (!end) do_as_told(h, c);
         }
     }
+    reap(h);
     for (int i = 0; i < h->n; i++)
         if (h->pid[i] != 0) kill(h->pid[i], SIGTERM);
     double until = bench_now() + GRACE_S;
@@ -165,7 +177,8 @@ static struct {
     int workers;
     bool term; /* it takes a signal to end it */
 } part[2 * MOST_HOSTS + 2];
-static int n_parts, n_hosts;
+static struct { char host[32], id[33]; } agent[MOST_HOSTS];
+static int n_parts, n_hosts, n_agents;
 static pid_t server, master;
 static bool is_up;
 
@@ -234,6 +247,8 @@ static void start(const char *where, const char *cluster, const char *const *wor
         if (fd >= 0 && !out) dup2(fd, 2);
         set("MOYAI_SITE", "%s", cluster);
         set("MOYAI_RUN_DIR", "%s/run-%s", work, where);
+        for (int i = 0; i < n_agents; i++)
+            if (strcmp(agent[i].host, where) == 0) set("MOYAI_PARENT", "%s", agent[i].id);
         execv(argv[0], (char *const *)(uintptr_t)argv);
         _exit(127);
     }
@@ -363,7 +378,40 @@ static void await_agent(const char *host) {
     }
 }
 
+/* "KEY": "TEXT" in a line of JSON. */
+static bool field(const char *line, const char *key, char *text, size_t size) {
+    char pattern[40];
+    int n = snprintf(pattern, sizeof pattern, "\"%s\": \"", key);
+    const char *p = strstr(line, pattern);
+    size_t length = p ? strcspn(p + n, "\"") : size;
+    if (length >= size) return false;
+    memcpy(text, p + n, length);
+    text[length] = 0;
+    return true;
+}
+
+/* Their ids, which the processes of their hosts are given as that of their witness, as those are that they start. */
+static void ask_agents(int n) {
+    char command[PATH_MAX + 400], line[2000], title[64];
+    double until = bench_now() + AGENT_S;
+    snprintf(command, sizeof command, "MOYAI_RUN_DIR=%s/run-ps %s/grid-exec hongo0 %s ps --json", work, GRID_TOOLS,
+             MOYAI);
+    for (; n_agents < n; usleep(100000)) {
+        FILE *f = popen(command, "r");
+        n_agents = 0;
+        while (f && n_agents < n && fgets(line, sizeof line, f))
+            if (field(line, "title", title, sizeof title) && strcmp(title, "moyai node") == 0 &&
+                field(line, "host", agent[n_agents].host, sizeof agent[n_agents].host) &&
+                field(line, "node", agent[n_agents].id, sizeof agent[n_agents].id))
+                n_agents++;
+        if (f) pclose(f);
+        errno = 0;
+        if (bench_now() > until) bench_die("only %d of %d agents are to be found", n_agents, n);
+    }
+}
+
 void nine_start_agents(const int *clusters, int n) {
+    int started = 0;
     for (int wait = 0; wait < 2; wait++)
         for (int i = 0; i < n; i++)
             for (int h = 0; h < n_hosts + nine_is_blocked(clusters[i]); h++) {
@@ -376,7 +424,9 @@ void nine_start_agents(const int *clusters, int n) {
                 const char *cluster = nine_clusters[clusters[i]].name;
                 start(name, cluster, (const char *[]){MOYAI, "node", "--slots", "1", NULL}, NULL);
                 part[n_parts - 1].term = true;
+                started++;
             }
+    ask_agents(started);
 }
 
 bool nine_is_blocked(int cluster) {
@@ -418,13 +468,20 @@ void nine_start_again(int cluster) {
         if (part[i].cluster == cluster) tell(i, '+', part[i].workers);
 }
 
-void nine_replace_one(int cluster, unsigned random) {
+static int killed = -1;
+
+void nine_kill_one(int cluster, unsigned random) {
     int at[MOST_HOSTS], n = 0;
     for (int i = 0; i < n_parts; i++)
         if (part[i].cluster == cluster) at[n++] = i;
     if (n == 0) return;
-    tell(at[random % (unsigned)n], '-', 1);
-    tell(at[random % (unsigned)n], '+', 1);
+    killed = at[random % (unsigned)n];
+    tell(killed, '-', 1);
+}
+
+void nine_replace_one(void) {
+    if (killed >= 0) tell(killed, '+', 1);
+    killed = -1;
 }
 
 const char *nine_path(const char *name, char path[160]) {

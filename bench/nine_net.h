@@ -45,7 +45,8 @@ int nine_master_status(void);
 void nine_new_turns(void);
 
 /* An agent (moyai node) on each host of these clusters, the gateways of blocked ones included; waits until they are
- * ready. They are no workers, and are not killed. Before any nine_start_hosts. */
+ * ready. They are no workers, and are not killed. They are the witnesses of what nine_start_hosts starts there
+ * afterwards. */
 void nine_start_agents(const int *clusters, int n);
 
 /* The hosts of a cluster, and of each the first so many workers, `workers` in all. */
@@ -55,8 +56,9 @@ bool nine_is_blocked(int cluster);
 /* Kill (SIGKILL) all workers of a cluster at once; start as many as there were in the beginning. */
 void nine_kill_all(int cluster);
 void nine_start_again(int cluster);
-/* Kill the oldest worker of one host of a cluster (which one: random), and start another there. */
-void nine_replace_one(int cluster, unsigned random);
+/* Kill the oldest worker of one host of a cluster (which one: random); start another there. */
+void nine_kill_one(int cluster, unsigned random);
+void nine_replace_one(void);
 
 /* The path of a file of this name, which is removed with the network. In "kills" hosts write "PID SECONDS" (bench_now)
  * of each worker right when they kill it. */
