@@ -55,6 +55,7 @@ static size_t layout(struct death *d, const struct death_cfg *c) {
     d->cases_cap = c->cases ? c->cases : 32;
     d->members = c->members ? c->members : DEATH_MEMBERS;
     d->dead_cap = c->dead ? c->dead : 1024;
+    d->first = c->first ? c->first : 3;
     if (!span(&d->window, c->window, 100 * MOYAI_MS) || !span(&transit, c->transit, 1900 * MOYAI_MS) ||
         !span(&d->keep, c->keep, 30 * MOYAI_SEC))
         return 0;
@@ -110,6 +111,14 @@ enum death_state death_of(const struct death *d, const struct moyai_node_id *id)
     const struct death_dead *x = death_dead_of(d, id->b);
     if (!x) return DEATH_NOT_KNOWN;
     return x->left ? DEATH_HAS_LEFT : DEATH_IS_DEAD;
+}
+
+bool death_likely(const struct death *d, const struct moyai_node_id *id) {
+    const struct death_case *c = death_case_of(d, id->b);
+    if (!c || c->own != SAID_ENDED || c->objects || c->late) return false;
+    for (uint32_t i = 0; i < c->n; i++)
+        if (death_seats(d, c)[i].said == SAID_ALIVE) return false;
+    return true;
 }
 
 static void link_remove(struct death *d, struct death_link *l) {
@@ -174,7 +183,7 @@ static struct death_seat *seat_add(struct death *d, struct death_case *c, const 
     s = &death_seats(d, c)[c->n++];
     memcpy(s->id, id, 16);
     s->host = host;
-    s->say = c->own == SAID_ENDED;
+    d->call = 1;
     return s;
 }
 
@@ -184,6 +193,61 @@ static void members_add(struct death *d, struct death_case *c, const struct deat
 
 static void say_to_all(struct death *d, struct death_case *c) {
     for (uint32_t i = 0; i < c->n; i++) death_seats(d, c)[i].say = 1;
+}
+
+/* --- whom to tell first ---------------------------------------------------------------------------- */
+
+/* In what order X's neighbours are told: those outside first, then by how close their ids are to X's. */
+static int order(const struct death_case *c, const uint8_t a[16], uint64_t a_host, const uint8_t b[16],
+                 uint64_t b_host) {
+    int a_in = a_host != 0 && a_host == c->host, b_in = b_host != 0 && b_host == c->host;
+    if (a_in != b_in) return a_in - b_in;
+    for (uint32_t i = 0; i < 16; i++)
+        if (a[i] != b[i]) return (a[i] ^ c->id[i]) - (b[i] ^ c->id[i]);
+    return 0;
+}
+
+/* May it gather what the others say? Not who is dead, or seems to be; nor who has no case of its own. */
+static bool may_gather(const struct death *d, const struct death_seat *s) {
+    if (s->said == SAID_ALIVE || s->said == SAID_NONE || death_dead_of(d, s->id)) return false;
+    const struct death_case *own = death_case_of(d, s->id);
+    return !own || own->own != SAID_ENDED;
+}
+
+/* The first of X's neighbours, this node among them, as bits of their seats. */
+static uint64_t first_of(const struct death *d, const struct death_case *c) {
+    const struct death_seat *s = death_seats(d, c);
+    uint64_t bits = 0, not = 0;
+    for (uint32_t i = 0; i < c->n; i++)
+        if (!may_gather(d, &s[i])) not |= UINT64_C(1) << i;
+    bool self = false;
+    for (uint32_t k = 0; k < d->first; k++) {
+        uint32_t best = c->n;
+        for (uint32_t i = 0; i < c->n; i++) {
+            if ((bits | not ) >> i & 1) continue;
+            if (best == c->n || order(c, s[i].id, s[i].host, s[best].id, s[best].host) < 0) best = i;
+        }
+        if (!self && (best == c->n || order(c, d->self, d->host, s[best].id, s[best].host) < 0))
+            self = true;
+        else if (best < c->n)
+            bits |= UINT64_C(1) << best;
+    }
+    return bits;
+}
+
+/* Those that are to be told first, and have not been. */
+static void call_first(struct death *d) {
+    if (!d->call) return;
+    d->call = 0;
+    for (uint32_t i = 0; i < d->cases_cap; i++) {
+        const struct death_case *c = &death_cases(d)[i];
+        if (id_zero(c->id) || c->own != SAID_ENDED || death_dead_of(d, c->id)) continue;
+        uint64_t bits = first_of(d, c);
+        for (uint32_t k = 0; k < c->n; k++) {
+            struct death_seat *s = &death_seats(d, c)[k];
+            if ((bits >> k & 1) && !s->told) s->say = 1;
+        }
+    }
 }
 
 static void reply(struct death *d, uint32_t kind, const uint8_t to[16], const uint8_t of[16]) {
@@ -214,6 +278,7 @@ static void declare(struct death *d, const uint8_t id[16], bool left, uint32_t c
     x->news = all ? 2 : 1;
     x->hops = (uint8_t)hops;
     memcpy(x->id, id, 16);
+    d->call = 1;
     for (uint32_t i = 0; i < d->cases_cap; i++) { /* nobody waits for its word */
         struct death_seat *s = seat_of(d, &death_cases(d)[i], id);
         if (!s) continue;
@@ -318,6 +383,7 @@ static int end(struct death *d, const struct death_event *ev) {
         say_to_all(d, c);
         return 0;
     }
+    bool objected = c; /* and said so, perhaps to any */
     c = case_open(d, ev->id.b, host, SAID_ENDED, ev->now);
     if (!c) return 0;
     c->host = host;
@@ -325,9 +391,25 @@ static int end(struct death *d, const struct death_event *ev) {
     c->since = ev->now;
     c->late = 0;
     c->ask = c->probe = 1;
+    for (uint32_t i = 0; i < c->n; i++) death_seats(d, c)[i].told = 0;
     members_add(d, c, ev->members, ev->n);
-    say_to_all(d, c);
+    d->call = 1;
+    if (objected) say_to_all(d, c);
     return 0;
+}
+
+/* It lacks one of those that we tell first, so it has not told them. */
+static bool lacks_first(const struct death *d, const struct death_case *c, const uint8_t from[16],
+                        const struct death_frame *f) {
+    uint64_t bits = first_of(d, c);
+    for (uint32_t i = 0; i < c->n; i++) {
+        const struct death_seat *s = &death_seats(d, c)[i];
+        if (!(bits >> i & 1) || id_equal(s->id, from)) continue;
+        uint32_t k = 0;
+        while (k < f->n && !id_equal(f->m[k].id.b, s->id)) k++;
+        if (k == f->n) return true;
+    }
+    return false;
 }
 
 static void heard_ended(struct death *d, const struct death_event *ev) {
@@ -354,7 +436,7 @@ static void heard_ended(struct death *d, const struct death_event *ev) {
         if (c->own != SAID_ENDED) reply(d, c->own == SAID_ALIVE ? DEATH_ALIVE : DEATH_NONE, from, of);
         return;
     }
-    if (c->own != SAID_ENDED)
+    if (c->own != SAID_ENDED || (!s->told && lacks_first(d, c, from, f)))
         s->say = 1;
     else if (s->said == SAID_ENDED)
         s->owed = 1;
@@ -379,6 +461,7 @@ static void heard_other(struct death *d, const struct death_event *ev) {
     s->seq = f->seq;
     s->said = alive ? SAID_ALIVE : SAID_NONE;
     s->host = f->host;
+    d->call = 1;
 }
 
 static int heard(struct death *d, const struct death_event *ev) {
@@ -427,7 +510,7 @@ static void look(struct death *d, struct death_case *c) {
     c->ask = !c->objects;
     for (uint32_t i = 0; i < c->n; i++) {
         struct death_seat *s = &death_seats(d, c)[i];
-        if ((s->said == SAID_NOTHING || s->owed) && !death_dead_of(d, s->id)) s->say = 1;
+        if ((s->said == SAID_NOTHING || s->owed || !s->told) && !death_dead_of(d, s->id)) s->say = 1;
         s->owed = 0;
     }
 }
@@ -484,6 +567,7 @@ int death_step(struct death *d, const struct death_event *ev) {
     }
     if (rc) return rc;
     judge(d, ev->now);
+    call_first(d);
     d->draining = 1;
     return 0;
 }
@@ -565,11 +649,11 @@ static bool next_news(struct death *d, struct death_effect *fx, struct death_dea
             return true;
         }
     }
+    bool knows = c && (x->news == 2 || seat_of(d, c, d->from)); /* X's neighbours are told by us, or by another one */
     while (x->hops && d->at < d->links_n) {
         const struct death_link *k = &death_links(d)[d->at++];
-        if (k->n == 0 || id_equal(k->id, d->from) || (c && x->news == 2 && seat_of(d, c, k->id)) ||
-            death_dead_of(d, k->id))
-            continue;
+        if (k->n == 0 || id_equal(k->id, d->from) || death_dead_of(d, k->id)) continue;
+        if (knows && seat_of(d, c, k->id)) continue;
         frame_dead(d, fx, x, k->id, x->hops - 1u);
         return true;
     }
@@ -595,6 +679,7 @@ static bool next_case(struct death *d, struct death_effect *fx, struct death_cas
         struct death_seat *s = &death_seats(d, c)[i];
         if (!s->say) continue;
         s->say = 0;
+        s->told = c->own == SAID_ENDED;
         frame_case(d, fx, c, s->id);
         return true;
     }

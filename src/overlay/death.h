@@ -31,6 +31,7 @@ struct death_cfg {
     uint32_t cases;    /* followed at once; 0: 32 */
     uint32_t members;  /* neighbours of each that are followed, at most DEATH_MEMBERS; 0: that */
     uint32_t dead;     /* remembered; 0: 1024 */
+    uint32_t first;    /* neighbours that are told first that a link has ended; 0: 3 */
     moyai_dur window;  /* an objection is waited for so long; 0: 100 ms */
     moyai_dur transit; /* messages may be under way so long: a case ends after window + transit; 0: 1.9 s */
     moyai_dur keep;    /* the dead are remembered so long; 0: 30 s */
@@ -128,6 +129,9 @@ bool death_next(struct death *d, struct death_effect *fx);
 
 moyai_ns death_deadline(const struct death *d);                   /* when to send TIMEOUT; UINT64_MAX: never */
 bool death_check(const struct death *d, struct moyai_error *why); /* invariants */
+
+/* The last link to it has just broken, and nobody has objected yet: it may be known to be dead within `window`. */
+bool death_likely(const struct death *d, const struct moyai_node_id *id);
 
 enum death_state { DEATH_NOT_KNOWN, DEATH_IS_DEAD, DEATH_HAS_LEFT };
 enum death_state death_of(const struct death *d, const struct moyai_node_id *id); /* cheap while few are dead */

@@ -30,7 +30,8 @@ struct death_seat { /* a neighbour of the subject */
     uint64_t host, seq;
     uint32_t said; /* enum death_said */
     uint16_t say;  /* it is to be told where we stand */
-    uint16_t owed; /* it has said ENDED again, so it has not heard us: at the next look it is told again */
+    uint8_t told;  /* it was, since our own link ended */
+    uint8_t owed;  /* it has said ENDED again, so it has not heard us: at the next look it is told again */
 };
 
 struct death_case {
@@ -57,6 +58,7 @@ struct death {
     uint8_t self[16];
     uint64_t host, window, life, keep;
     uint32_t links_cap, cases_cap, members, dead_cap;
+    uint32_t first, call; /* call: whom the cases are told first is to be found anew */
     uint32_t off_links, off_cases, off_seats, off_dead;
 
     uint64_t seq;

@@ -31,12 +31,19 @@ static void test_cfg(void **state) {
     assert_true(death_size(&c) > 0);
 }
 
+static bool likely(const struct tested *t, uint32_t n) {
+    const struct moyai_node_id id = node(n);
+    return death_likely(t->d, &id);
+}
+
 /* Node 9 has neighbours 100 (we), 1, 2, 3. */
 static struct tested *asked(void) {
     struct tested *t = tested_new((struct death_cfg){0});
     link_up(t, 9);
     link_up(t, 50);
+    assert_false(likely(t, 9));
     assert_int_equal(link_end(t, 9, DEATH_BROKEN, "1 2 3"), 0);
+    assert_true(likely(t, 9) && !likely(t, 50));
     expect(t, "probe9 ENDED9>9 ENDED9>1 ENDED9>2 ENDED9>3");
     assert_int_equal(t->last.frame.n, 3);
     assert_int_equal(t->last.frame.subject_host, 9);
@@ -81,6 +88,7 @@ static void test_objection(void **state) {
     says(t, 2, DEATH_ENDED, 9);
     says(t, 3, DEATH_ALIVE, 9);
     expect(t, "");
+    assert_false(likely(t, 9));
     says(t, 3, DEATH_ENDED, 9); /* and then its link broke too */
     expect(t, "dead9:2:0 DEAD9>1h1 DEAD9>2h1 DEAD9>3h1 DEAD9>50");
     tested_free(t);
@@ -102,6 +110,7 @@ static void test_objection(void **state) {
     /* X itself says that it lives, whatever its neighbours say. */
     t = asked();
     says(t, 9, DEATH_ALIVE, 9);
+    assert_false(likely(t, 9));
     for (uint32_t i = 1; i <= 3; i++) says(t, i, DEATH_ENDED, 9);
     (void)step(t, EV(REFUSED, .id = node(9)));
     t->now += 200 * MS;
@@ -112,11 +121,12 @@ static void test_objection(void **state) {
     t = asked();
     says(t, 7, DEATH_ALIVE, 9);
     for (uint32_t i = 1; i <= 3; i++) says(t, i, DEATH_ENDED, 9);
-    expect(t, "ENDED9>7");
+    expect(t, "");
     tested_free(t);
     /* We have a link again. */
     t = asked();
     link_up(t, 9);
+    assert_false(likely(t, 9));
     expect(t, "ALIVE9>1 ALIVE9>2 ALIVE9>3");
     for (uint32_t i = 1; i <= 3; i++) says(t, i, DEATH_ENDED, 9);
     expect(t, "ALIVE9>1 ALIVE9>2 ALIVE9>3");
@@ -155,12 +165,93 @@ static void test_enough(void **state) {
     tested_free(t);
 }
 
-/* Neighbours of which only another knows are asked, and waited for. */
+/* Only some are told at once, who hear it of all: those outside whose ids are closest, as far as they may still live.
+ */
+static void test_first(void **state) {
+    (void)state;
+    struct tested *t = tested_new((struct death_cfg){0});
+    link_up(t, 9);
+    link_up(t, 13);
+    const struct death_member m[] = {{node(8), 9},   {node(10), 10}, {node(11), 11},
+                                     {node(12), 12}, {node(13), 13}, {node(14), 14}};
+    assert_int_equal(step(t, EV(END, .id = node(9), .members = m, .n = 6)), 0);
+    expect(t, "probe9 ENDED9>9 ENDED9>10 ENDED9>11 ENDED9>13"); /* 8 is on its host */
+    assert_int_equal(t->last.frame.n, 6);
+    says(t, 11, DEATH_NONE, 9); /* it has no case: another one hears it instead */
+    expect(t, "ENDED9>12");
+    assert_int_equal(link_end(t, 13, DEATH_BROKEN, ""), 0); /* it may have died with it */
+    expect(t, "ENDED9>14 probe13 ENDED13>13");
+    struct death_frame f = {.kind = DEATH_DEAD, .subject = node(10)};
+    (void)step(t, EV(FRAME, .id = node(50), .frame = &f));
+    expect(t, "dead10:0:0"); /* now we are the third */
+    says(t, 12, DEATH_ENDED, 9);
+    says(t, 13, DEATH_ENDED, 9);
+    says(t, 14, DEATH_ENDED, 9);
+    t->did[0] = 0;
+    t->now += 100 * MS; /* 8 is inside */
+    (void)step(t, EV(TIMEOUT));
+    expect(t, "dead9:2:0 DEAD9>8h1 DEAD9>11h1 DEAD9>12h1 DEAD9>13h1 DEAD9>14h1");
+    tested_free(t);
+    /* Who is one of them itself tells fewer. Who is not told at once is told at the second look, whatever it has said.
+     */
+    t = tested_new((struct death_cfg){.first = 2});
+    link_up(t, 97);
+    assert_int_equal(link_end(t, 97, DEATH_BROKEN, "96 98 120 121"), 0);
+    expect(t, "probe97 ENDED97>97 ENDED97>96 ENDED97>98");
+    tested_free(t);
+    t = tested_new((struct death_cfg){.first = 2});
+    link_up(t, 97);
+    assert_int_equal(link_end(t, 97, DEATH_BROKEN, "96 120 121"), 0);
+    expect(t, "probe97 ENDED97>97 ENDED97>96");
+    assert_int_equal(says_from(t, 120, 120, DEATH_ENDED, 97, "96 100 121"), 0);
+    for (int look = 0; look < 2; look++) {
+        t->did[0] = 0;
+        t->now = death_deadline(t->d);
+        (void)step(t, EV(TIMEOUT));
+    }
+    expect(t, "ENDED97>97 ENDED97>96 ENDED97>120 ENDED97>121");
+    tested_free(t);
+    /* Who does not know of one of them has not told it, and is answered, once, so that it does. */
+    t = tested_new((struct death_cfg){.first = 2});
+    link_up(t, 97);
+    assert_int_equal(link_end(t, 97, DEATH_BROKEN, "96 120 121 98"), 0);
+    t->did[0] = 0;
+    assert_int_equal(says_from(t, 120, 120, DEATH_ENDED, 97, "96 100 98"), 0);
+    expect(t, "");
+    assert_int_equal(says_from(t, 121, 121, DEATH_ENDED, 97, "96 100 120"), 0);
+    expect(t, "ENDED97>121");
+    assert_int_equal(says_from(t, 121, 121, DEATH_ENDED, 97, "96 100 120"), 0);
+    expect(t, "");
+    tested_free(t);
+    /* A neighbour of X that declares it tells the others itself; another witness may not know them. */
+    for (uint32_t from = 50; from <= 51; from++) {
+        t = tested_new((struct death_cfg){0});
+        link_up(t, 9);
+        link_up(t, 10);
+        link_up(t, 52);
+        assert_int_equal(link_end(t, 9, DEATH_BROKEN, "10 50"), 0);
+        t->did[0] = 0;
+        f = (struct death_frame){.kind = DEATH_DEAD, .subject = node(9), .hops = 1};
+        (void)step(t, EV(FRAME, .id = node(from), .frame = &f));
+        expect(t, from == 50 ? "dead9:0:0 DEAD9>52" : "dead9:0:0 DEAD9>52 DEAD9>10");
+        tested_free(t);
+    }
+    /* We have objected before: all hear that we do not any more. */
+    t = tested_new((struct death_cfg){.first = 1});
+    link_up(t, 9);
+    assert_int_equal(says_from(t, 1, 1, DEATH_ENDED, 9, "2 3"), 0);
+    expect(t, "ALIVE9>1");
+    assert_int_equal(link_end(t, 9, DEATH_BROKEN, ""), 0);
+    expect(t, "probe9 ENDED9>9 ENDED9>1 ENDED9>2 ENDED9>3");
+    tested_free(t);
+}
+
+/* Neighbours of which only another knows are waited for, and asked later. */
 static void test_lists(void **state) {
     (void)state;
     struct tested *t = asked();
     assert_int_equal(says_from(t, 1, 1, DEATH_ENDED, 9, "2 100 9 4"), 0);
-    expect(t, "ENDED9>4");
+    expect(t, "");
     says(t, 2, DEATH_ENDED, 9);
     says(t, 3, DEATH_ENDED, 9);
     expect(t, "");
@@ -310,6 +401,7 @@ static void test_again(void **state) {
     says(t, 2, DEATH_ENDED, 9);
     expect(t, "");
     for (unsigned look = 0; look < 5; look++) {
+        assert_int_equal(likely(t, 9), look == 0);
         assert_int_equal(death_deadline(t->d), begun + (100 * MS << look));
         t->now = death_deadline(t->d) - 1;
         (void)step(t, EV(TIMEOUT));
@@ -587,11 +679,12 @@ static void test_random(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cfg),     cmocka_unit_test(test_complete), cmocka_unit_test(test_objection),
-        cmocka_unit_test(test_enough),  cmocka_unit_test(test_lists),    cmocka_unit_test(test_inside),
-        cmocka_unit_test(test_refused), cmocka_unit_test(test_again),    cmocka_unit_test(test_time),
-        cmocka_unit_test(test_how),     cmocka_unit_test(test_final),    cmocka_unit_test(test_chain),
-        cmocka_unit_test(test_full),    cmocka_unit_test(test_wrong),    cmocka_unit_test(test_random),
+        cmocka_unit_test(test_cfg),    cmocka_unit_test(test_complete), cmocka_unit_test(test_objection),
+        cmocka_unit_test(test_enough), cmocka_unit_test(test_first),    cmocka_unit_test(test_lists),
+        cmocka_unit_test(test_inside), cmocka_unit_test(test_refused),  cmocka_unit_test(test_again),
+        cmocka_unit_test(test_time),   cmocka_unit_test(test_how),      cmocka_unit_test(test_final),
+        cmocka_unit_test(test_chain),  cmocka_unit_test(test_full),     cmocka_unit_test(test_wrong),
+        cmocka_unit_test(test_random),
     };
     return cmocka_run_group_tests_name("death", tests, NULL, NULL);
 }

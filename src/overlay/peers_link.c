@@ -133,6 +133,10 @@ void peers_link_remove(struct peers *p, struct peers_link *l, moyai_ns now) {
     if (p->guests && !(was.flags & (LINK_GUEST | LINK_RESCUED))) settle_guest(p);
     p->misses = 0;
     peers_rest(p, was.id, PEERS_AGAIN, now);
+    if (p->mesh) { /* if it has died, its neighbours have more urgent things to do, and all at once */
+        uint64_t at = peers_jitter(p, now, p->gap);
+        if (p->gap_at < at) p->gap_at = at;
+    }
     if (p->mesh || was.kind == PEERS_DIRECT) return;
     peers_hasten(p, now);
     if (!p->leaving) p->look_at = peers_jitter(p, now, PEERS_AGAIN / 10);

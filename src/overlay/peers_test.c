@@ -234,6 +234,26 @@ static void test_look(void **state) {
     tested_free(t);
 }
 
+/* Where a node has died its neighbours do not all connect to others in the same moment; who has no link left does. */
+static void test_replace(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 30; seed++) {
+        struct tested *t = tested_new((struct peers_cfg){.seed = seed, .degree = 3});
+        (void)step(t, EV(START));
+        for (uint32_t i = 1; i <= 3; i++) joins(t, i, i, 0);
+        (void)step(t, EV(LOOKED));
+        for (uint32_t i = 11; i <= 30; i++) knows(t, open_node(i));
+        t->now += 20 * SEC;
+        t->dialled_n = 0;
+        (void)step(t, EV(LOST, .link = 1));
+        moyai_ns lost = t->now;
+        assert_int_equal(t->dialled_n, 0);
+        while (t->dialled_n == 0) wait_next(t);
+        assert_true(t->now - lost >= 50 * MS && t->now - lost <= 200 * MS);
+        tested_free(t);
+    }
+}
+
 /* After a look, some open one link more; then another is given up. */
 static void test_extra(void **state) {
     (void)state;
@@ -408,10 +428,10 @@ static void test_random(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cfg),      cmocka_unit_test(test_sizes),    cmocka_unit_test(test_first),
-        cmocka_unit_test(test_failures), cmocka_unit_test(test_refused),  cmocka_unit_test(test_look),
-        cmocka_unit_test(test_extra),    cmocka_unit_test(test_exchange), cmocka_unit_test(test_leave),
-        cmocka_unit_test(test_gone),     cmocka_unit_test(test_random),
+        cmocka_unit_test(test_cfg),      cmocka_unit_test(test_sizes),   cmocka_unit_test(test_first),
+        cmocka_unit_test(test_failures), cmocka_unit_test(test_refused), cmocka_unit_test(test_look),
+        cmocka_unit_test(test_replace),  cmocka_unit_test(test_extra),   cmocka_unit_test(test_exchange),
+        cmocka_unit_test(test_leave),    cmocka_unit_test(test_gone),    cmocka_unit_test(test_random),
     };
     return cmocka_run_group_tests_name("peers", tests, NULL, NULL);
 }

@@ -35,6 +35,7 @@ struct world_cfg {
     uint8_t life;                         /* of a case, in windows; 0: 2, in which nothing is said again */
     uint8_t refuses;                      /* bits: who finds that X's system refuses */
     uint8_t orderly;                      /* bits: whose link may be closed by agreement */
+    uint8_t first;                        /* who are told first; 0: all */
     bool crash, any_order;
     bool prompt; /* time passes only when all is noticed and delivered */
 };
@@ -306,6 +307,7 @@ static void init(void *world, const void *cfg) {
                                     .links = 1,
                                     .cases = 1,
                                     .members = c->n,
+                                    .first = c->first ? c->first : NEAR_MOST,
                                     .dead = 1,
                                     .window = WINDOW,
                                     .transit = WINDOW * (c->life ? c->life - 1 : 1)};
@@ -350,9 +352,16 @@ static const struct world_cfg usual[] = {
     {.name = "inside", .n = 3, .host = {1, 2, 4, 4}, .crash = true, .refuses = 1, .ticks = 2, .prompt = true},
     {.name = "lists", .n = 3, .host = {1, 2, 3, 4}, .list = {3, 7, 7}, .resets = 2, .crash = true},
     {.name = "orderly", .n = 3, .host = {1, 2, 3, 4}, .resets = 2, .orderly = 4, .crash = true},
+    {.name = "first", .n = 3, .host = {1, 2, 3, 4}, .first = 1, .crash = true, .ticks = 1},
+    {.name = "first-reset", .n = 3, .host = {1, 2, 3, 4}, .first = 1, .resets = 2, .ticks = 2},
+    {.name = "first-make", .n = 3, .host = {1, 2, 3, 4}, .first = 1, .resets = 2, .makes = 1},
+    {.name = "first-lists", .n = 3, .host = {1, 2, 3, 4}, .first = 1, .list = {3, 7, 7}, .resets = 2, .crash = true},
+    {.name = "first-4", .n = 4, .host = {1, 2, 3, 4, 5}, .first = 1, .crash = true},
 };
 
 static const struct world_cfg larger[] = {
+    {.name = "L-first", .n = 4, .host = {1, 2, 3, 5, 5}, .first = 2, .crash = true},
+    {.name = "L-first-3", .n = 3, .host = {1, 2, 3, 4}, .first = 1, .resets = 3, .ticks = 3},
     {.name = "L-in", .n = 4, .host = {1, 2, 3, 4, 4}, .resets = 3, .ticks = 1, .prompt = true},
     {.name = "L-crash", .n = 4, .host = {1, 2, 3, 4, 5}, .crash = true},
     {.name = "L-reset", .n = 4, .host = {1, 2, 3, 4, 5}, .resets = 3, .ticks = 1},
