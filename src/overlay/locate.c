@@ -172,7 +172,7 @@ void locate_bury(struct locate *l, const uint8_t node[16], uint32_t how, uint32_
 static int step_evidence(struct locate *l, const struct locate_event *ev) {
     if (ev->how != LOCATE_DEAD && ev->how != LOCATE_LEFT) return MOYAI_EINVAL;
     if (id_zero(ev->node.b) || id_equal(ev->node.b, l->self)) return MOYAI_EINVAL;
-    locate_bury(l, ev->node.b, ev->how, 2, l->keep, 0, false, ev->now);
+    locate_bury(l, ev->node.b, ev->how, ev->told ? 0 : 2, l->keep, 0, false, ev->now);
     return 0;
 }
 

@@ -108,7 +108,7 @@ enum locate_event_kind {
     LOCATE_EV_NAME_ADD,    /* key, object: claim the name; NAME_HELD or NAME_LOST follows. EEXIST: registered here;
                               EAGAIN: no room. With `moved` the name came with its object: it is held at once */
     LOCATE_EV_NAME_REMOVE, /* key. Unknown: EINVAL */
-    LOCATE_EV_EVIDENCE,    /* node, how */
+    LOCATE_EV_EVIDENCE,    /* node, how, told (it is made known otherwise: not passed on) */
     LOCATE_EV_ROUTE_BAD,   /* node, link: do not go there by it */
     LOCATE_EV_TIMEOUT,
 };
@@ -127,7 +127,7 @@ struct locate_event {
     uint8_t key[16];
     struct moyai_object_id object;
     moyai_ns until;
-    bool moved;
+    bool moved, told;
 };
 
 enum locate_effect_kind {

@@ -500,6 +500,10 @@ static void test_evidence(void **state) {
     route(k, 0xb1, 0, "none");
     k->now += 1;
     route(k, 0xb1, 0, "1/2:2100");
+    /* What others are told of otherwise is kept, and not passed on. */
+    assert_int_equal(step(k, EV(EVIDENCE, .node = id_of(0xce), .how = LOCATE_DEAD, .told = true)), 0);
+    assert_int_equal(locate_dead(k->l, &(struct moyai_node_id){.b = {0xce, [15] = 1}}, k->now), LOCATE_DEAD);
+    for (uint32_t i = 0; i < 3; i++) pull(k, i, "");
     assert_int_equal(step(k, EV(EVIDENCE, .node = id_of(0xcd), .how = 0)), MOYAI_EINVAL);
     assert_int_equal(step(k, EV(EVIDENCE, .node = id_of(0xcd), .how = 3)), MOYAI_EINVAL);
     assert_int_equal(step(k, EV(EVIDENCE, .node = id_of(0), .how = 1)), MOYAI_EINVAL);

@@ -138,7 +138,7 @@ struct peer {
     bool here;         /* it has had a Unix link: it is of this host */
     char at[TCP_TEXT]; /* the address by which this node had a link to it; "": none */
 
-    bool dead;
+    bool dead, found_dead; /* found_dead: by us, not told by others */
     struct moyai_error why;
     struct peer *dead_next;
     struct ping_list pings; /* not sent, or from hand to hand */

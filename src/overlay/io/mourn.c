@@ -228,6 +228,12 @@ void mourn_farewell(struct overlay *o, const uint8_t id[16]) {
     step(o->mourn, &ev);
 }
 
+bool mourn_likely(const struct overlay *o, const uint8_t id[16]) {
+    struct moyai_node_id node;
+    memcpy(node.b, id, 16);
+    return o->mourn && death_likely(o->mourn->d, &node);
+}
+
 void mourn_witnessed(struct overlay *o, const uint8_t id[16]) {
     struct death_event ev = {.kind = DEATH_EV_WITNESSED, .cause = DEATH_OTHER};
     memcpy(ev.id.b, id, 16);

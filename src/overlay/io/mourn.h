@@ -19,6 +19,7 @@ void mourn_link_down(struct olink *k); /* before locating forgets whom it led to
 int mourn_frame(struct overlay *o, const uint8_t from[16], uint8_t type, const uint8_t *p, size_t n,
                 struct moyai_error *why);
 void mourn_farewell(struct overlay *o, const uint8_t id[16]);
-void mourn_witnessed(struct overlay *o, const uint8_t id[16]); /* its process has ended without farewell */
+bool mourn_likely(const struct overlay *o, const uint8_t id[16]); /* death_likely */
+void mourn_witnessed(struct overlay *o, const uint8_t id[16]);    /* its process has ended without farewell */
 
 #endif

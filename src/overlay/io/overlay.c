@@ -544,7 +544,7 @@ void peer_declare(struct peer *p, int code, const char *text) {
         link_reset(k->link, code, text); /* goes down from the loop */
     }
     if (o->wide) wide_died(o->wide, p->id);
-    if (o->route) route_died(o->route, p->id, code);
+    if (o->route) route_died(o->route, p->id, code, !p->found_dead);
     if (o->rdv && code == MOYAI_EDEAD && !o->closing) forget_node(o, p->id);
     if (!o->rdv && code == MOYAI_EDEAD && p->here) { /* nobody else would remove its socket */
         struct moyai_node_id id;

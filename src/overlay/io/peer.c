@@ -143,6 +143,7 @@ static void find_path(struct peer *p) {
                 snprintf(text, sizeof text, "%s has ended, or never was: it has no socket in run directory '%.64s'",
                          who, rundir_path(o->dir));
         }
+        p->found_dead = true;
         peer_declare(p, MOYAI_EDEAD, text);
         return;
     }

@@ -186,7 +186,7 @@ static void send_locating(struct route *t) {
             any = true;
             fetch(t, false);
         }
-        if (any) link_flush(k->link);
+        if (any) flush_later(t, k);
     }
 }
 
@@ -294,7 +294,8 @@ static void find_route(struct route *t, const struct relay_effect *fx) {
         }
     }
     if (use_route(t, fx->path, &fx->id, avoid)) return;
-    if (!ask(t, fx->id.b, fx->path, avoid)) routed(t, fx->path, 0);
+    /* The neighbours of a node that has died need not go through the whole grid to look for it: they will know. */
+    if (mourn_likely(t->o, fx->id.b) || !ask(t, fx->id.b, fx->path, avoid)) routed(t, fx->path, 0);
 }
 
 static void located(struct route *t, const struct locate_effect *fx) {
@@ -664,7 +665,11 @@ static void forward(struct route *t, uint64_t avoid, const uint8_t to[16], const
     if (!k && h->hops > 0 && locate_route(t->l, &id, avoid, exec_now(t->o->x), &hop)) k = t->slot[hop.link];
     if (!k && h->hops > 0) k = any_link(t, avoid);
     if (!k || link_room(k->link) == 0) return;
-    if (link_send(k->link, h, pieces, n) == 0) link_flush(k->link);
+    if (link_send(k->link, h, pieces, n) < 0) return;
+    if (k->mesh)
+        flush_later(t, k);
+    else
+        link_flush(k->link);
 }
 
 void route_forward(struct overlay *o, const uint8_t to[16], const uint8_t from[16], uint8_t type, const uint8_t *p,
@@ -709,12 +714,13 @@ int route_forwarded(struct olink *k, const struct frame_head *h, const uint8_t *
     return 0;
 }
 
-void route_died(struct route *t, const uint8_t id[16], int code) {
+void route_died(struct route *t, const uint8_t id[16], int code, bool told) {
     struct relay_event re = {.kind = RELAY_EV_GONE, .code = code == MOYAI_ECLOSED ? RELAY_LEFT : RELAY_DEAD};
     memcpy(re.id.b, id, 16);
     (void)relay(t, &re);
     struct locate_event le = {.kind = LOCATE_EV_EVIDENCE, .how = code == MOYAI_ECLOSED ? LOCATE_LEFT : LOCATE_DEAD};
     memcpy(le.node.b, id, 16);
+    le.told = told;
     (void)route_locate(t, &le);
     route_run(t);
 }

@@ -40,7 +40,8 @@ void route_find(struct overlay *o, const uint8_t id[16], bool bad);
 /* Frames sent since the start: to find nodes and names; of paths, its own and others'. r NULL: none. */
 void route_counts(const struct route *r, uint64_t *locating, uint64_t *forwarded);
 
-void route_died(struct route *r, const uint8_t id[16], int code); /* EDEAD, ECLOSED: by evidence */
+/* EDEAD, ECLOSED: by evidence. told: the death machine makes it known, or another node has. */
+void route_died(struct route *r, const uint8_t id[16], int code, bool told);
 
 /* Lay a path to the peer. 0: no memory for one. peer_path_down may follow. */
 uint64_t route_open(struct peer *p);

@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LAST_WORDS (5 * MOYAI_MS)
+#define LAST_WORDS (1 * MOYAI_MS)
 
 struct witness {
     UT_hash_handle hh;
@@ -47,7 +47,7 @@ static void tell(struct overlay *o, const uint8_t node[16], const char *text) {
     struct frame_head h = {.type = FRAME_DEAD, .class_ = FRAME_CONTROL, .hops = 1, .length = (uint32_t)(16 + n)};
     struct link_piece piece = {bytes, 16 + n};
     for (struct olink *k = o->links; k; k = k->next)
-        if (k->up && !id_equal(k->peer->id, node)) {
+        if (k->up && !(o->mourn && k->mesh) && !id_equal(k->peer->id, node)) { /* those of the mesh: mourn_witnessed */
             if (link_send(k->link, &h, &piece, 1) < 0)
                 link_reset(k->link, MOYAI_ENOMEM, "out of memory");
             else
@@ -64,8 +64,8 @@ void overlay_declare_dead(struct overlay *o, const uint8_t node[16], const char 
     }
     char text[MOYAI_ERROR_TEXT];
     peer_died_text(p, cause, text);
-    if (o->mourn) mourn_witnessed(o, node);
     peer_declare(p, MOYAI_EDEAD, text); /* it may be known from a refused connection, but not to the others */
+    if (o->mourn) mourn_witnessed(o, node);
     tell(o, node, text);
 }
 
