@@ -366,6 +366,20 @@ static int lost(struct peers *p, const struct peers_event *ev) {
     return 0;
 }
 
+/* The driver has no more need of a direct link. */
+static int over(struct peers *p, const struct peers_event *ev) {
+    struct peers_link *l = ev->link ? peers_link_of(p, ev->link) : NULL;
+    if (!l || l->kind != PEERS_DIRECT) return MOYAI_EINVAL;
+    if (l->state == PEERS_USED) {
+        struct peers_fx *fx = peers_send(p, l, PEERS_BYE);
+        fx->what = PEERS_YIELDED;
+    }
+    struct peers_fx *fx = peers_say(p, PEERS_FX_DROP, l->link, l->id);
+    fx->what = PEERS_YIELDED;
+    peers_link_remove(p, l, ev->now);
+    return 0;
+}
+
 static void gone(struct peers *p, const struct peers_event *ev) {
     struct peers_dial *d = peers_dial_to(p, ev->id.b);
     struct peers_link *l;
@@ -448,6 +462,9 @@ int peers_step(struct peers *p, const struct peers_event *ev) {
         break;
     case PEERS_EV_LOST:
         rc = lost(p, ev);
+        break;
+    case PEERS_EV_CLOSE:
+        rc = over(p, ev);
         break;
     case PEERS_EV_GONE:
         gone(p, ev);

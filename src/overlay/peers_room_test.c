@@ -410,6 +410,31 @@ static void test_kinds(void **state) {
     tested_free(t);
 }
 
+/* Who has no more need of a direct link says so, and ends it; of another kind it must not. */
+static void test_over(void **state) {
+    (void)state;
+    struct tested *t = tested_new((struct peers_cfg){.degree = 3, .most = 6});
+    struct peers_endpoint e = open_node(9);
+    e.n_text = 0;
+    (void)step(t, EV(START));
+    (void)step(t, EV(UP, .link = 8, .id = node(9), .what = PEERS_DIRECT));
+    assert_int_equal(step(t, EV(CLOSE, .link = 7)), MOYAI_EINVAL);
+    assert_int_equal(step(t, EV(CLOSE)), MOYAI_EINVAL);
+    assert_int_equal(step(t, EV(CLOSE, .link = 8)), 0); /* not agreed on yet */
+    expect(t, "look OFFER@8 f1w1 drop@8w2");
+    assert_int_equal(step(t, EV(CLOSE, .link = 8)), MOYAI_EINVAL);
+    (void)step(t, EV(UP, .link = 10, .id = node(9), .what = PEERS_DIRECT));
+    assert_int_equal(from(t, 10, &e, PEERS_ACCEPT, 0, 0, 0), 0);
+    assert_int_equal(peers_count(t->p).direct, 1);
+    t->did[0] = 0;
+    assert_int_equal(step(t, EV(CLOSE, .link = 10)), 0);
+    expect(t, "BYE@10 w2 drop@10w2");
+    assert_int_equal(peers_count(t->p).direct, 0);
+    joins(t, 1, 1, 1);
+    assert_int_equal(step(t, EV(CLOSE, .link = 1)), MOYAI_EINVAL);
+    tested_free(t);
+}
+
 static void test_rescue(void **state) {
     (void)state;
     struct tested *t = full(1, 1, 1, 1, true);
@@ -633,13 +658,13 @@ static void test_last(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_full),        cmocka_unit_test(test_yield),       cmocka_unit_test(test_old_count),
-        cmocka_unit_test(test_who_accepts), cmocka_unit_test(test_asked),       cmocka_unit_test(test_far),
-        cmocka_unit_test(test_kinds),       cmocka_unit_test(test_rescue),      cmocka_unit_test(test_guests),
-        cmocka_unit_test(test_cross),       cmocka_unit_test(test_said_wrong),  cmocka_unit_test(test_under_way),
-        cmocka_unit_test(test_streak),      cmocka_unit_test(test_last),        cmocka_unit_test(test_victims),
-        cmocka_unit_test(test_retire),      cmocka_unit_test(test_retire_whom), cmocka_unit_test(test_retire_far),
-        cmocka_unit_test(test_places),      cmocka_unit_test(test_near_only),
+        cmocka_unit_test(test_full),        cmocka_unit_test(test_yield),  cmocka_unit_test(test_old_count),
+        cmocka_unit_test(test_who_accepts), cmocka_unit_test(test_asked),  cmocka_unit_test(test_far),
+        cmocka_unit_test(test_kinds),       cmocka_unit_test(test_over),   cmocka_unit_test(test_rescue),
+        cmocka_unit_test(test_guests),      cmocka_unit_test(test_cross),  cmocka_unit_test(test_said_wrong),
+        cmocka_unit_test(test_under_way),   cmocka_unit_test(test_streak), cmocka_unit_test(test_last),
+        cmocka_unit_test(test_victims),     cmocka_unit_test(test_retire), cmocka_unit_test(test_retire_whom),
+        cmocka_unit_test(test_retire_far),  cmocka_unit_test(test_places), cmocka_unit_test(test_near_only),
     };
     return cmocka_run_group_tests_name("peers room", tests, NULL, NULL);
 }

@@ -31,6 +31,8 @@ enum frame_type {
     FRAME_PEERS_LAST = 55,
     FRAME_DEATH = 64, /* 64 + enum death_frame_kind, overlay/death_wire.h */
     FRAME_DEATH_LAST = 68,
+    FRAME_DIRECT_ASK = 70, /* forwarded only: overlay/io/direct.h */
+    FRAME_DIRECT_TELL = 71,
     FRAME_FORWARD = 72, /* to another node: its id (16), the sender's (16), type (1), zero (7), payload of that type */
 };
 

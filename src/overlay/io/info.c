@@ -20,6 +20,7 @@ void overlay_each_link(const struct overlay *o, bool (*fn)(const struct overlay_
                                             .title = k->peer->title,
                                             .kind = kind_of(k),
                                             .outgoing = k->outgoing,
+                                            .direct = k->direct,
                                             .up = k->up_since,
                                             .queued = link_queued(k->link)};
         if (!fn(&l, ctx)) return;

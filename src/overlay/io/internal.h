@@ -69,6 +69,7 @@ struct olink {
     bool asked;        /* the peers machine waits for it */
     bool offered;      /* it is in the peers machine's books */
     bool mesh;         /* and both ends have agreed on it */
+    bool direct;       /* for the session with its peer (direct.h), whose end ends it */
     bool orderly;      /* its end is no evidence of anything */
     bool silent;       /* given up since it did not answer */
     bool relays;       /* the relay machine knows it; route.c */
@@ -94,6 +95,14 @@ struct msg_list {
     struct msg *first, *last;
 };
 
+/* What moves over paths between two nodes; direct.h. */
+struct direct {
+    moyai_ns since, again; /* counted since; asked at the earliest at */
+    uint64_t bytes;
+    unsigned tries;
+    bool asked;
+};
+
 struct peer {
     UT_hash_handle hh;
     uint8_t id[16];
@@ -105,7 +114,8 @@ struct peer {
     uint64_t session_key;    /* its id, looked at for each frame */
     struct via via;          /* what the session runs over; neither: nothing at present */
     uint64_t old_path;       /* a path that it ran over, until it stands on the other; 0: none */
-    unsigned n_paths;        /* that end here */
+    struct direct direct;
+    unsigned n_paths; /* that end here */
     bool opened, closing, want_path;
     uint64_t rx_next; /* number of the next byte on the present path, for reading in place */
     moyai_ns last_active;

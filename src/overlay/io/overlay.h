@@ -181,6 +181,7 @@ struct overlay_link_info {
     const char *title;   /* what it calls itself */
     const char *kind;    /* "unix", "tcp" */
     bool outgoing;       /* made from here */
+    bool direct;         /* for the traffic of the session with the peer */
     moyai_ns up;         /* since when */
     size_t queued;       /* bytes not written yet */
 };

@@ -9,6 +9,7 @@
  * put back in front of the queue: it was never executed, so giving it again is right.
  */
 #include "base/err.h"
+#include "overlay/io/direct.h"
 #include "overlay/io/internal.h"
 #include "overlay/io/route.h"
 #include "overlay/session_wire.h"
@@ -538,6 +539,7 @@ void peer_room(struct peer *p, uint64_t path, uint32_t amount) {
     if (out) {
         put_chunks(out, &f);
         p->last_active = now;
+        direct_moved(p, n);
     } else { /* it counts as sent: only another path helps */
         peer_path_down(p, path);
         route_end(o->route, path);
@@ -557,7 +559,10 @@ void peer_pump(struct peer *p) {
         return;
     }
     if (!p->session) {
-        if (!peer_waiting(p)) return;
+        if (!peer_waiting(p)) {
+            direct_over(p);
+            return;
+        }
         int rc = session_make(p);
         if (rc < 0) {
             peer_fail(p, rc, "out of memory for a session");
@@ -677,6 +682,7 @@ int peer_frame(struct peer *p, struct via via, uint8_t type, uint8_t *payload, u
     size_t head;
     int rc = session_wire_get(type, payload, n, &f, &head, why);
     if (rc < 0) return rc;
+    if (via.path && p->session) direct_moved(p, n);
     return receive(p, via, &f, payload + head, why);
 }
 

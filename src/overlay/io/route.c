@@ -10,6 +10,7 @@
  * Bytes of session frames on their way are tokens: malloc'ed copies, the relay machine's as long as it has them.
  */
 #include "base/err.h"
+#include "overlay/io/direct.h"
 #include "overlay/io/mourn.h"
 #include "overlay/io/route_internal.h"
 #include "overlay/locate_wire.h"
@@ -693,7 +694,8 @@ int route_forwarded(struct olink *k, const struct frame_head *h, const uint8_t *
     const uint8_t *to = payload, *from = payload + 16;
     uint8_t type = payload[32];
     bool ping = type == FRAME_PING || type == FRAME_PONG;
-    if (!ping && (type < FRAME_DEATH || type > FRAME_DEATH_LAST))
+    bool direct = type == FRAME_DIRECT_ASK || type == FRAME_DIRECT_TELL;
+    if (!ping && !direct && (type < FRAME_DEATH || type > FRAME_DEATH_LAST))
         return err_set(why, MOYAI_EPROTO, "a frame of type %u is not to be forwarded", type);
     if (!id_equal(to, o->cfg.self.b)) {
         if (h->hops == 0) return 0; /* it has been on its way for too long */
@@ -709,6 +711,8 @@ int route_forwarded(struct olink *k, const struct frame_head *h, const uint8_t *
     if (id_equal(from, o->cfg.self.b)) return 0;
     if (ping)
         pings_far(o, from, type, payload + FORWARD_HEAD, h->length - FORWARD_HEAD);
+    else if (direct)
+        direct_frame(o, from, type, payload + FORWARD_HEAD, h->length - FORWARD_HEAD);
     else
         (void)mourn_frame(o, from, type, payload + FORWARD_HEAD, h->length - FORWARD_HEAD, &of_sender);
     return 0;

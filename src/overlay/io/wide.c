@@ -43,7 +43,8 @@ struct making {
     struct wide *w;
     struct dial *dial;
     uint8_t id[16];
-    const char *place; /* the member's address; NULL: for the machine */
+    const char *place; /* the member's address; NULL: for the machine, or a session */
+    bool direct;       /* for a session */
 };
 
 struct wide {
@@ -165,7 +166,8 @@ static void on_dialled(void *arg, const struct dialled *got, const struct moyai_
         if (m->place || (p && !p->dead)) k = olink_new(o, got->fd, got->tls, p, 0);
         if (k) {
             k->outgoing = true;
-            k->asked = !m->place;
+            k->asked = !m->place && !m->direct;
+            k->direct = m->direct;
             k->place = m->place;
             tcp_format(&got->at, k->at);
         } else {
@@ -182,13 +184,13 @@ static void on_dialled(void *arg, const struct dialled *got, const struct moyai_
         else
             log_info(o->cfg.log, "overlay", "MOYAI-DIAL", "cannot connect to node %.8s: %s", id, why->text);
     }
-    bool place = m->place != NULL;
+    bool place = m->place != NULL, direct = m->direct;
     uint8_t id[16];
     memcpy(id, m->id, 16);
     making_free(m);
     if (!k && place)
         one_has_answered(w);
-    else if (!k)
+    else if (!k && !direct)
         say_failed(w, id);
 }
 
@@ -203,6 +205,20 @@ static struct making *making_new(struct wide *w, const char *const *places, size
     }
     m->next = w->making;
     w->making = m;
+    return m;
+}
+
+static struct making *dial_endpoint(struct wide *w, const struct peers_endpoint *e) {
+    char text[PEERS_ADDRESSES][PEERS_ADDRESS + 1];
+    const char *places[PEERS_ADDRESSES];
+    uint32_t n = 0;
+    while (n < PEERS_ADDRESSES && peers_address_get(e, n, text[n])) {
+        places[n] = text[n];
+        n++;
+    }
+    keys_look(w);
+    struct making *m = making_new(w, places, n);
+    if (m) memcpy(m->id, e->id.b, 16);
     return m;
 }
 
@@ -222,20 +238,8 @@ static void connect_to(struct wide *w, const struct peers_endpoint *e) {
             close(fd);
         }
     }
-    char text[PEERS_ADDRESSES][PEERS_ADDRESS + 1];
-    const char *places[PEERS_ADDRESSES];
-    uint32_t n = 0;
-    while (n < PEERS_ADDRESSES && peers_address_get(e, n, text[n])) {
-        places[n] = text[n];
-        n++;
-    }
-    keys_look(w);
-    struct making *m = p && !p->dead ? making_new(w, places, n) : NULL;
-    if (m) {
-        memcpy(m->id, e->id.b, 16);
-        return;
-    }
-    m = calloc(1, sizeof *m);
+    if (p && !p->dead && dial_endpoint(w, e)) return;
+    struct making *m = calloc(1, sizeof *m);
     if (!m) return; /* the machine has a limit of its own for it */
     m->w = w;
     memcpy(m->id, e->id.b, 16);
@@ -245,7 +249,7 @@ static void connect_to(struct wide *w, const struct peers_endpoint *e) {
 
 static void cancel(struct wide *w, const uint8_t id[16]) {
     for (struct making *m = w->making; m; m = m->next)
-        if (!m->place && id_equal(m->id, id)) {
+        if (!m->place && !m->direct && id_equal(m->id, id)) {
             making_free(m);
             return;
         }
@@ -456,6 +460,25 @@ static void on_timer(struct exec *x, struct exec_timer *t) {
     step(w, &ev);
 }
 
+/* ---- links for sessions ---------------------------------------------------------------------- */
+
+const struct peers_endpoint *wide_self(const struct wide *w) {
+    return &w->self;
+}
+
+void wide_direct(struct wide *w, struct peer *p, const struct peers_endpoint *e) {
+    if (w->closing || p->links) return;
+    for (const struct making *m = w->making; m; m = m->next)
+        if (!m->place && id_equal(m->id, p->id)) return;
+    struct making *m = dial_endpoint(w, e);
+    if (m) m->direct = true;
+}
+
+void wide_direct_end(struct olink *k) {
+    struct peers_event ev = {.kind = PEERS_EV_CLOSE, .link = k->number};
+    if (k->offered) step(k->o->wide, &ev);
+}
+
 /* ---- links ----------------------------------------------------------------------------------- */
 
 void wide_hello(struct olink *k, const struct link_hello *h) {
@@ -470,6 +493,10 @@ void wide_hello(struct olink *k, const struct link_hello *h) {
         k->asked = false;
         k->offered = true;
         struct peers_event ev = {.kind = PEERS_EV_UP, .link = k->number, .id = h->node, .what = PEERS_MESH};
+        step(w, &ev);
+    } else if (k->direct) {
+        k->offered = true;
+        struct peers_event ev = {.kind = PEERS_EV_UP, .link = k->number, .id = h->node, .what = PEERS_DIRECT};
         step(w, &ev);
     } else if (k->line) {
         lines_hello(k->line, h->node.b);
@@ -490,6 +517,7 @@ int wide_frame(struct olink *k, const struct frame_head *h, const uint8_t *paylo
     if (f->kind == PEERS_OFFER && !k->offered && !k->outgoing) {
         k->offered = true;
         k->carried = f->what == PEERS_LINE;
+        k->direct = f->what == PEERS_DIRECT;
     }
     if (!k->offered) return 0; /* dropped: not for the machine */
     rc = step(w, &ev);

@@ -12,6 +12,7 @@
 #include "overlay/io/internal.h"
 
 struct wide;
+struct peers_endpoint;
 
 /* Listen, begin to look for others. EINVAL, EPERM, ENOENT (no key), EEXIST (a port is in use) ... */
 int wide_new(struct overlay *o, const struct places *places, struct moyai_error *reterr);
@@ -22,6 +23,10 @@ void wide_hello(struct olink *k, const struct link_hello *h); /* it is greeted *
 int wide_frame(struct olink *k, const struct frame_head *h, const uint8_t *payload, struct moyai_error *why);
 void wide_link_down(struct olink *k); /* the link has ended, by whoever's doing; it still exists */
 void wide_died(struct wide *w, const uint8_t id[16]);
+const struct peers_endpoint *wide_self(const struct wide *w); /* where this node is */
+/* Make a link for the session with that node, which is there; not if there is one, or being made. */
+void wide_direct(struct wide *w, struct peer *p, const struct peers_endpoint *e);
+void wide_direct_end(struct olink *k); /* it is not needed any more */
 int wide_listen(struct overlay *o, const struct tcp_addr *at, struct moyai_error *reterr); /* there, too, told nobody */
 
 #endif
