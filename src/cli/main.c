@@ -87,16 +87,26 @@ struct parsed {
     int next;  /* index of the verb's arguments */
 };
 
+struct all_verbs {
+    char text[200];
+};
+
+static struct all_verbs all_verbs(void) {
+    struct all_verbs all = {""};
+    size_t n = 0;
+    for (size_t i = 0; i < N_VERBS && n < sizeof all.text; i++)
+        n += (size_t)snprintf(all.text + n, sizeof all.text - n, "%s%s", i ? ", " : "", verbs[i].name);
+    return all;
+}
+
 /* All there are, and which was meant, if that is to be guessed. */
 static void unknown_verb(const struct argp_state *state, const char *arg) {
-    char all[200] = "", meant[40] = "";
+    char meant[40] = "";
     size_t least = SIZE_MAX;
     for (size_t i = 0; i < N_VERBS; i++) {
-        size_t n = strlen(all);
-        snprintf(all + n, sizeof all - n, "%s%s", i ? ", " : "", verbs[i].name);
         if (near_is(arg, verbs[i].name, &least)) snprintf(meant, sizeof meant, " (did you mean '%s'?)", verbs[i].name);
     }
-    argp_error(state, "unknown verb '%s'%s; the verbs are: %s", arg, meant, all);
+    argp_error(state, "unknown verb '%s'%s; the verbs are: %s", arg, meant, all_verbs().text);
 }
 
 static error_t on_option(int key, char *arg, struct argp_state *state) {
@@ -117,7 +127,7 @@ static error_t on_option(int key, char *arg, struct argp_state *state) {
         state->next = state->argc;
         return 0;
     case ARGP_KEY_NO_ARGS:
-        argp_error(state, "no verb");
+        argp_error(state, "no verb; there are: %s", all_verbs().text);
         return 0;
     case ARGP_KEY_END:
         if (p->help && !p->verb) argp_state_help(state, state->out_stream, ARGP_HELP_STD_HELP);

@@ -24,7 +24,8 @@
 const char *cli_which_grid(const char *title, const struct cli_grid *given) {
     const char *grid = given->all ? given->all : getenv("MOYAI_GRID");
     if (given->all && !*given->all) { /* as of --grid "$(cat missing)": another grid would be a surprise */
-        fprintf(stderr, "%s: the address of --grid is empty\n", title);
+        fprintf(stderr, "%s: the address of --grid is empty; it is DIR, file:DIR, http://HOST:PORT/NAME or HOST:PORT\n",
+                title);
         return NULL;
     }
     if (grid && *grid) return grid;

@@ -135,7 +135,7 @@ static void usage_errors(void **state) {
         const char *words[8];
         const char *text;
     } wrong[] = {
-        {{NULL}, "no verb"},
+        {{NULL}, "no verb; there are: run, node, ps,"},
         {{"frob"},
          "unknown verb 'frob'; the verbs are: run, node, ps, graph, call, ping, trace, key, endpoint, config"},
         {{"pnig"}, "unknown verb 'pnig' (did you mean 'ping'?); the verbs are: run, "},
@@ -193,12 +193,13 @@ static void usage_errors(void **state) {
         {{"run", ""}, "empty"},
         /* `--grid $(cat missing)` takes what comes next. */
         {{"run", "--grid", "-n", "2", "true"}, "'-n' is not the address of a grid but an option"},
-        {{"run", "--grid", "", "true"}, "the grid's address is empty; it is DIR or file:DIR"},
-        {{"run", "--grid", "file:", "true"}, "the grid's address is empty; it is DIR or file:DIR"},
+        {{"run", "--grid", "", "true"},
+         "the grid's address is empty; it is DIR, file:DIR, http://HOST:PORT/NAME or HOST:PORT"},
+        {{"run", "--grid", "file:", "true"}, "the grid's address is empty; it is DIR, file:DIR, http://HOST:PORT/NAME"},
         {{"run", "--grid", "ftp://localhost/x", "true"}, "DIR, file:DIR, http://HOST:PORT/GRID or HOST:PORT"},
         {{"run", "--grid", "fd:3,4", "true"}, "descriptors"},
         {{"ps", "--grid", "--json"}, "'--json' is not the address of a grid but an option"},
-        {{"ps", "--grid", ""}, "the address of --grid is empty"},
+        {{"ps", "--grid", ""}, "the address of --grid is empty; it is DIR, file:DIR, http://"},
         {{"call", "--grid", "", "a", "b"}, "the address of --grid is empty"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
