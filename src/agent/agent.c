@@ -348,7 +348,6 @@ struct rest {
 
 static void visit_rest(pid_t pid, void *arg) {
     struct rest *r = arg;
-    if (exec_child_known(r->a->node->x, pid) || waitpid(pid, NULL, WNOHANG) == pid) return;
     r->n++;
     if (r->a->stop == STOP_KILL) {
         kill(pid, SIGKILL);
@@ -366,8 +365,8 @@ static void rest_after(struct agent *a, moyai_dur d) {
 void agent_check(struct agent *a) {
     if (!a->ending || a->over || a->used > 0) return;
     struct rest r = {.a = a, .tell = !a->told_rest};
-    exec_children(visit_rest, &r);
-    if (r.n > 0 && a->looks < REST_LOOKS) {
+    bool all = exec_children_left(a->node->x, a->children, visit_rest, &r);
+    if ((r.n > 0 || !all) && a->looks < REST_LOOKS) {
         if (!a->told_rest) rest_after(a, a->stop == STOP_KILL ? REST_LOOK : a->cfg.grace);
         a->told_rest = true;
         return;
@@ -393,7 +392,7 @@ void agent_look(struct agent *a) {
         command_look(c);
     }
     struct rest r = {.a = a};
-    if (!a->ending) exec_children(visit_rest, &r); /* collects */
+    if (!a->ending) (void)exec_children_left(a->node->x, a->children, visit_rest, &r); /* collects */
     agent_check(a);
 }
 
@@ -422,9 +421,11 @@ int agent_new(struct agent **ret, moyai_node *n, const struct agent_cfg *cfg, st
     if (!a) return err_set(reterr, MOYAI_ENOMEM, "out of memory");
     a->node = n;
     a->cfg = *cfg;
+    a->children = exec_children_spare();
     exec_timer_init(&a->rest, on_rest);
     int rc = moyai_object_new(n, &agent_class, a, &a->ref, reterr);
     if (rc < 0) {
+        if (a->children >= 0) close(a->children);
         free(a);
         return rc;
     }
@@ -444,5 +445,6 @@ void agent_free(struct agent *a) {
     exec_unlock(a->node->x);
     (void)moyai_object_end(a->ref);
     moyai_ref_unref(a->ref);
+    if (a->children >= 0) close(a->children);
     free(a);
 }

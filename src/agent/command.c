@@ -139,18 +139,21 @@ struct search {
     size_t n;
 };
 
+enum marked { MARKED_NOT, MARKED, MARKED_UNKNOWN };
+
 /* Does its environment have the mark? It is what the program was started with, if it has not written over it. */
-static bool has_mark(pid_t pid, const char *mark) {
+static enum marked has_mark(pid_t pid, const char *mark) {
     char path[48];
     snprintf(path, sizeof path, "/proc/%d/environ", (int)pid);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return false;
-    bool found = false;
+    if (fd < 0) return errno == EMFILE || errno == ENFILE || errno == ENOMEM ? MARKED_UNKNOWN : MARKED_NOT;
+    enum marked found = MARKED_NOT;
     size_t len = strlen(mark) + 1; /* with its NUL */
     char *text = malloc(ENVIRON);
+    if (!text) found = MARKED_UNKNOWN;
     ssize_t n = text ? read(fd, text, ENVIRON) : -1;
     for (const char *p = text, *end = text + n; n > 0 && p && !found;) {
-        found = (size_t)(end - p) >= len && memcmp(p, mark, len) == 0;
+        if ((size_t)(end - p) >= len && memcmp(p, mark, len) == 0) found = MARKED;
         p = memchr(p, 0, (size_t)(end - p));
         if (p) p++;
     }
@@ -161,11 +164,11 @@ static bool has_mark(pid_t pid, const char *mark) {
 
 static void visit(pid_t pid, void *arg) {
     struct search *s = arg;
-    struct agent *a = s->c->a;
-    if (exec_child_known(a->node->x, pid) || waitpid(pid, NULL, WNOHANG) == pid) return;
     bool in_group = getpgid(pid) == s->c->pid;
-    if (!in_group && !has_mark(pid, s->c->mark)) return;
+    enum marked marked = in_group ? MARKED : has_mark(pid, s->c->mark);
+    if (marked == MARKED_NOT) return;
     s->n++;
+    if (marked == MARKED_UNKNOWN) return; /* it counts until it can be looked at */
     if (s->sig == SIGTERM && in_group)
         return; /* it has been told with its group; twice means to many that it is urgent */
     if (s->sig == SIGTERM) kill(pid, SIGCONT);
@@ -175,8 +178,8 @@ static void visit(pid_t pid, void *arg) {
 /* How many are left; each is sent the signal. */
 static size_t left_behind(struct command *c, int sig) {
     struct search s = {.c = c, .sig = sig};
-    exec_children(visit, &s);
-    return s.n + c->a->spawning; /* then none has been looked at, and will be */
+    bool all = exec_children_left(c->a->node->x, c->a->children, visit, &s);
+    return s.n + !all + c->a->spawning; /* then none has been looked at, and will be */
 }
 
 static void be_gone(struct command *c) {

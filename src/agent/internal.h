@@ -51,9 +51,10 @@ struct agent {
     moyai_ref *ref;
     struct command *commands;
     uint64_t number; /* of the last command */
+    int children;    /* spare list (exec/child.h) */
     unsigned used;
     struct blocked *rooms; /* calls of room that wait */
-    bool spawning; /* a child may be there that is not known yet */
+    bool spawning;         /* a child may be there that is not known yet */
     bool ending, told_rest, over;
     int looks; /* at what does not end although it was killed */
     enum stop stop;

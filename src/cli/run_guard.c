@@ -25,6 +25,8 @@
  * To kill all that descends: kill all children, wait for them, and again, until there is no child left. Children of
  * those killed turn up as children here, and no process number can be used again meanwhile, since only the caller
  * collects it. The three are in different process groups and sessions, so killing the group of one leaves the others.
+ * It takes no memory, and each of the three has opened the list of its children beforehand: where memory or descriptors
+ * have run out, that may be why the others have ended.
  *
  * The front and the runner are killed at the same moment by whoever kills by name or by command line (killall, pkill,
  * pkill -f). The keeper has neither in common with them: its name is "run-keeper", and it overwrites its command line.
@@ -71,13 +73,13 @@ static void kill_one(pid_t pid, void *arg) {
     kill(pid, SIGKILL);
 }
 
-bool guard_sweep(void) {
+bool guard_sweep(const struct guard *g) {
     moyai_ns end = moyai_now() + SWEEP_TIME;
     sigset_t chld;
     sigemptyset(&chld);
     sigaddset(&chld, SIGCHLD);
     for (;;) {
-        exec_children(kill_one, NULL);
+        (void)exec_children(g->children, kill_one, NULL);
         pid_t pid;
         do pid = waitpid(-1, NULL, WNOHANG | __WALL);
         while (pid > 0);
@@ -151,6 +153,7 @@ static void become_runner(struct guard *g, struct pipes *p, pid_t keeper) {
                         .lifeline = p->lifeline[0],
                         .parent = keeper,
                         .signals = -1,
+                        .children = exec_children_spare(),
                         .typed = -1};
     p->lifeline[0] = -1;
     close_pipes(p);
@@ -163,6 +166,7 @@ static void become_keeper(struct guard *g, struct pipes *p, pid_t runner) {
                         .lifeline = p->keeping[0],
                         .child = runner,
                         .signals = p->signals,
+                        .children = exec_children_spare(),
                         .typed = -1};
     (void)dup2(p->null, 0);
     (void)dup2(p->null, 1);
@@ -179,6 +183,7 @@ static void become_front(struct guard *g, struct pipes *p, pid_t keeper) {
                         .keeping = p->keeping[1],
                         .child = keeper,
                         .signals = p->signals,
+                        .children = exec_children_spare(),
                         .typed = p->typed[1]};
     p->lifeline[1] = p->keeping[1] = p->signals = p->typed[1] = -1;
     if (g->typed < 0)
@@ -288,7 +293,7 @@ int guard_keep(struct guard *g, bool *alone) {
         urgent = moyai_now() + URGENT_TIME;
     }
     close(g->signals);
-    bool gone = guard_sweep();
+    bool gone = guard_sweep(g);
     struct pollfd p = {.fd = g->lifeline, .events = POLLIN};
     if (poll(&p, 1, 0) == 1) *alone = true;
     close(g->lifeline);
@@ -402,7 +407,7 @@ int guard_watch(struct guard *g) {
     close(g->keeping);
     close(g->signals);
     if (g->typed >= 0) close(g->typed);
-    bool gone = guard_sweep();
+    bool gone = guard_sweep(g);
     if (f.forced)
         fprintf(stderr, "moyai %s: its runner did not answer, and was killed with its processes\n", g->verb);
     else if (WIFSIGNALED(status))

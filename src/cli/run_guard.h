@@ -19,6 +19,7 @@ struct guard {
     pid_t child;  /* front: the keeper; keeper: the runner */
     pid_t parent; /* runner: the keeper. Whoever is our parent instead: it has ended, of which a SIGCONT tells */
     int signals;  /* front and keeper */
+    int children; /* spare list of this process's (exec/child.h): a run shall end where no file can be opened, too */
     /* the front's own */
     int keeping; /* ends with the front: the keeper's other end */
     int typed;   /* where the terminal's input goes; -1: the input is no terminal, or has ended */
@@ -39,6 +40,6 @@ int guard_keep(struct guard *g, bool *alone);
 
 /* Kill every process that descends from this one, and wait for them. False: some could not be made to end within 10 s.
  * SIGCHLD must be blocked, and nobody else may wait for children of this process meanwhile. */
-bool guard_sweep(void);
+bool guard_sweep(const struct guard *g);
 
 #endif

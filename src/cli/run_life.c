@@ -113,24 +113,19 @@ static void collect_left(struct run *r) {
     }
 }
 
-struct left {
-    const struct run *r;
-    bool any;
-};
-
-static void look_left(pid_t pid, void *arg) {
-    struct left *l = arg;
-    if (!exec_child_known(l->r->x, pid) && waitpid(pid, NULL, WNOHANG) != pid) l->any = true;
+static void count_one(pid_t pid, void *arg) {
+    (void)pid;
+    ++*(size_t *)arg;
 }
 
 /* Is any child left but those that the node has started for itself? */
 static bool is_any_left(const struct run *r) {
-    struct left l = {.r = r};
-    exec_children(look_left, &l);
-    return l.any;
+    size_t n = 0;
+    bool all = exec_children_left(r->x, r->ward.guard->children, count_one, &n);
+    return n > 0 || !all;
 }
 
-static void tell_left(pid_t pid, void *arg) {
+static void tell_one(pid_t pid, void *arg) {
     struct run *r = arg;
     if (exec_child_known(r->x, pid)) return;
     pid_t group = getpgid(pid);
@@ -142,9 +137,17 @@ static void tell_left(pid_t pid, void *arg) {
     kill(pid, SIGTERM);
 }
 
-static void kill_left(pid_t pid, void *arg) {
+static void tell_left(struct run *r) {
+    (void)exec_children(r->ward.guard->children, tell_one, r);
+}
+
+static void kill_one(pid_t pid, void *arg) {
     (void)arg;
     kill(pid, SIGKILL);
+}
+
+static void kill_left(const struct run *r) {
+    (void)exec_children(r->ward.guard->children, kill_one, NULL);
 }
 
 /* ---- ending ---------------------------------------------------------------------------------- */
@@ -159,7 +162,7 @@ static void kill_all(struct run *r) {
     if (r->state == RUN_OVER) return;
     r->state = RUN_KILLING;
     signal_all(r, SIGKILL);
-    exec_children(kill_left, NULL);
+    kill_left(r);
     r->looks = 0;
     exec_timer_set(r->x, &r->grace, moyai_now() + (moyai_ns)KILL_LOOK);
 }
@@ -176,7 +179,7 @@ static void end_run(struct run *r, int status, bool hurry) {
      * leak checkers do, and a SIGCONT in that moment leaves them waiting for ever. */
     signal_all(r, SIGCONT);
     signal_all(r, SIGTERM);
-    if (!r->spawning) exec_children(tell_left, r); /* else a child that is not known yet would be told twice */
+    if (!r->spawning) tell_left(r); /* else a child that is not known yet would be told twice */
     moyai_ns now = moyai_now();
     exec_timer_set(r->x, &r->grace,
                    r->a->grace < MOYAI_FOREVER - (moyai_dur)now ? now + (moyai_ns)r->a->grace : UINT64_MAX - 1);
@@ -205,7 +208,7 @@ static void on_grace(struct exec *x, struct exec_timer *t) {
             return;
         }
     }
-    exec_children(kill_left, NULL);
+    kill_left(r);
     exec_timer_set(x, t, moyai_now() + (moyai_ns)KILL_LOOK);
 }
 
@@ -234,10 +237,10 @@ static void look(struct run *r) {
     if (r->state == RUN_ON || r->state == RUN_OVER || alive(r) > 0 || r->spawning) return;
     if (is_any_left(r)) {
         if (r->state == RUN_KILLING) {
-            exec_children(kill_left, NULL);
+            kill_left(r);
         } else if (!r->told_rest) { /* those who had left their groups, and are ours only now */
             r->told_rest = true;
-            exec_children(tell_left, r);
+            tell_left(r);
         }
         return;
     }
@@ -445,7 +448,7 @@ static int start_failure(int sys) {
 static void catch_up(struct run *r, struct proc *p) {
     if (r->stopped && p->child) (void)exec_child_kill(p->child, SIGSTOP, true);
     if (r->state == RUN_ON) return;
-    if (r->state == RUN_ENDING) exec_children(tell_left, r);
+    if (r->state == RUN_ENDING) tell_left(r);
     if (p->child) (void)exec_child_kill(p->child, SIGCONT, true);
     if (p->child) (void)exec_child_kill(p->child, r->state == RUN_ENDING ? SIGTERM : SIGKILL, true);
 }

@@ -57,7 +57,7 @@ void ward_done(struct ward *w) {
 /* The keeper waits for our end, but somebody may stop it before it sees that. While it is our parent its number cannot
  * be another's. Not if something is left that will not be killed: the keeper tries once more. */
 _Noreturn void ward_end_orphaned(const struct guard *g, moyai_node *node, struct run_grid *grid) {
-    bool gone = guard_sweep();
+    bool gone = guard_sweep(g);
     (void)run_grid_end(grid, NULL);
     events_flush(node_events(node));
     if (getppid() == g->parent) kill(g->parent, gone ? SIGKILL : SIGCONT);

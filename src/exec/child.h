@@ -47,8 +47,17 @@ void exec_status_text(int status, char text[128]);
 int exec_status_exit(int status);
 
 /* Call fn for every child of this process, whether started by it or left to it by a process that ended (of a subreaper,
- * see prctl(2)). Any thread; reads files of the kernel's. */
-void exec_children(void (*fn)(pid_t pid, void *arg), void *arg);
+ * see prctl(2)). Any thread; reads files of the kernel's, and needs no memory. If they cannot be opened the spare list
+ * is read (-1: there is none), which lacks what other threads than the main one have started. False: some may have been
+ * left out; a child may be visited twice. */
+bool exec_children(int spare, void (*fn)(pid_t pid, void *arg), void *arg);
+
+/* The same for children that exec does not know, for a subreaper: those that have ended are collected and not visited,
+ * unless they ended just now. Nobody is overlooked because his parent ends meanwhile. Lock held. */
+bool exec_children_left(struct exec *x, int spare, void (*fn)(pid_t pid, void *arg), void *arg);
+
+/* A descriptor to be kept for that, of this process's own: not that of a process it was forked from. -1: errno. */
+int exec_children_spare(void);
 
 /* Is it a child that exec has started and will reap, or could it be: one is just being started, and its number not
  * known yet? So a subreaper knows which of its children nobody else collects. Lock held. */

@@ -134,16 +134,66 @@ static void test_children(void **state) {
     assert_int_equal(read(ready[0], &orphan, sizeof orphan), sizeof orphan);
     assert_int_equal(waitpid(pid, NULL, 0), pid);
     pid_t wanted = orphan;
-    exec_children(count_child, &wanted);
+    assert_true(exec_children(-1, count_child, &wanted));
     assert_int_equal(wanted, 0);
     kill(orphan, SIGKILL);
     assert_int_equal(waitpid(orphan, NULL, 0), orphan);
     wanted = orphan;
-    exec_children(count_child, &wanted);
+    assert_true(exec_children(-1, count_child, &wanted));
     assert_int_equal(wanted, orphan);
     close(ready[0]);
     close(ready[1]);
     prctl(PR_SET_CHILD_SUBREAPER, 0);
+}
+
+struct two {
+    pid_t one, other;
+    bool seen;
+};
+
+static void find_either(pid_t pid, void *arg) {
+    struct two *t = arg;
+    t->seen |= pid == t->one || pid == t->other;
+}
+
+/* A process whose parent ends while the children are looked at: one of the two is seen. */
+static void test_left_meanwhile(void **state) {
+    (void)state;
+    struct exec *x = test_exec(NULL);
+    assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
+    for (int i = 0; i < 1000; i++) {
+        int ready[2], end[2];
+        struct two t = {0};
+        assert_int_equal(pipe(ready), 0);
+        assert_int_equal(pipe(end), 0);
+        t.one = fork();
+        if (t.one == 0) {
+            close(end[1]);
+            pid_t kid = fork();
+            if (kid == 0)
+                for (;;) pause();
+            if (write(ready[1], &kid, sizeof kid) != sizeof kid) _exit(1);
+            (void)!read(end[0], &kid, 1);
+            _exit(0);
+        }
+        assert_int_equal(read(ready[0], &t.other, sizeof t.other), sizeof t.other);
+        close(end[1]);
+        for (int k = 0; k < 5; k++) {
+            t.seen = false;
+            exec_lock(x);
+            assert_true(exec_children_left(x, -1, find_either, &t));
+            exec_unlock(x);
+            assert_true(t.seen);
+        }
+        kill(t.other, SIGKILL);
+        (void)waitpid(t.one, NULL, 0); /* if it has not been collected */
+        assert_int_equal(waitpid(t.other, NULL, 0), t.other);
+        close(end[0]);
+        close(ready[0]);
+        close(ready[1]);
+    }
+    prctl(PR_SET_CHILD_SUBREAPER, 0);
+    exec_free(x);
 }
 
 static void test_kill(void **state) {
@@ -488,17 +538,12 @@ int main(int argc, char **argv) {
     hang_guard();
     if (argc > 1 && strcmp(argv[1], "no-pidfd") == 0) forbid_pidfd();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_statuses),
-        cmocka_unit_test(test_known),
-        cmocka_unit_test(test_children),
-        cmocka_unit_test(test_kill),
-        cmocka_unit_test(test_group),
-        cmocka_unit_test(test_environment),
-        cmocka_unit_test(test_swapped),
-        cmocka_unit_test(test_errors),
-        cmocka_unit_test(test_many),
-        cmocka_unit_test(test_freed_early),
-        cmocka_unit_test(test_reaped_by_others),
+        cmocka_unit_test(test_statuses),    cmocka_unit_test(test_known),
+        cmocka_unit_test(test_children),    cmocka_unit_test(test_left_meanwhile),
+        cmocka_unit_test(test_kill),        cmocka_unit_test(test_group),
+        cmocka_unit_test(test_environment), cmocka_unit_test(test_swapped),
+        cmocka_unit_test(test_errors),      cmocka_unit_test(test_many),
+        cmocka_unit_test(test_freed_early), cmocka_unit_test(test_reaped_by_others),
         cmocka_unit_test(test_witness),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

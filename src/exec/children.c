@@ -1,58 +1,142 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The children of this process, as the kernel lists them: also those that processes which ended have left to it. */
+/*
+ * The children of this process, as the kernel lists them: also those that processes which ended have left to it.
+ *
+ * Who asks may be about to kill them, for nobody else is left who would. So it needs no memory, and a spare list where
+ * no file can be opened any more: that of the main thread, which gets whoever is left to this process, and has most
+ * others.
+ */
 #include "exec/child.h"
 
-#include <ctype.h>
 #include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
-/* One file of numbers for each thread; false if this kernel has none. */
-static bool listed_children(void (*fn)(pid_t, void *), void *arg) {
-    DIR *d = opendir("/proc/self/task");
-    if (!d) return false;
-    bool found = false;
-    for (struct dirent *e; (e = readdir(d));) {
-        if (!isdigit((unsigned char)e->d_name[0])) continue;
-        char path[64];
-        snprintf(path, sizeof path, "/proc/self/task/%.20s/children", e->d_name);
-        FILE *f = fopen(path, "re");
-        if (!f) continue;
-        found = true;
-        int pid;
-        while (fscanf(f, "%d", &pid) == 1) fn(pid, arg);
-        fclose(f);
+#define CHUNK 1024
+
+typedef void visit_fn(pid_t pid, void *arg);
+
+int exec_children_spare(void) {
+    char path[64];
+    snprintf(path, sizeof path, "/proc/self/task/%d/children", (int)getpid());
+    return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+/* A file of numbers, from its beginning. */
+static bool read_children(int fd, visit_fn *fn, void *arg) {
+    char text[CHUNK];
+    pid_t pid = 0;
+    ssize_t n;
+    if (lseek(fd, 0, SEEK_SET) < 0) return false;
+    while ((n = read(fd, text, sizeof text)) != 0) {
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return errno == ESRCH; /* the thread has ended */
+        for (ssize_t i = 0; i < n; i++) {
+            if (text[i] >= '0' && text[i] <= '9') {
+                pid = pid * 10 + (text[i] - '0');
+            } else if (pid > 0) {
+                fn(pid, arg);
+                pid = 0;
+            }
+        }
     }
-    closedir(d);
-    return found;
+    if (pid > 0) fn(pid, arg);
+    return true;
+}
+
+/* Call fn for each number that is a name in the directory; false if it cannot be read, or fn says so. */
+static bool each_number(const char *path, bool (*fn)(int number, void *arg), void *arg) {
+    _Alignas(struct dirent64) char text[CHUNK];
+    int dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (dir < 0) return false;
+    bool all = true;
+    ssize_t n;
+    while ((n = getdents64(dir, text, sizeof text)) > 0) {
+        for (const char *p = text; p < text + n;) {
+            const struct dirent64 *e = (const void *)p;
+            int number = atoi(e->d_name);
+            if (number > 0 && !fn(number, arg)) all = false;
+            p += e->d_reclen;
+        }
+    }
+    close(dir);
+    return all && n == 0;
+}
+
+struct search {
+    visit_fn *fn;
+    void *arg;
+    bool unlisted; /* this kernel has no lists */
+};
+
+/* One list for each thread. */
+static bool visit_thread(int thread, void *arg) {
+    struct search *s = arg;
+    char path[64];
+    snprintf(path, sizeof path, "/proc/self/task/%d/children", thread);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 && errno == ENOENT && thread == getpid()) s->unlisted = true;
+    if (fd < 0) return errno == ENOENT || errno == ESRCH;
+    bool all = read_children(fd, s->fn, s->arg);
+    close(fd);
+    return all;
 }
 
 /* The parent's number is the second after the name, which is in parentheses and may contain anything. */
-static pid_t parent_of(const char *pid) {
+static bool visit_process(int pid, void *arg) {
+    const struct search *s = arg;
     char path[64], line[512];
-    snprintf(path, sizeof path, "/proc/%.20s/stat", pid);
-    FILE *f = fopen(path, "re");
-    if (!f) return -1;
-    size_t n = fread(line, 1, sizeof line - 1, f);
-    fclose(f);
-    line[n] = 0;
+    snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return errno == ENOENT || errno == ESRCH;
+    ssize_t n = read(fd, line, sizeof line - 1);
+    close(fd);
+    line[n > 0 ? n : 0] = 0;
     const char *p = strrchr(line, ')');
-    int parent = -1;
-    if (!p || sscanf(p + 1, " %*c %d", &parent) != 1) return -1;
-    return parent;
+    /* ") S 4711 " */
+    if (p && strlen(p) > 4 && atoi(p + 4) == getpid()) s->fn(pid, s->arg);
+    return true;
 }
 
-static void searched_children(void (*fn)(pid_t, void *), void *arg) {
-    DIR *d = opendir("/proc");
-    if (!d) return;
-    pid_t self = getpid();
-    for (struct dirent *e; (e = readdir(d));)
-        if (isdigit((unsigned char)e->d_name[0]) && parent_of(e->d_name) == self) fn(atoi(e->d_name), arg);
-    closedir(d);
+bool exec_children(int spare, visit_fn *fn, void *arg) {
+    struct search s = {.fn = fn, .arg = arg};
+    bool all = each_number("/proc/self/task", visit_thread, &s);
+    if (all && s.unlisted) all = each_number("/proc", visit_process, &s);
+    if (!all && spare >= 0) all = read_children(spare, fn, arg);
+    return all;
 }
 
-void exec_children(void (*fn)(pid_t pid, void *arg), void *arg) {
-    if (!listed_children(fn, arg)) searched_children(fn, arg);
+/* ---- left to this process -------------------------------------------------------------------- */
+
+struct left {
+    struct exec *x;
+    visit_fn *fn;
+    void *arg;
+    bool collected;
+};
+
+static void collect_one(pid_t pid, void *arg) {
+    struct left *l = arg;
+    if (!exec_child_known(l->x, pid) && waitpid(pid, NULL, WNOHANG) == pid) l->collected = true;
+}
+
+static void visit_unknown(pid_t pid, void *arg) {
+    const struct left *l = arg;
+    if (!exec_child_known(l->x, pid)) l->fn(pid, l->arg);
+}
+
+/* One that is collected may have ended after the list was read, which lacks the children it has left to us, then. So it
+ * is read again until none has; and who ends after that is visited himself. */
+bool exec_children_left(struct exec *x, int spare, visit_fn *fn, void *arg) {
+    struct left l = {.x = x, .fn = fn, .arg = arg};
+    do {
+        l.collected = false;
+        (void)exec_children(spare, collect_one, &l);
+    } while (l.collected);
+    return exec_children(spare, visit_unknown, &l);
 }

@@ -480,6 +480,27 @@ static void agent_without_files(void **state) {
     end_agent(&two);
 }
 
+/* An agent that cannot open a file any more ends what a command has left behind all the same. */
+static void nothing_is_left_behind_without_files(void **state) {
+    (void)state;
+    struct cli one, c;
+    start_agent(&one, "1", "100ms");
+    int fd = watch_fifo();
+    START(&c, "sh", "-c", "exec 9>\"$0\"; \"$1\" family p & exec \"$1\" until-asked 6", fifo, "@h");
+    cli_await(&c, 1, "ready", 2);
+    pid_t agent = kit_child_of(kit_child_of(one.pid));
+    struct rlimit limit;
+    assert_int_equal(prlimit(agent, RLIMIT_NOFILE, NULL, &limit), 0);
+    assert_int_equal(prlimit(agent, RLIMIT_NOFILE, &(struct rlimit){3, limit.rlim_max}, NULL), 0);
+    kill(c.pid, SIGTERM);
+    assert_int_equal(cli_wait(&c), 143);
+    has(c.text[0].p, "ends in order");
+    cli_free(&c);
+    await_nobody(fd);
+    assert_int_equal(prlimit(agent, RLIMIT_NOFILE, &limit, NULL), 0);
+    end_agent(&one);
+}
+
 int main(int argc, char **argv) {
     if (argc > 1) cmocka_set_test_filter(argv[1]); /* the name of one test */
 #define RUN(test) cmocka_unit_test_setup_teardown(test, open_run, close_run)
@@ -500,6 +521,7 @@ int main(int argc, char **argv) {
         RUN(agent_is_a_witness),
         RUN(called_by_hand),
         RUN(agent_without_files),
+        RUN(nothing_is_left_behind_without_files),
         RUN(a_stopped_agent),
     };
     return cmocka_run_group_tests(tests, kit_setup, kit_teardown);

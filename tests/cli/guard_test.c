@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -251,6 +252,41 @@ static void two_stopped_one_killed(void **state) {
     assert_int_equal(kit_left(), 0);
 }
 
+/* ---- nothing is to be had any more ----------------------------------------------------------- */
+
+/* That may be why two of the three have ended: no file can be opened, and no memory is left. The third still ends all.
+ */
+static void two_killed_and_all_is_short(void **state) {
+    (void)state;
+    for (int last = 0; last < N_GUARDS; last++) {
+        struct cli c;
+        start_stubborn(&c, NULL);
+        int guards[N_GUARDS] = {open_process(c.pid), open_process(keeper_of(&c)), open_process(runner_of(&c))};
+        pid_t pid[N_GUARDS] = {c.pid, keeper_of(&c), runner_of(&c)};
+        int programs[32];
+        size_t n = open_descendants(pid[RUNNER], programs, 0, 32);
+        assert_int_equal(prlimit(pid[last], RLIMIT_NOFILE, &(struct rlimit){3, 3}, NULL), 0);
+#ifndef __SANITIZE_ADDRESS__
+        assert_int_equal(prlimit(pid[last], RLIMIT_DATA, &(struct rlimit){0, 0}, NULL), 0);
+#endif
+        for (int i = 0; i < N_GUARDS; i++)
+            if (i != last) send_signal(guards[i], SIGSTOP);
+        for (int i = 0; i < N_GUARDS; i++)
+            if (i != last) send_signal(guards[i], SIGKILL);
+        for (size_t i = 0; i < n; i++) await_end(programs[i]);
+        int status;
+        assert_int_equal(waitpid(c.pid, &status, 0), c.pid);
+        cli_await_gone(&c);
+        cli_free(&c);
+        for (int i = 0; i < N_GUARDS; i++) close(guards[i]);
+    }
+    /* It could not look into the directories either. */
+    struct cli c;
+    assert_int_equal(cli_do(&c, "run", "true", NULL), 0);
+    cli_free(&c);
+    assert_int_equal(kit_left(), 0);
+}
+
 /* ---- names and signals -------------------------------------------------------------------- */
 
 /* Whoever kills by command line or by name (pkill -f, killall) finds front and runner, and not the keeper. */
@@ -356,7 +392,8 @@ static void stale_directory(void **state) {
     assert_int_equal(kit_left(), 0);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+    if (argc > 1) cmocka_set_test_filter(argv[1]); /* the name of one test */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(front_killed),
         cmocka_unit_test(group_killed),
@@ -373,6 +410,7 @@ int main(void) {
         cmocka_unit_test(front_stopped_runner_killed),
         cmocka_unit_test(keeper_stopped_after_front_killed),
         cmocka_unit_test(two_stopped_one_killed),
+        cmocka_unit_test(two_killed_and_all_is_short),
         cmocka_unit_test(keeper_has_another_name),
         cmocka_unit_test(runner_asked_to_end),
         cmocka_unit_test(runner_hangs),
