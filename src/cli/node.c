@@ -236,19 +236,12 @@ static int live(const struct request *q, struct run_grid *grid, const struct gua
 static int divide(const struct request *q, struct run_grid *grid) {
     struct guard guard;
     struct moyai_error why;
-    int status;
     if (guard_divide(&guard, "node", &why) < 0) {
         fprintf(stderr, "%s: %s\n", q->title, why.text);
         return CLI_FAILED;
     }
     if (guard.role == GUARD_RUNNER) return live(q, grid, &guard);
-    if (guard.role == GUARD_KEEPER) {
-        bool alone;
-        status = guard_keep(&guard, &alone);
-    } else {
-        status = guard_watch(&guard);
-    }
-    return status;
+    return guard.role == GUARD_KEEPER ? guard_keep(&guard) : guard_watch(&guard);
 }
 
 int cli_node(int argc, char **argv) {

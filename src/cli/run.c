@@ -69,6 +69,7 @@ static int run(const struct run_args *a, struct run_grid *grid) {
     struct moyai_error why;
     const char *where = a->on_nodes ? cli_which_grid(a->title, &a->grids) : a->grid;
     if (a->on_nodes && !where) return CLI_USAGE;
+    if (!where) guard_begin(); /* the directory is not to be left behind by a Ctrl-C */
     int rc = where ? run_grid_join(grid, where, &why) : run_grid_make(grid, a->keep, &why);
     if (rc < 0) return fail(a, &why);
     /* Only if it holds this grid's address it is removed at the end: so it need not be there yet. */
@@ -80,14 +81,13 @@ static int run(const struct run_args *a, struct run_grid *grid) {
     }
     if (guard.role == GUARD_RUNNER) return run_live(a, grid, &guard);
     if (guard.role == GUARD_KEEPER) {
-        bool alone;
-        int status = guard_keep(&guard, &alone);
-        if (alone) (void)run_grid_end(grid, NULL);
+        int status = guard_keep(&guard);
+        (void)run_grid_end(grid, NULL); /* a front that has been killed seems to live until it is its turn to run */
         return status;
     }
     int status = guard_watch(&guard);
     if (run_grid_end(grid, &why) < 0) {
-        fprintf(stderr, "%s: %s\n", a->title, why.text);
+        guard_say("%s: %s", a->title, why.text);
         if (status == 0) status = CLI_BROKEN;
     }
     return status;

@@ -49,13 +49,17 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -65,6 +69,7 @@
 #define URGENT_TIME  (3 * MOYAI_SEC) /* for a runner that was told to end at once */
 #define TWICE_TIME   (100 * (moyai_ns)MOYAI_MS)
 #define TYPED_BUFFER 4096
+#define SAY_TIME     MOYAI_SEC /* for somebody to read what is on standard error already */
 
 /* ---- what descends from this process --------------------------------------------------------- */
 
@@ -88,6 +93,46 @@ bool guard_sweep(const struct guard *g) {
         struct timespec look = {.tv_nsec = SWEEP_LOOK};
         (void)sigtimedwait(&chld, NULL, &look); /* to be woken at once; a look too many does no harm */
     }
+}
+
+/* ---- messages -------------------------------------------------------------------------------- */
+
+/* Standard error without blocking, although it is shared with whoever has started us, and so must not be made
+ * non-blocking: see run_output.c. */
+static ssize_t put(int own, const char *p, size_t n) {
+    ssize_t k = send(STDERR_FILENO, p, n, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (k >= 0 || errno != ENOTSOCK) return k;
+    return write(own >= 0 ? own : STDERR_FILENO, p, n < PIPE_BUF ? n : PIPE_BUF);
+}
+
+/* Files do not block, and what is no pipe and no terminal is not opened again. */
+static int open_own(void) {
+    struct stat st;
+    if (fstat(STDERR_FILENO, &st) < 0 || !(S_ISFIFO(st.st_mode) || isatty(STDERR_FILENO))) return -1;
+    return open("/proc/self/fd/2", O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+}
+
+void guard_say(const char *fmt, ...) {
+    char text[1024];
+    va_list ap;
+    va_start(ap, fmt);
+    int len = vsnprintf(text, sizeof text - 1, fmt, ap);
+    va_end(ap);
+    size_t at = 0, n = len < 0 ? 0 : (size_t)len < sizeof text - 1 ? (size_t)len : sizeof text - 2;
+    text[n++] = '\n';
+    moyai_ns end = moyai_now() + SAY_TIME;
+    int own = open_own();
+    while (at < n) {
+        moyai_ns now = moyai_now();
+        struct pollfd p = {.fd = own >= 0 ? own : STDERR_FILENO, .events = POLLOUT};
+        int rc = poll(&p, 1, now < end ? (int)((end - now) / (moyai_ns)MOYAI_MS) + 1 : 0);
+        ssize_t k = rc > 0 ? put(own, text + at, n - at) : -1;
+        if (k >= 0)
+            at += (size_t)k;
+        else if (rc == 0 || now >= end || (errno != EINTR && errno != EAGAIN))
+            break;
+    }
+    if (own >= 0) close(own);
 }
 
 /* ---- dividing -------------------------------------------------------------------------------- */
@@ -115,8 +160,19 @@ static void passed_signals(sigset_t *set) {
     if (sigaction(SIGHUP, NULL, &sa) == 0 && sa.sa_handler != SIG_IGN) sigaddset(set, SIGHUP);
 }
 
+void guard_begin(void) {
+    sigset_t set;
+    passed_signals(&set);
+    sigaddset(&set, SIGCHLD);
+    sigaddset(&set, SIGTTIN); /* reading in the background then fails instead of stopping us */
+    sigaddset(&set, SIGPIPE);
+    signal(SIGCHLD, SIG_DFL); /* if it was ignored nobody could be waited for */
+    (void)sigprocmask(SIG_BLOCK, &set, NULL);
+}
+
 static int open_pipes(struct pipes *p, struct moyai_error *reterr) {
     sigset_t set;
+    guard_begin();
     passed_signals(&set);
     sigaddset(&set, SIGCHLD);
     *p = (struct pipes){{-1, -1}, {-1, -1}, {-1, -1}, -1, -1};
@@ -125,11 +181,7 @@ static int open_pipes(struct pipes *p, struct moyai_error *reterr) {
     if (p->null < 0 || p->signals < 0 || pipe2(p->lifeline, O_CLOEXEC) < 0 || pipe2(p->keeping, O_CLOEXEC) < 0 ||
         (isatty(0) && pipe2(p->typed, O_CLOEXEC) < 0))
         return err_sys(reterr, errno, "cannot make a pipe");
-    sigaddset(&set, SIGTTIN); /* reading in the background then fails instead of stopping us */
-    sigaddset(&set, SIGPIPE);
-    signal(SIGCHLD, SIG_DFL); /* if it was ignored nobody could be waited for */
-    if (sigprocmask(SIG_BLOCK, &set, NULL) < 0 || prctl(PR_SET_CHILD_SUBREAPER, 1) < 0)
-        return err_sys(reterr, errno, "cannot become a subreaper");
+    if (prctl(PR_SET_CHILD_SUBREAPER, 1) < 0) return err_sys(reterr, errno, "cannot become a subreaper");
     return 0;
 }
 
@@ -239,8 +291,8 @@ static bool collect(const struct guard *g, int *status) {
 }
 
 static void say_killed(const struct guard *g, const char *who, int status) {
-    fprintf(stderr, "moyai %s: its %s (pid %d) was killed by signal %d (%s), and its processes with it\n", g->verb, who,
-            (int)g->child, WTERMSIG(status), strsignal(WTERMSIG(status)));
+    guard_say("moyai %s: its %s (pid %d) was killed by signal %d (%s), and its processes with it", g->verb, who,
+              (int)g->child, WTERMSIG(status), strsignal(WTERMSIG(status)));
 }
 
 static int exit_status(int status) {
@@ -273,32 +325,31 @@ static void hand_on_signals(const struct guard *g) {
         if (si.ssi_signo != SIGCHLD) kill(g->child, (int)si.ssi_signo);
 }
 
-int guard_keep(struct guard *g, bool *alone) {
+int guard_keep(struct guard *g) {
     char text[32];
     snprintf(text, sizeof text, "%s-keeper of %d", g->verb, (int)getppid());
     overwrite_command_line(text);
     moyai_ns urgent = 0; /* when the runner has had its time to end the orphaned run */
     int status = 0;
-    *alone = false;
+    bool alone = false; /* the front is gone */
     while (!collect(g, &status)) {
-        struct pollfd p[2] = {{.fd = g->signals, .events = POLLIN},
-                              {.fd = *alone ? -1 : g->lifeline, .events = POLLIN}};
+        struct pollfd p[2] = {{.fd = g->signals, .events = POLLIN}, {.fd = alone ? -1 : g->lifeline, .events = POLLIN}};
         moyai_ns now = moyai_now();
-        if (*alone && now >= urgent) kill(g->child, SIGKILL);
-        int wait = !*alone ? -1 : now < urgent ? (int)((urgent - now) / (moyai_ns)MOYAI_MS) + 1 : -1;
+        if (alone && now >= urgent) kill(g->child, SIGKILL);
+        int wait = !alone ? -1 : now < urgent ? (int)((urgent - now) / (moyai_ns)MOYAI_MS) + 1 : -1;
         if (poll(p, 2, wait) <= 0) continue;
         if (p[0].revents) hand_on_signals(g);
         if (!p[1].revents) continue;
-        *alone = true;
+        alone = true;
         urgent = moyai_now() + URGENT_TIME;
     }
     close(g->signals);
     bool gone = guard_sweep(g);
     struct pollfd p = {.fd = g->lifeline, .events = POLLIN};
-    if (poll(&p, 1, 0) == 1) *alone = true;
+    if (poll(&p, 1, 0) == 1) alone = true;
     close(g->lifeline);
-    if (WIFSIGNALED(status) && !*alone) say_killed(g, "runner", status);
-    if (!gone) fprintf(stderr, "moyai %s: some of its processes cannot be killed\n", g->verb);
+    if (WIFSIGNALED(status) && !alone) say_killed(g, "runner", status);
+    if (!gone) guard_say("moyai %s: some of its processes cannot be killed", g->verb);
     return exit_status(status);
 }
 
@@ -409,9 +460,9 @@ int guard_watch(struct guard *g) {
     if (g->typed >= 0) close(g->typed);
     bool gone = guard_sweep(g);
     if (f.forced)
-        fprintf(stderr, "moyai %s: its runner did not answer, and was killed with its processes\n", g->verb);
+        guard_say("moyai %s: its runner did not answer, and was killed with its processes", g->verb);
     else if (WIFSIGNALED(status))
         say_killed(g, "keeper", status);
-    if (!gone) fprintf(stderr, "moyai %s: some of its processes cannot be killed\n", g->verb);
+    if (!gone) guard_say("moyai %s: some of its processes cannot be killed", g->verb);
     return exit_status(status);
 }

@@ -25,6 +25,10 @@ struct guard {
     int typed;   /* where the terminal's input goes; -1: the input is no terminal, or has ended */
 };
 
+/* From here on the signals that are for the run wait until guard_watch() passes them on: to be called before anything
+ * is made that is to be removed again. guard_divide() does it as well. */
+void guard_begin(void);
+
 /* Divide this process in three. To be called while there is one thread only. On failure (ESYS, ELIMIT) it is still one,
  * or that which would have been the keeper fails, and the front sees it end. */
 int guard_divide(struct guard *g, const char *verb, struct moyai_error *reterr) MOYAI_MUST_USE;
@@ -34,9 +38,13 @@ int guard_divide(struct guard *g, const char *verb, struct moyai_error *reterr) 
 int guard_watch(struct guard *g);
 
 /* Keeper: wait until the runner has ended, and see to it that nothing is left of the run. Returns the status to exit
- * with, the runner's; a violent end of it is said on standard error. *alone: the front is gone. Overwrites the command
- * line, in which argv and what was parsed from it lie. */
-int guard_keep(struct guard *g, bool *alone);
+ * with, the runner's; a violent end of it is said on standard error. What else is to be removed it must not leave to
+ * the front, which may be about to die. Overwrites the command line, in which argv and what was parsed from it lie. */
+int guard_keep(struct guard *g);
+
+/* Write a line to standard error. Who reads it may not: then the line is dropped after a second, since nobody could
+ * interrupt one of the three in that. */
+void guard_say(const char *fmt, ...) MOYAI_PRINTF(1, 2);
 
 /* Kill every process that descends from this one, and wait for them. False: some could not be made to end within 10 s.
  * SIGCHLD must be blocked, and nobody else may wait for children of this process meanwhile. */

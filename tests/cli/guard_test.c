@@ -6,11 +6,13 @@
 #include "tests/cli/kit.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -211,6 +213,22 @@ static void front_stopped_runner_killed(void **state) {
     for (int first = 0; first < 2; first++) stopped_and_killed(FRONT, RUNNER, first);
 }
 
+/* A front that has been killed, but has not had its turn to die, is as one that is stopped: it may not be relied on. */
+static void nothing_is_left_to_a_front(void **state) {
+    (void)state;
+    struct cli c;
+    start_stubborn(&c, NULL);
+    int keeper = open_process(keeper_of(&c)), status;
+    pid_t runner = runner_of(&c);
+    assert_int_equal(kill(c.pid, SIGSTOP), 0);
+    assert_int_equal(waitpid(c.pid, &status, WUNTRACED), c.pid);
+    assert_int_equal(kill(runner, SIGKILL), 0);
+    await_end(keeper);
+    assert_int_equal(kit_left(), 0);
+    assert_int_equal(kill(c.pid, SIGKILL), 0);
+    expect_killed(&c);
+}
+
 /* At any moment of the end of an orphaned run. */
 static void keeper_stopped_after_front_killed(void **state) {
     (void)state;
@@ -392,6 +410,52 @@ static void stale_directory(void **state) {
     assert_int_equal(kit_left(), 0);
 }
 
+/* As soon as there is something to be left behind. */
+static void interrupted_at_the_start(void **state) {
+    (void)state;
+    int watch = inotify_init1(IN_CLOEXEC);
+    assert_true(watch >= 0);
+    assert_true(inotify_add_watch(watch, kit_dir(), IN_CREATE) >= 0);
+    for (int i = 0; i < 50; i++) {
+        struct cli c;
+        _Alignas(struct inotify_event) char event[4096];
+        cli_start(&c, NULL, "run", "@h", "pause", NULL);
+        assert_true(read(watch, event, sizeof event) > 0);
+        assert_int_equal(kill(c.pid, i % 2 ? SIGINT : SIGTERM), 0);
+        assert_int_equal(cli_wait(&c), 128 + (i % 2 ? SIGINT : SIGTERM));
+        cli_free(&c);
+        assert_int_equal(kit_left(), 0);
+    }
+    close(watch);
+}
+
+/* Standard error is a pipe that is full, and stays so: what the front has to say is dropped, and it ends. */
+static void nobody_reads_errors(void **state) {
+    (void)state;
+    for (int asked = 0; asked < 2; asked++) {
+        struct cli c;
+        cli_start(&c, NULL, "run", "@h", "pause", NULL);
+        (void)cli_line(&c, 1, "ready");
+        char path[64], zeros[4096] = {0};
+        snprintf(path, sizeof path, "/proc/self/fd/%d", c.fd[1]);
+        int full = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+        assert_true(full >= 0);
+        while (write(full, zeros, sizeof zeros) > 0) {
+        }
+        assert_int_equal(errno, EAGAIN);
+        close(full);
+        pid_t front = c.pid;
+        int status;
+        assert_int_equal(kill(keeper_of(&c), SIGKILL), 0);
+        if (asked) assert_int_equal(kill(front, SIGINT), 0);
+        assert_int_equal(waitpid(front, &status, 0), front);
+        assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 137);
+        cli_await_gone(&c);
+        cli_free(&c);
+        assert_int_equal(kit_left(), 0);
+    }
+}
+
 int main(int argc, char **argv) {
     if (argc > 1) cmocka_set_test_filter(argv[1]); /* the name of one test */
     const struct CMUnitTest tests[] = {
@@ -408,6 +472,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(runner_stopped_front_killed),
         cmocka_unit_test(front_stopped_keeper_killed),
         cmocka_unit_test(front_stopped_runner_killed),
+        cmocka_unit_test(nothing_is_left_to_a_front),
         cmocka_unit_test(keeper_stopped_after_front_killed),
         cmocka_unit_test(two_stopped_one_killed),
         cmocka_unit_test(two_killed_and_all_is_short),
@@ -416,6 +481,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(runner_hangs),
         cmocka_unit_test(killed_at_any_moment),
         cmocka_unit_test(stale_directory),
+        cmocka_unit_test(interrupted_at_the_start),
+        cmocka_unit_test(nobody_reads_errors),
     };
     return cmocka_run_group_tests(tests, kit_setup, kit_teardown);
 }
