@@ -67,6 +67,7 @@ struct run {
     unsigned first_left; /* processes of the first group that have not ended */
     int first_status;    /* of the first of them that did not end well */
     int status;          /* what to exit with, once ON is left */
+    bool by_itself;      /* it is that of the first group */
     bool hurry;          /* do not wait for a reader of our output */
     bool spawning;       /* a child may be there that is not known yet */
     bool stopped;        /* by Ctrl-Z */
@@ -284,7 +285,10 @@ static void on_signal(int sig, void *arg) {
                        n == 1 ? "" : "es", sig == SIGINT ? "Ctrl-C" : "signal", n == 1 ? "it" : "them");
         end_run(r, 128 + sig, true);
     } else if (r->state == RUN_ENDING) {
-        if (!r->hurry) r->status = 128 + sig; /* the first group had ended; we cut short what comes after it */
+        if (!r->hurry) { /* the first group had ended; we cut short what comes after it */
+            r->status = 128 + sig;
+            r->by_itself = false;
+        }
         r->hurry = true;
         if (r->nodes) nodes_hurry(r->nodes);
         kill_all(r);
@@ -337,7 +341,9 @@ static void has_ended(struct proc *p, int status, const char *how, bool say) {
           event_int("rank", p->rank), event_int("pid", p->pid), event_int("status", status), event_text("how", how));
     if (p->group > 0) return;
     if (r->first_status == 0) r->first_status = status;
-    if (--r->first_left == 0) end_run(r, r->first_status, false);
+    if (--r->first_left > 0) return;
+    if (r->state == RUN_ON) r->by_itself = true;
+    end_run(r, r->first_status, false);
 }
 
 static void on_exit_of(struct exec_child *c, int status, void *arg) {
@@ -568,7 +574,7 @@ static void release(struct run *r) {
 }
 
 static int refuse(const struct run *r, const struct moyai_error *why) {
-    fprintf(stderr, "%s: %s\n", r->a->title, why->text);
+    guard_say("%s: %s", r->a->title, why->text);
     return why->code == MOYAI_EINVAL ? CLI_USAGE : CLI_BROKEN;
 }
 
@@ -595,6 +601,10 @@ int run_live(const struct run_args *a, struct run_grid *grid, const struct guard
         exec_lock(r.x);
     }
     bool failed = r.out && output_failed(r.out);
+    /* Programs whose output nobody takes any more end as if they had failed, or by SIGPIPE. If it was closed from the
+     * beginning nobody wants it, and what they say themselves counts. */
+    int lost = r.out ? output_unwritable(r.out) : 0;
+    if (r.by_itself && lost && (lost != EBADF || r.status == 128 + SIGPIPE)) r.status = CLI_BROKEN;
     release(&r);
     exec_unlock(r.x);
     nodes_free(r.nodes);

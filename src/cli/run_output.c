@@ -77,6 +77,7 @@ struct output {
     struct output_pair *pairs;
     size_t open; /* streams */
     bool failed, changed;
+    int unwritable; /* errno */
     struct exec_hook hook;
     uint8_t chunk[CHUNK];
 };
@@ -116,6 +117,7 @@ static void give_up(struct sink *k, int e) {
     resume(k);
     if (e == EPIPE) return;
     o->failed = true;
+    o->unwritable = e;
     output_say(o, "moyai run: cannot write to %s: %s", k->name, strerror(e));
 }
 
@@ -318,6 +320,10 @@ bool output_done(const struct output *o) {
 
 bool output_unread(const struct output *o) {
     return o->of[0]->gone;
+}
+
+int output_unwritable(const struct output *o) {
+    return o->unwritable;
 }
 
 bool output_failed(const struct output *o) {

@@ -57,6 +57,8 @@ bool output_done(const struct output *o);
 void output_finish(struct output *o);
 /* Has the reader of our standard output gone? */
 bool output_unread(const struct output *o);
+/* Why one of our two outputs cannot be written (errno; a full disk): its writers have been cut off. 0: both can. */
+int output_unwritable(const struct output *o);
 /* Was something lost: could not be written (a full disk), or no memory? It has been said. */
 bool output_failed(const struct output *o);
 

@@ -191,6 +191,14 @@ static void full_disk(void **state) {
     assert_int_equal(cli_wait(&c), 125);
     assert_int_equal(kit_count(&c.text[1], "moyai run: cannot write to standard output: No space left on device"), 1);
     cli_free(&c);
+    /* Processes that are cut off by that end by SIGPIPE, or fail. */
+    static const char *const also[][6] = {
+        {"run", "@h", "fill"}, {"run", "-n", "3", "@h", "fill"}, {"run", "sh", "-c", "\"$0\" fill; exit 3", "@h"}};
+    for (size_t i = 0; i < sizeof also / sizeof also[0]; i++) {
+        cli_startv(&c, &(struct cli_opts){.out = full}, also[i]);
+        assert_int_equal(cli_wait(&c), 125);
+        cli_free(&c);
+    }
     close(full);
 }
 
