@@ -275,9 +275,18 @@ void future_complete(moyai_future *f, int code, struct failure *failure) {
     if (f->then) then_submit(f);
 }
 
-/* Completed with this error; the text is carried when memory for it is there. */
+/* failure NULL: there was no memory for it. */
+static void complete_with(moyai_future *f, const struct moyai_error *e, struct failure *failure) {
+    if (f->state != FUTURE_DONE) {
+        f->where = (uint8_t)e->where;
+        f->executed = (uint8_t)e->executed;
+    }
+    future_complete(f, e->code, failure);
+}
+
+/* Completed with this error; its text and causes are carried when memory for them is there. */
 void future_fail(moyai_future *f, const struct moyai_error *e) {
-    future_complete(f, e->code, failure_new(e, NULL));
+    complete_with(f, e, failure_new(e, NULL));
 }
 
 /* A whole reply. The bytes belong to the caller. */
@@ -288,10 +297,11 @@ int future_reply(moyai_node *n, struct peer *p, uint8_t *bytes, size_t len) {
     if (!f || f->peer != p) return 0;    /* completed otherwise meanwhile */
     if (f->in.body) return MOYAI_EPROTO; /* a second reply while a large one comes in */
     if (bytes[1] & MESSAGE_ERROR) {
-        int rc;
-        struct failure *e = failure_get(bytes + REPLY_HEAD, len - REPLY_HEAD, p ? peer_id(p) : n->id.b, &rc);
-        if (!e && rc == MOYAI_EPROTO) return rc;
-        future_complete(f, e ? e->level[0].code : MOYAI_ENOMEM, e);
+        struct moyai_error first;
+        struct failure *e;
+        int rc = failure_get(bytes + REPLY_HEAD, len - REPLY_HEAD, p ? peer_id(p) : n->id.b, &first, &e);
+        if (rc < 0) return rc;
+        complete_with(f, &first, e);
         return 0;
     }
     if (f->msg.state == MSG_IDLE && len < INLINE_BYTES) {
@@ -301,7 +311,9 @@ int future_reply(moyai_node *n, struct peer *p, uint8_t *bytes, size_t len) {
     } else {
         f->result = malloc(len + 1);
         if (!f->result) {
-            future_complete(f, MOYAI_ENOMEM, NULL);
+            struct moyai_error e = {0};
+            failure_set(&e, MOYAI_ENOMEM, MOYAI_AT_CALLER, MOYAI_WAS_EXECUTED, "out of memory for a result");
+            future_fail(f, &e);
             return 0;
         }
         f->storage = RESULT_MALLOC;
@@ -489,7 +501,8 @@ void moyai_future_cancel(moyai_future *f) {
 struct moyai_error future_error(const moyai_future *f) {
     if (f->failure) return f->failure->level[0];
     struct moyai_error e;
-    err_set(&e, f->code, "%s", moyai_strerror(f->code));
+    failure_set(&e, f->code, (enum moyai_where)f->where, (enum moyai_executed)f->executed, "%s",
+                moyai_strerror(f->code));
     return e;
 }
 

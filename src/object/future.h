@@ -31,8 +31,9 @@ struct moyai_future {
     unsigned getting; /* contexts in moyai_future_get that have not looked at it again */
     bool lends;       /* local, and nobody can end it before the method returns: arrays are not copied */
     bool in_open, then_queued, then_runs;
-    bool never;      /* its message came back untaken */
-    uint8_t storage; /* enum result_storage */
+    bool never;              /* its message came back untaken */
+    uint8_t storage;         /* enum result_storage */
+    uint8_t where, executed; /* of code: what is left of a failure without memory for it */
     int code;
     struct failure *failure;
     char *doing;     /* what the method does, as its node said shortly before a deadline; NULL: not known */

@@ -88,46 +88,47 @@ size_t failure_put(uint8_t *out, const struct moyai_error *level, unsigned level
     return n;
 }
 
-struct failure *failure_get(const uint8_t *p, size_t n, const uint8_t from[16], int *rc) {
-    *rc = MOYAI_EPROTO;
-    if (n < 8 || p[0] == 0 || p[0] > CALL_CAUSES) return NULL;
+static bool level_get(struct cursor_in *c, const uint8_t from[16], struct moyai_error *e) {
+    int code = (int)cursor_get_u32(c), sys = (int)cursor_get_u32(c);
+    uint8_t where = cursor_get_u8(c), executed = cursor_get_u8(c);
+    uint16_t len = cursor_get_u16(c);
+    const uint8_t *origin = cursor_get_bytes(c, 16);
+    const uint8_t *text_at = cursor_get_bytes(c, len);
+    if (!origin || !text_at || code >= 0 || code == MOYAI_SIGNALLED || where > MOYAI_AT_PEER ||
+        executed > MOYAI_WAS_EXECUTED || len >= MOYAI_ERROR_TEXT)
+        return false;
+    char text[MOYAI_ERROR_TEXT];
+    memcpy(text, text_at, len);
+    text[len] = 0;
+    err_set(e, code, "%s", text); /* cleans the text: it comes from elsewhere */
+    e->sys = sys;
+    e->where = (enum moyai_where)where;
+    e->executed = (enum moyai_executed)executed;
+    memcpy(e->origin.b, id_zero(origin) ? from : origin, 16);
+    return true;
+}
+
+int failure_get(const uint8_t *p, size_t n, const uint8_t from[16], struct moyai_error *first, struct failure **ret) {
+    *ret = NULL;
+    if (n < 8 || p[0] == 0 || p[0] > CALL_CAUSES) return MOYAI_EPROTO;
     unsigned levels = p[0];
     struct failure *f = calloc(1, sizeof *f + levels * sizeof f->level[0]);
-    if (!f) {
-        *rc = MOYAI_ENOMEM;
-        return NULL;
-    }
-    f->refs = 1;
-    f->n = levels;
     struct cursor_in c = cursor_in(p + 8, n - 8);
-    for (unsigned i = 0; i < levels; i++) {
-        struct moyai_error *e = &f->level[i];
-        e->code = (int)cursor_get_u32(&c);
-        e->sys = (int)cursor_get_u32(&c);
-        uint8_t where = cursor_get_u8(&c), executed = cursor_get_u8(&c);
-        uint16_t len = cursor_get_u16(&c);
-        const uint8_t *origin = cursor_get_bytes(&c, 16);
-        const uint8_t *text_at = cursor_get_bytes(&c, len);
-        if (!origin || !text_at || e->code >= 0 || e->code == MOYAI_SIGNALLED || where > MOYAI_AT_PEER ||
-            executed > MOYAI_WAS_EXECUTED || len >= MOYAI_ERROR_TEXT)
-            goto bad;
-        memcpy(e->origin.b, origin, 16);
-        e->where = (enum moyai_where)where;
-        e->executed = (enum moyai_executed)executed;
-        char text[MOYAI_ERROR_TEXT];
-        memcpy(text, text_at, len);
-        text[len] = 0;
-        int code = e->code, sys = e->sys;
-        struct moyai_error tmp = *e;
-        err_set(&tmp, code, "%s", text); /* cleans the text: it comes from elsewhere */
-        memcpy(e->text, tmp.text, sizeof e->text);
-        e->sys = sys;
-        if (id_zero(e->origin.b)) memcpy(e->origin.b, from, 16);
+    bool right = true;
+    for (unsigned i = 0; right && i < levels; i++) {
+        struct moyai_error e = {0};
+        right = level_get(&c, from, &e);
+        if (i == 0) *first = e;
+        if (f) f->level[i] = e;
     }
-    if (!cursor_done(&c)) goto bad;
-    *rc = 0;
-    return f;
-bad:
-    free(f);
-    return NULL;
+    if (!right || !cursor_done(&c)) {
+        free(f);
+        return MOYAI_EPROTO;
+    }
+    if (f) {
+        f->refs = 1;
+        f->n = levels;
+    }
+    *ret = f;
+    return 0;
 }

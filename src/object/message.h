@@ -58,6 +58,7 @@ int request_get_head(const uint8_t *p, size_t n, struct request_head *h);
 
 /* Bytes of an error reply; out NULL: only counts. */
 size_t failure_put(uint8_t *out, const struct moyai_error *level, unsigned levels, const uint8_t self[16]);
-struct failure *failure_get(const uint8_t *p, size_t n, const uint8_t from[16], int *rc); /* NULL: rc says why */
+/* *first: the first level without its text; *ret NULL: there was no memory for all. EPROTO. */
+int failure_get(const uint8_t *p, size_t n, const uint8_t from[16], struct moyai_error *first, struct failure **ret);
 
 #endif

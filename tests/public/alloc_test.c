@@ -241,6 +241,18 @@ static void call_small(long k) {
     FINE(rc);
 }
 
+/* What has never run is never said to have perhaps, whatever there is no memory for; and the code stays what it is. */
+static void call_refused(long k) {
+    moyai_future *f = moyai_call_async(refs[the_ref], "nonsense", MOYAI_NONE);
+    int rc = moyai_future_get(f, MOYAI_NONE);
+    struct moyai_error e = {0};
+    FIBER_ASSERT(rc < 0);
+    if (rc != MOYAI_ENOMETHOD) FINE(rc);
+    FIBER_ASSERT_INT(moyai_future_error(f, 0, &e), rc);
+    FIBER_ASSERT_INT(e.executed, MOYAI_NEVER_EXECUTED);
+    moyai_future_free(f);
+}
+
 static void call_large(long k) {
     const void *p;
     size_t n = 0;
@@ -355,6 +367,11 @@ static void everywhere(void (*op)(long k)) {
     for (the_ref = 0; the_ref < 2; the_ref++) starve(op);
 }
 
+static void refused_calls(void **state) {
+    (void)state;
+    everywhere(call_refused);
+}
+
 static void small_calls(void **state) {
     (void)state;
     everywhere(call_small);
@@ -455,8 +472,9 @@ static void serving(void **state) {
 static int tests(void) {
 #define WORLD(test) cmocka_unit_test_setup_teardown(test, open_world, close_world)
     const struct CMUnitTest all[] = {
-        WORLD(nodes),   WORLD(objects), WORLD(names),  WORLD(small_calls),  WORLD(large_calls), WORLD(values),
-        WORLD(futures), WORLD(signals), WORLD(fibers), WORLD(a_first_call), WORLD(serving),     WORLD(nodes_asked),
+        WORLD(nodes),        WORLD(objects), WORLD(names),       WORLD(small_calls), WORLD(refused_calls),
+        WORLD(large_calls),  WORLD(values),  WORLD(futures),     WORLD(signals),     WORLD(fibers),
+        WORLD(a_first_call), WORLD(serving), WORLD(nodes_asked),
     };
     return cmocka_run_group_tests(all, NULL, NULL);
 }
