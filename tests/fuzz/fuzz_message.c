@@ -27,19 +27,16 @@ static void request(const uint8_t *p, size_t n) {
 
 static void failure(const uint8_t *p, size_t n) {
     static const uint8_t from[16] = {1}, self[16] = {2};
-    int rc = 0;
-    struct failure *f = failure_get(p, n, from, &rc);
-    if (!f) {
-        FUZZ_CHECK(rc < 0);
-        return;
-    }
-    FUZZ_CHECK(f->n > 0);
+    struct moyai_error first;
+    struct failure *f, *g;
+    if (failure_get(p, n, from, &first, &f) < 0) return;
+    if (!f) abort(); /* out of memory */
+    FUZZ_CHECK(f->n > 0 && first.code == f->level[0].code && first.executed == f->level[0].executed);
     size_t size = failure_put(NULL, f->level, f->n, self);
     uint8_t *out = malloc(size);
     if (!out) abort();
     FUZZ_CHECK(failure_put(out, f->level, f->n, self) == size);
-    struct failure *g = failure_get(out, size, from, &rc);
-    FUZZ_CHECK(g && g->n == f->n);
+    FUZZ_CHECK(failure_get(out, size, from, &first, &g) == 0 && g && g->n == f->n);
     for (unsigned i = 0; i < f->n; i++) {
         FUZZ_CHECK(g->level[i].code == f->level[i].code && strcmp(g->level[i].text, f->level[i].text) == 0);
     }
