@@ -166,7 +166,8 @@ static void ask_all(struct work *w) {
             w->next = k->hh.next;
             ask(w, k);
         }
-        if (moyai_wait(w->set, MOYAI_FOREVER) < 0) break;
+        int rc = moyai_wait(w->set, 100 * MOYAI_MS); /* who does not answer must not hold up who is asked to stop */
+        if (rc < 0 && rc != MOYAI_ETIMEDOUT) break;
         for (moyai_future *f; (f = moyai_set_next(w->set)); moyai_future_free(f)) take(w, moyai_future_user(f), f);
         stopped = moyai_node_stopping(w->n);
     }

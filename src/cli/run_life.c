@@ -598,6 +598,9 @@ int run_live(const struct run_args *a, struct run_grid *grid, const struct guard
         exec_unlock(r.x);
         (void)moyai_node_serve(r.node, MOYAI_FOREVER); /* until OVER */
         if (r.orphaned) ward_end_orphaned(guard, r.node, grid);
+        /* The scout still has a hold of what is freed below. */
+        for (int i = 0; i < 2000 && r.nodes && nodes_are_scouting(r.nodes); i++)
+            (void)moyai_sleep_masked(r.node, MOYAI_MS);
         exec_lock(r.x);
     }
     bool failed = r.out && output_failed(r.out);

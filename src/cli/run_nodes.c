@@ -303,6 +303,10 @@ static void look_for_agents(void *arg) {
     ask_no_more(s);
 }
 
+bool nodes_are_scouting(const struct nodes *s) {
+    return s->scouting;
+}
+
 static int scout(struct nodes *s) {
     if (s->scouting || s->stopped) return 0;
     int rc = node_go(s->node, look_for_agents, s);
