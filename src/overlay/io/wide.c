@@ -494,6 +494,9 @@ void wide_hello(struct olink *k, const struct link_hello *h) {
         k->offered = true;
         struct peers_event ev = {.kind = PEERS_EV_UP, .link = k->number, .id = h->node, .what = PEERS_MESH};
         step(w, &ev);
+    } else if (k->direct && !k->peer->session) { /* it has ended while the link was made */
+        k->orderly = true;
+        link_reset(k->link, MOYAI_ECLOSED, "not needed any more");
     } else if (k->direct) {
         k->offered = true;
         struct peers_event ev = {.kind = PEERS_EV_UP, .link = k->number, .id = h->node, .what = PEERS_DIRECT};
