@@ -5,39 +5,12 @@
  */
 #include "bench/figure5.h"
 
-#include "bench/bench.h"
-#include <moyai.h>
+#include "bench/node.h"
 
 #include <fcntl.h>
 
 #define LIMIT        (600 * MOYAI_SEC) /* hang guard */
 #define MOST_WORKERS 10000             /* one after another */
-
-static _Noreturn void die(moyai_node *n, const char *what, int rc) {
-    struct moyai_error e;
-    moyai_last_error(n, &e);
-    errno = 0;
-    bench_die("%s: %s %s", what, moyai_err_name(rc), e.text);
-}
-
-static moyai_node *join(const char *title, bool signals) {
-    moyai_node *n;
-    struct moyai_error e;
-    struct moyai_node_opts o = MOYAI_NODE_OPTS_INIT;
-    o.title = title;
-    o.signals = signals;
-    errno = 0;
-    if (moyai_node_new(&n, &o, &e) < 0) bench_die("%s", e.text);
-    return n;
-}
-
-static moyai_ref *object(moyai_node *n, const struct moyai_class *cls, void *self) {
-    moyai_ref *ref;
-    struct moyai_error e;
-    errno = 0;
-    if (moyai_object_new(n, cls, self, &ref, &e) < 0) bench_die("%s", e.text);
-    return ref;
-}
 
 /* ---- workers --------------------------------------------------------------------------------- */
 
@@ -62,8 +35,8 @@ static const struct moyai_class worker_class = MOYAI_CLASS("Worker", worker_meth
 int figure5_worker(int said) {
     ran = open(getenv("FIGURE5_RAN"), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     if (ran < 0) bench_die("%s", getenv("FIGURE5_RAN"));
-    moyai_node *n = join("worker", true);
-    moyai_ref *master = NULL, *me = object(n, &worker_class, NULL);
+    moyai_node *n = node_join("worker", true);
+    moyai_ref *master = NULL, *me = node_object(n, &worker_class, NULL);
     int64_t pid = getpid();
     const char *site = getenv("MOYAI_SITE");
     int rc = moyai_lookup_wait(n, "master", LIMIT, &master);
@@ -72,7 +45,7 @@ int figure5_worker(int said) {
         if (rc != MOYAI_EUNREACHABLE || moyai_node_stopping(n)) break;
         rc = 0; /* who linked it to the rest may just have been killed */
     }
-    if (rc < 0 && !moyai_node_stopping(n)) die(n, "cannot call the master", rc);
+    if (rc < 0 && !moyai_node_stopping(n)) node_die(n, "cannot call the master", rc);
     (void)!write(said, "x", 1);
     close(said);
     (void)moyai_node_serve(n, MOYAI_FOREVER);
@@ -127,7 +100,7 @@ static void hand_out(moyai_set *busy, int64_t ms) {
         moyai_future *f = moyai_call_async(w->ref, "work", MOYAI_ARGS((int64_t)w->task, ms));
         moyai_future_set_user(f, w);
         int rc = moyai_set_add(busy, f);
-        if (rc < 0) die(m.node, "set", rc);
+        if (rc < 0) node_die(m.node, "set", rc);
     }
 }
 
@@ -162,7 +135,7 @@ static int m_run(moyai_request *rq, void *self) {
     for (int64_t done = 0; done < tasks;) {
         hand_out(busy, ms);
         rc = moyai_wait(busy, MOYAI_SEC);
-        if (rc < 0 && rc != MOYAI_SIGNALLED && rc != MOYAI_ETIMEDOUT) die(m.node, "wait", rc);
+        if (rc < 0 && rc != MOYAI_SIGNALLED && rc != MOYAI_ETIMEDOUT) node_die(m.node, "wait", rc);
         for (moyai_future *f; (f = moyai_set_next(busy)); moyai_future_free(f)) done += take(f);
         if (bench_now() - told < 1) continue;
         told = bench_now();
@@ -182,14 +155,14 @@ int figure5_master(int tasks, int ms) {
     m.tasks = calloc((size_t)tasks, sizeof *m.tasks);
     if (!m.log || !m.tasks) bench_die("%s", getenv("FIGURE5_LOG"));
     for (int i = tasks; i-- > 0;) m.tasks[m.n_tasks++] = i;
-    m.node = join("master", false);
-    moyai_ref *me = object(m.node, &master_class, NULL);
+    m.node = node_join("master", false);
+    moyai_ref *me = node_object(m.node, &master_class, NULL);
     int rc = moyai_register(me, "master");
-    if (rc < 0) die(m.node, "register", rc);
+    if (rc < 0) node_die(m.node, "register", rc);
     fputs("ready\n", stdout);
     fflush(stdout);
     rc = moyai_call(me, "run", MOYAI_ARGS((int64_t)tasks, (int64_t)ms), MOYAI_NONE, NULL);
-    if (rc < 0) die(m.node, "run", rc);
+    if (rc < 0) node_die(m.node, "run", rc);
     if (fclose(m.log) != 0) bench_die("%s", getenv("FIGURE5_LOG"));
     for (int i = 0; i < m.n_workers; i++) moyai_ref_unref(m.w[i].ref);
     moyai_ref_unref(me);

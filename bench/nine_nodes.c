@@ -5,8 +5,7 @@
  */
 #include "bench/nine.h"
 
-#include "bench/bench.h"
-#include <moyai.h>
+#include "bench/node.h"
 
 #define LIMIT         (900 * MOYAI_SEC) /* hang guard */
 #define AT_ONCE       64                /* calls under way */
@@ -19,32 +18,6 @@
 #define TRIES         20        /* to reach a node */
 #define TRIED         4         /* pairs for each number of relays */
 #define LOOK_TIME     MOYAI_SEC /* within which all look up one name */
-
-static _Noreturn void die(moyai_node *n, const char *what, int rc) {
-    struct moyai_error e;
-    moyai_last_error(n, &e);
-    errno = 0;
-    bench_die("%s: %s %s", what, moyai_err_name(rc), e.text);
-}
-
-static moyai_node *join(const char *title, bool signals) {
-    moyai_node *n;
-    struct moyai_error e;
-    struct moyai_node_opts o = MOYAI_NODE_OPTS_INIT;
-    o.title = title;
-    o.signals = signals;
-    errno = 0;
-    if (moyai_node_new(&n, &o, &e) < 0) bench_die("%s", e.text);
-    return n;
-}
-
-static moyai_ref *object(moyai_node *n, const struct moyai_class *cls, void *self) {
-    moyai_ref *ref;
-    struct moyai_error e;
-    errno = 0;
-    if (moyai_object_new(n, cls, self, &ref, &e) < 0) bench_die("%s", e.text);
-    return ref;
-}
 
 /* ---- workers --------------------------------------------------------------------------------- */
 
@@ -163,8 +136,8 @@ static const struct moyai_class worker_class = MOYAI_CLASS("Worker", worker_meth
 
 int nine_worker(int said) {
     double began = bench_now();
-    moyai_node *n = join("worker", true);
-    moyai_ref *master = NULL, *me = object(n, &worker_class, NULL);
+    moyai_node *n = node_join("worker", true);
+    moyai_ref *master = NULL, *me = node_object(n, &worker_class, NULL);
     int rc = moyai_lookup_wait(n, "master", LIMIT, &master);
     for (int64_t failures = 0; rc == 0; failures++) { /* these are counted, and are none to be proud of */
         rc = moyai_call(master, "hello", MOYAI_ARGS(me, began, failures), MOYAI_NONE, NULL);
@@ -174,7 +147,7 @@ int nine_worker(int said) {
         fprintf(stderr, "%.3f: %s\n", bench_now() - began, e.text);
         rc = 0;
     }
-    if (rc < 0 && !moyai_node_stopping(n)) die(n, "cannot call the master", rc);
+    if (rc < 0 && !moyai_node_stopping(n)) node_die(n, "cannot call the master", rc);
     (void)!write(said, "x", 1);
     close(said);
     (void)moyai_node_serve(n, MOYAI_FOREVER);
@@ -372,7 +345,7 @@ static void wait_for_all(void) {
     printf("calls to the master that failed, and were made again: %ld\n", (long)m.failed);
     for (int i = 0; i < m.n; i++) {
         int rc = moyai_node_ref(m.node, moyai_ref_home(m.w[i].ref), &m.w[i].node);
-        if (rc < 0) die(m.node, "node", rc);
+        if (rc < 0) node_die(m.node, "node", rc);
     }
     ask_all(m.n, ASKED, ask_info, take_who);
 }
@@ -462,7 +435,7 @@ static double locate(const char *cluster) {
     moyai_future **f = calloc((size_t)m.n, sizeof(moyai_future *));
     if (!f) bench_die("memory");
     int rc = moyai_call(m.w[far].ref, "take", MOYAI_ARGS(name), MOYAI_NONE, NULL);
-    if (rc < 0) die(m.node, "take", rc);
+    if (rc < 0) node_die(m.node, "take", rc);
     ask_all(m.n, ASKED, ask_info, take_counts);
     int64_t before = 0, after = 0;
     for (int i = 0; i < m.n; i++) before += m.w[i].locating;
@@ -534,11 +507,11 @@ static void through_relays(void) {
             ask_all(m.n, ASKED, ask_info, take_counts);
             for (int i = 0; i < m.n; i++) m.w[i].before = m.w[i].forwarded;
             int rc = moyai_call(m.w[a].ref, "one", MOYAI_ARGS(m.w[b].ref, (int64_t)calls), MOYAI_INTO(&one), NULL);
-            if (rc < 0) die(m.node, "one after the other", rc);
+            if (rc < 0) node_die(m.node, "one after the other", rc);
             ask_all(m.n, ASKED, ask_info, take_counts);
             int relays = relays_of(a, b, calls);
             rc = moyai_call(m.w[a].ref, "burst", MOYAI_ARGS(m.w[b].ref, (int64_t)BURST), MOYAI_INTO(&burst), NULL);
-            if (rc < 0) die(m.node, "several at once", rc);
+            if (rc < 0) node_die(m.node, "several at once", rc);
             if (relays >= RELAYS || n[relays] == TRIED * RELAYS) continue;
             trip[relays][n[relays]] = one / calls;
             rate[relays][n[relays]++] = BURST / burst;
@@ -564,10 +537,10 @@ int nine_master(int n) {
     m.w = calloc((size_t)n, sizeof *m.w);
     m.x = calloc((size_t)n, sizeof *m.x);
     if (!m.w || !m.x) bench_die("memory");
-    m.node = join("master", false);
-    moyai_ref *me = object(m.node, &master_class, NULL);
+    m.node = node_join("master", false);
+    moyai_ref *me = node_object(m.node, &master_class, NULL);
     int rc = moyai_register(me, "master");
-    if (rc < 0) die(m.node, "register", rc);
+    if (rc < 0) node_die(m.node, "register", rc);
     fputs("ready\n", stdout);
     fflush(stdout);
     wait_for_all();
