@@ -22,11 +22,30 @@ struct request {
     moyai_value *value[ARGS_MOST];
 };
 
+static void add_argument(struct request *r, const char *json, const struct argp_state *state) {
+    struct moyai_error why;
+    if (r->n == ARGS_MOST) argp_error(state, "more than %d arguments", ARGS_MOST);
+    if (value_json_read(json, &r->given[r->n], &why) < 0) argp_error(state, "argument %zu: %s", r->n + 1, why.text);
+    r->n++;
+}
+
+/* -5 is an argument, not an option: to argp it is the option '5', or, as in -25, '2' with the value "5". */
+static void add_negative(struct request *r, char first, const char *rest, const struct argp_state *state) {
+    char *json;
+    if (!r->method) argp_error(state, "'-%c%s' is neither an object nor a method", first, rest ? rest : "");
+    if (asprintf(&json, "-%c%s", first, rest ? rest : "") < 0) argp_failure(state, CLI_FAILED, 0, "out of memory");
+    add_argument(r, json, state);
+    free(json);
+}
+
 static error_t on_option(int key, char *arg, struct argp_state *state) {
     struct request *r = state->input;
-    struct moyai_error why;
     cli_help(key, state);
     if (observe_option(key, arg, state, &r->o)) return 0;
+    if (key >= '0' && key <= '9') {
+        add_negative(r, (char)key, arg, state);
+        return 0;
+    }
     switch (key) {
     case KEY_ONEWAY:
         r->oneway = true;
@@ -38,10 +57,7 @@ static error_t on_option(int key, char *arg, struct argp_state *state) {
             if (!*arg || strlen(arg) > 255) argp_error(state, "a method's name has 1 to 255 bytes");
             r->method = arg;
         } else {
-            if (r->n == ARGS_MOST) argp_error(state, "more than %d arguments", ARGS_MOST);
-            if (value_json_read(arg, &r->given[r->n], &why) < 0)
-                argp_error(state, "argument %zu: %s", r->n + 1, why.text);
-            r->n++;
+            add_argument(r, arg, state);
         }
         return 0;
     case ARGP_KEY_END:
@@ -219,30 +235,42 @@ static int call(struct observer *o, moyai_ref *ref, const char *title, const str
     return status;
 }
 
+#define NEGATIVE(digit)                                                                                                \
+    { NULL, digit, "", OPTION_ARG_OPTIONAL | OPTION_HIDDEN, NULL, 0 }
+
 int cli_call(int argc, char **argv) {
     static const struct argp_option options[] = {
         OBSERVE_OPTIONS("Give up after TIME, and cancel the call (default: never)",
                         "Print one JSON object: \"results\", or \"error\""),
         {"oneway", KEY_ONEWAY, 0, 0, "Do not wait for a result, only until the object's node has the call", 0},
+        NEGATIVE('0'),
+        NEGATIVE('1'),
+        NEGATIVE('2'),
+        NEGATIVE('3'),
+        NEGATIVE('4'),
+        NEGATIVE('5'),
+        NEGATIVE('6'),
+        NEGATIVE('7'),
+        NEGATIVE('8'),
+        NEGATIVE('9'),
         {0},
     };
     static const struct argp parser = {
         .options = options,
         .parser = on_option,
         .args_doc = "REF|NAME|NODE METHOD [JSON...]",
-        .doc =
-            "Calls a method and prints its results, one a line. Arguments and results are JSON.\v"
-            "  1                  an integer; 1.0 is a double\n"
-            "  [1, 2]             an array of int64; [1.0, 2], of double (if one has a point)\n"
-            "  [\"a\", 1]           a list\n"
-            "  {\"$u8\": [1, 2]}    an array of u8 (u16 ... i64, f32, f64)\n"
-            "  {\"$bytes\": \"...\"}  bytes, in base64\n"
-            "  {\"$ref\": \"...\"}    a reference\n\n"
-            "Other forms are in the manual page. An argument that begins with '-' comes after '--'. "
-            "NODE is a node's id or its beginning; it has the methods info, objects, ping and way.\n\n" CLI_TIME_FORM,
+        .doc = "Calls a method and prints its results, one a line. Arguments and results are JSON.\v"
+               "  1                  an integer; 1.0 is a double\n"
+               "  [1, 2]             an array of int64; [1.0, 2], of double (if one has a point)\n"
+               "  [\"a\", 1]           a list\n"
+               "  {\"$u8\": [1, 2]}    an array of u8 (u16 ... i64, f32, f64)\n"
+               "  {\"$bytes\": \"...\"}  bytes, in base64\n"
+               "  {\"$ref\": \"...\"}    a reference\n\n"
+               "Other forms are in the manual page. NODE is a node's id or its beginning; it has the methods info, "
+               "objects, ping and way.\n\n" CLI_TIME_FORM,
     };
     static struct request q = {.o.timeout = MOYAI_FOREVER};
-    argp_parse(&parser, argc, argv, ARGP_NO_HELP, NULL, &q);
+    argp_parse(&parser, argc, argv, ARGP_NO_HELP | ARGP_IN_ORDER, NULL, &q);
     struct observer o;
     struct moyai_error why = {0};
     moyai_ref *ref = NULL;

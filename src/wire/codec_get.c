@@ -43,8 +43,16 @@ struct reader {
     const struct codec_refs *refs;
     struct codec_arena **arena;
     const char *why;
-    const char *found; /* for a wrong type: what there is */
+    const char *found;          /* for a wrong type: what there is */
+    struct number found_number; /* and which, if it is one */
 };
+
+static int not_this(struct reader *r, int rc, const struct item *it) {
+    if (rc != MOYAI_ETYPE && rc != MOYAI_ERANGE) return rc;
+    r->found = item_name(it);
+    r->found_number = it->kind == ITEM_NUMBER ? it->num : (struct number){0};
+    return rc;
+}
 
 /* A copy of the content, with a NUL behind it, that lives as long as the body. */
 static const uint8_t *keep(struct reader *r, const struct item *it) {
@@ -186,9 +194,7 @@ static int get_lent_value(struct reader *r, size_t at, const struct item *it, st
 static int get_lent(struct reader *r, const struct moyai_into_arg *to, size_t at, const struct item *it, struct slot *s,
                     struct moyai_error *reterr) {
     if (to->tag == MOYAI_T_SKIP) return 0;
-    int rc = to->tag == MOYAI_T_VALUE ? get_lent_value(r, at, it, s, reterr) : get_item(r, to, it, s);
-    if (rc == MOYAI_ETYPE || rc == MOYAI_ERANGE) r->found = item_name(it);
-    return rc;
+    return not_this(r, to->tag == MOYAI_T_VALUE ? get_lent_value(r, at, it, s, reterr) : get_item(r, to, it, s), it);
 }
 
 static int get_one(struct reader *r, const struct moyai_into_arg *to, struct slot *s, struct moyai_error *reterr) {
@@ -218,8 +224,7 @@ static int get_one(struct reader *r, const struct moyai_into_arg *to, struct slo
     if (rc < 0) return rc;
     rc = get_item(r, to, &it, s);
     if (rc == 0) r->at += it.used;
-    if (rc == MOYAI_ETYPE || rc == MOYAI_ERANGE) r->found = item_name(&it);
-    return rc;
+    return not_this(r, rc, &it);
 }
 
 static const char *wanted(const struct moyai_into_arg *to) {
@@ -284,12 +289,14 @@ static int explain(struct reader *r, const struct codec_lent *all, const struct 
         return err_set(reterr, MOYAI_EARGS, "%zu value%s, where %zu %s expected", count, count == 1 ? "" : "s", into->n,
                        into->n == 1 ? "is" : "are");
     }
+    char number[NUMBER_TEXT];
+    number_format(r->found_number, number);
     if (r->found && rc == MOYAI_ERANGE) {
-        return err_set(reterr, rc, "value %zu: this %s does not fit %s", i + 1, r->found, wanted(&into->v[i]));
+        return err_set(reterr, rc, "value %zu: %s does not fit %s", i + 1, number, wanted(&into->v[i]));
     }
     if (r->found) {
-        return err_set(reterr, rc, "value %zu: %s, where %s%s is expected", i + 1, r->found,
-                       into->v[i].tag == MOYAI_T_ARRAY ? "array of " : "", wanted(&into->v[i]));
+        return err_set(reterr, rc, "value %zu: %s%s%s, where %s%s is expected", i + 1, r->found, number[0] ? " " : "",
+                       number, into->v[i].tag == MOYAI_T_ARRAY ? "array of " : "", wanted(&into->v[i]));
     }
     return err_set(reterr, rc, "value %zu: %s", i + 1, r->why ? r->why : moyai_strerror(rc));
 }

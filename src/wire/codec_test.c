@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Arguments in, destinations out. */
 #include "wire/codec.h"
+#include "wire/number.h"
 #include "wire/testing.h"
 
 #include <limits.h>
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -239,18 +241,47 @@ static void a_wrong_type_is_named_and_nothing_stored(void **state) {
     const double ds[] = {1};
     assert_int_equal(trip_put(&t, MOYAI_ARGS(ref, 300, moyai_doubles(ds, 1), 2.5), SIZE_MAX), 0);
     assert_int_equal(trip_get(&t, MOYAI_INTO(&got, &text, moyai_skip(), moyai_skip())), MOYAI_ETYPE);
-    assert_string_equal(t.e.text, "value 2: integer, where text is expected");
+    assert_string_equal(t.e.text, "value 2: integer 300, where text is expected");
     assert_int_equal(testing_refs_alive(), 1); /* the one made on the way is gone */
     assert_int_equal(trip_get(&t, MOYAI_INTO(moyai_skip(), &small, moyai_skip(), moyai_skip())), MOYAI_ERANGE);
-    assert_string_equal(t.e.text, "value 2: this integer does not fit int8");
+    assert_string_equal(t.e.text, "value 2: 300 does not fit int8");
     assert_int_equal(trip_get(&t, MOYAI_INTO(moyai_skip(), moyai_skip(), moyai_into_floats(&fs, &n), moyai_skip())),
                      MOYAI_ETYPE);
     assert_string_equal(t.e.text, "value 3: array of double, where array of float is expected");
     assert_int_equal(trip_get(&t, MOYAI_INTO(moyai_skip(), moyai_skip(), moyai_skip(), &a)), MOYAI_ERANGE);
-    assert_string_equal(t.e.text, "value 4: this float does not fit int32");
+    assert_string_equal(t.e.text, "value 4: 2.5 does not fit int32");
     assert_true(a == 1 && small == 2 && !got && !text && !fs && n == 99);
     trip_done(&t);
     testing_drop(ref);
+}
+
+static void a_number_is_shown_as_people_write_it(void **state) {
+    (void)state;
+    static const struct {
+        struct number x;
+        const char *text;
+    } some[] = {
+        {{NUMBER_NONE, {0}}, ""},
+        {{NUMBER_BOOL, {1}}, "true"},
+        {{NUMBER_BOOL, {0}}, "false"},
+        {{NUMBER_UINT, {UINT64_MAX}}, "18446744073709551615"},
+        {{NUMBER_NEG, {0}}, "-1"},
+        {{NUMBER_NEG, {UINT64_MAX - 1}}, "-18446744073709551615"},
+        {{NUMBER_NEG, {UINT64_MAX}}, "-18446744073709551616"},
+        {{NUMBER_FLOAT, {.d = 0.1}}, "0.1"},
+        {{NUMBER_FLOAT, {.d = -1.0 / 3}}, "-0.3333333333333333"},
+        {{NUMBER_FLOAT, {.d = -1.7976931348623157e308}}, "-1.7976931348623157e+308"},
+        {{NUMBER_FLOAT, {.d = 5e-324}}, "4.94065645841247e-324"},
+        {{NUMBER_FLOAT, {.d = INFINITY}}, "inf"},
+    };
+    for (size_t i = 0; i < sizeof some / sizeof some[0]; i++) {
+        char text[NUMBER_TEXT];
+        number_format(some[i].x, text);
+        assert_string_equal(text, some[i].text);
+    }
+    char text[NUMBER_TEXT];
+    number_format((struct number){NUMBER_FLOAT, {.d = (double)NAN}}, text);
+    assert_non_null(strstr(text, "nan"));
 }
 
 static void conversions_through_the_wire(void **state) {
@@ -731,6 +762,7 @@ int main(void) {
         cmocka_unit_test(no_values_and_no_destinations),
         cmocka_unit_test(counts_must_agree),
         cmocka_unit_test(a_wrong_type_is_named_and_nothing_stored),
+        cmocka_unit_test(a_number_is_shown_as_people_write_it),
         cmocka_unit_test(conversions_through_the_wire),
         cmocka_unit_test(bad_arguments_are_named_and_nothing_appended),
         cmocka_unit_test(the_limit_is_exact),

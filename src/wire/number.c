@@ -4,7 +4,10 @@
 #include <moyai/error.h>
 
 #include <float.h>
+#include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define TWO_63 9223372036854775808.0
@@ -186,6 +189,35 @@ void number_store(const union number_slot *from, uint8_t tag, void *p) {
     case MOYAI_T_REF:
     case MOYAI_T_VALUE:
     case MOYAI_T_SKIP:
+        return;
+    }
+}
+
+void number_format(struct number x, char ret[NUMBER_TEXT]) {
+    ret[0] = 0;
+    switch (x.kind) {
+    case NUMBER_NONE:
+        return;
+    case NUMBER_BOOL:
+        snprintf(ret, NUMBER_TEXT, "%s", x.u ? "true" : "false");
+        return;
+    case NUMBER_UINT:
+        snprintf(ret, NUMBER_TEXT, "%" PRIu64, x.u);
+        return;
+    case NUMBER_NEG:
+        if (x.u == UINT64_MAX)
+            strcpy(ret, "-18446744073709551616");
+        else
+            snprintf(ret, NUMBER_TEXT, "-%" PRIu64, x.u + 1);
+        return;
+    case NUMBER_FLOAT:
+        for (int digits = DBL_DIG; digits <= DBL_DECIMAL_DIG; digits++) {
+            snprintf(ret, NUMBER_TEXT, "%.*g", digits, x.d);
+            if (strtod(ret, NULL) == x.d) break; /* never of NaN: which says the same with any digits */
+        }
+        for (char *c = ret; *c; c++) { /* of the program's locale */
+            if (*c == ',') *c = '.';
+        }
         return;
     }
 }

@@ -55,4 +55,8 @@ int number_convert(struct number x, uint8_t tag, union number_slot *to);
 /* Store a converted number where the destination points. */
 void number_store(const union number_slot *from, uint8_t tag, void *p);
 
+/* As people write it, shortest; "" if it is none, "true" and "false". */
+#define NUMBER_TEXT 32
+void number_format(struct number x, char ret[NUMBER_TEXT]);
+
 #endif

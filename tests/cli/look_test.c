@@ -186,8 +186,9 @@ static void says_how_values_are_written(void **state) {
         {"sum", "{\"$u8\": [1]}", "value 1: array of uint8, where array of double", NULL},
         {"sum", "\"text\"", "value 1: text, where array of double", NULL},
         {"small", "[1, 2]", "value 1: array of int64, where int8", NULL},
-        {"small", "0.1", "value 1: this float does not fit int8", NULL},
-        {"half", "0.1", "value 1: this float does not fit float",
+        {"small", "0.1", "value 1: 0.1 does not fit int8", NULL},
+        {"small", "-129", "value 1: -129 does not fit int8", NULL}, /* no option, though it looks like one */
+        {"half", "0.1", "value 1: 0.1 does not fit float",
          "moyai call: argument 1: a number to be rounded to float is written {\"$f32\": 0.1}: moyai-call(1)\n"},
     };
     for (size_t i = 0; i < sizeof some / sizeof some[0]; i++) {
@@ -204,6 +205,8 @@ static void says_how_values_are_written(void **state) {
         {"sum", "{\"$f64\": [1, 2]}", "3.0\n"},
         {"sum", "{\"$f64\": []}", "0.0\n"},
         {"half", "1", "0.5\n"},
+        {"half", "-1", "-0.5\n"},
+        {"half", "-25.0e0", "-12.5\n"},
         {"half", "{\"$f32\": 0.1}", "0.05000000074505806\n"},
     };
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {

@@ -52,7 +52,7 @@ static void begin_grid(void) {
 }
 
 static pid_t start(const char *name, const char *grid, const char *host) {
-    char at[300], file[160], run_dir[160];
+    char at[400], file[160], run_dir[160];
     snprintf(at, sizeof at, "MOYAI_GRID=%s", grid);
     snprintf(file, sizeof file, "MOYAI_KEY_FILE=%s", key);
     snprintf(run_dir, sizeof run_dir, "MOYAI_RUN_DIR=%s/%s%d", kit_dir(), host, round_);

@@ -541,6 +541,17 @@ static void a_name_not_found_is_explained(void **state) {
     other[1] = kit_node(&opts);
     KIT_RC(moyai_lookup_wait(n, "master", MOYAI_MS, &ref), MOYAI_ETIMEDOUT);
     expect_said(n, MOYAI_ETIMEDOUT, ", of 2 other nodes");
+    moyai_ref *named = kit_object(other[1], &cls, &numbers[0]);
+    KIT_OK(moyai_register(named, "slave"));
+    KIT_OK(moyai_register(named, "masters"));
+    KIT_RC(moyai_lookup_wait(n, "master", MOYAI_MS, &ref), MOYAI_ETIMEDOUT);
+    expect_said(n, MOYAI_ETIMEDOUT, ", of 2 other nodes; did you mean \"masters\"?");
+    KIT_RC(moyai_lookup_wait(n, "slaving", MOYAI_MS, &ref), MOYAI_ETIMEDOUT);
+    expect_said(n, MOYAI_ETIMEDOUT, ", of 2 other nodes");
+    struct moyai_error e;
+    moyai_last_error(n, &e);
+    FIBER_ASSERT(!strstr(e.text, "did you mean")); /* nothing is like it */
+    moyai_ref_unref(named);
     moyai_node_free(other[0]);
     moyai_node_free(other[1]);
     moyai_node_free(n);

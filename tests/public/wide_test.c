@@ -86,7 +86,7 @@ static int role_server(int argc, char **argv) {
 /* ---- the grid -------------------------------------------------------------------------------- */
 
 #define OPEN_MOST 4
-static char places[OPEN_MOST * 24]; /* where the grid is met: the addresses of those that can be connected to */
+static char places[OPEN_MOST * 24 + 1]; /* where the grid is met: the addresses of those that can be connected to */
 static char place[OPEN_MOST][24];
 
 /* Ports that are free now. */
@@ -100,7 +100,8 @@ static void choose_places(int n) {
         FIBER_ASSERT(fd[i] >= 0 && bind(fd[i], (struct sockaddr *)&a, sizeof a) == 0 &&
                      getsockname(fd[i], (struct sockaddr *)&a, &len) == 0);
         snprintf(place[i], sizeof place[i], "127.0.0.1:%u", ntohs(a.sin_port));
-        snprintf(places + strlen(places), sizeof places - strlen(places), "%s%s", i ? " " : "", place[i]);
+        if (i) strcat(places, " ");
+        strcat(places, place[i]);
     }
     for (int i = 0; i < n; i++) close(fd[i]);
 }
@@ -121,7 +122,7 @@ static void begin_grid(int n_open) {
 
 /* open: the number of its place; -1: nobody can connect to it. */
 static pid_t start(const char *name, int open) {
-    char grid[160], file[160], dir[160], at[48];
+    char grid[160], file[160], dir[160], at[160];
     snprintf(grid, sizeof grid, "MOYAI_GRID=%s", places);
     snprintf(file, sizeof file, "MOYAI_KEY_FILE=%s", key);
     snprintf(dir, sizeof dir, "MOYAI_RUN_DIR=%s/%s", kit_dir(), name);

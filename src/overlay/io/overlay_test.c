@@ -113,7 +113,7 @@ static void turn(struct world *w) {
 static void put(int fd, const struct frame_head *h, const void *payload) {
     uint8_t bytes[FRAME_HEAD + HELLO_MAX];
     frame_put_head(bytes, h);
-    if (h->length) memcpy(bytes + FRAME_HEAD, payload, h->length);
+    if (payload) memcpy(bytes + FRAME_HEAD, payload, h->length);
     assert_int_equal(write(fd, bytes, FRAME_HEAD + h->length), FRAME_HEAD + h->length);
 }
 

@@ -76,10 +76,10 @@ int rdv_put_name(struct rdv *r, const char *name, const struct moyai_object_id *
 /* Who has the name? ENOENT: nobody, or a dead node's object (its entry is removed on the way). */
 int rdv_get_name(struct rdv *r, const char *name, rdv_dead_fn *dead, void *ctx, struct moyai_object_id *object,
                  struct moyai_node_id *node, struct moyai_error *reterr) MOYAI_MUST_USE;
-/* Remove the name if this object of this node has it; else ENOENT. EAGAIN as above. */
 /* Call fn for each name that an entry has, in no order, until it returns false. Who has it may be dead. */
 int rdv_names(struct rdv *r, bool (*fn)(const char *name, void *ctx), void *ctx,
               struct moyai_error *reterr) MOYAI_MUST_USE;
+/* Remove the name if this object of this node has it; else ENOENT. EAGAIN as above. */
 int rdv_del_name(struct rdv *r, const char *name, const struct moyai_object_id *object,
                  const struct moyai_node_id *node, struct moyai_error *reterr);
 
