@@ -88,7 +88,7 @@ MOYAI_API int moyai_node_serve(moyai_node *node, moyai_dur timeout);
 /* Make the present or next moyai_node_serve() return 0. Any thread. Not a signal handler. */
 MOYAI_API void moyai_node_stop(moyai_node *node);
 
-/* The node's id. */
+/* The node's id. It changes if others have declared the node dead and it lives: moyai(7). */
 MOYAI_API struct moyai_node_id moyai_node_self(const moyai_node *node);
 
 /* True if the node was asked to end (moyai_node_stop, a signal): long methods should return early. */

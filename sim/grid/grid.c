@@ -143,17 +143,6 @@ void grid_leave(struct grid *g, uint32_t a) {
     end(n, false);
 }
 
-/* Others have declared it dead: its process ends, and is started again. */
-static void again(void *who, uint64_t what) {
-    struct grid_node *n = who;
-    struct grid *g = n->g;
-    (void)what;
-    if (!n->o || g->ending) return;
-    grid_say(g, n, "was told that it is dead");
-    grid_crash(g, n->at);
-    world_in(g->w, MOYAI_SEC, start, add(g, n->u->site), 0);
-}
-
 static void on_log(const struct log_event *ev, void *arg) {
     struct grid *g = arg;
     if (!ground_now) return;
@@ -163,7 +152,6 @@ static void on_log(const struct log_event *ev, void *arg) {
     if (grid_well(n, g->w->now)) grid_law(g, n, "is well and was told that it is dead: %s", ev->text);
     g->count.told_dead++;
     n->ill = true;
-    world_in(g->w, 0, again, n, 0);
 }
 
 /* ---- faults ---------------------------------------------------------------------------------- */
@@ -183,9 +171,9 @@ static void go_on(void *who, uint64_t what) {
     n->well = n->g->w->now + GRID_WELL;
 }
 
-static void stop(struct grid *g) {
+static struct grid_node *stop(struct grid *g) {
     struct grid_node *n = draw(g);
-    if (!n || n->u->stopped || g->stopped > g->live / 100) return;
+    if (!n || n->u->stopped || g->stopped > g->live / 100) return NULL;
     g->stopped++;
     moyai_dur span = 1 + (moyai_dur)rng_below(&g->rng, (uint64_t)g->faults.stop);
     grid_say(g, n, "is stopped for %.1f s", (double)span * 1e-9);
@@ -193,6 +181,15 @@ static void stop(struct grid *g) {
     ground_stop(n->u, true);
     n->ill = true;
     world_in(g->w, span, go_on, n, 0);
+    return n;
+}
+
+static void reset_all(struct grid *g) {
+    struct grid_node *n = stop(g);
+    if (!n) return;
+    grid_say(g, n, "loses all its links");
+    g->count.resets++;
+    for (uint32_t i = n->u->n_conns; i-- > 0;) ground_break(ground_conn_of(n->u, i));
 }
 
 static void join_again(void *who, uint64_t what) {
@@ -259,7 +256,8 @@ static void tick(void *who, uint64_t what) {
     for (uint32_t n = times(g, f->joins); n; n--) grid_join(g, 1, TICK);
     for (uint32_t n = times(g, f->leaves); n; n--) leave(g);
     for (uint32_t n = times(g, f->crashes); n; n--) crash(g);
-    for (uint32_t n = times(g, f->stops); n; n--) stop(g);
+    for (uint32_t n = times(g, f->stops); n; n--) (void)stop(g);
+    for (uint32_t n = times(g, f->resets); n; n--) reset_all(g);
     for (uint32_t n = times(g, f->breaks); n; n--) of_link(g, false);
     for (uint32_t n = times(g, f->silences); n; n--) of_link(g, true);
     for (uint32_t n = times(g, f->parts); n; n--) part(g);

@@ -18,7 +18,8 @@
  *  - A relay holds no more than its memory and what is each path's own; links, pointers, requests, peers are within
  *    bounds that do not know how large the grid is; no more connections a second are begun than are right.
  *
- * and at rest (grid_rest): all who can be connected are, no session stands at one end only, every call has ended.
+ * and at rest (grid_rest): all who can be connected are, no session stands at one end only, every call has ended, and
+ * nobody who lives is dead to another: who was declared dead has been told, and has joined again.
  */
 #ifndef SIM_GRID_GRID_H
 #define SIM_GRID_GRID_H
@@ -44,9 +45,10 @@ struct grid_cfg {
 };
 
 /* Each so many times a minute, for the whole grid; counts are drawn. Few are stopped at once: each that a path leads
- * through takes half of `reattach` to be found out. */
+ * through takes half of `reattach` to be found out. resets: of all links of a node that is stopped then, as by a router
+ * that it was behind: it is declared dead. */
 struct grid_faults {
-    double joins, leaves, crashes, stops, breaks, silences, parts, rendezvous;
+    double joins, leaves, crashes, stops, breaks, silences, parts, rendezvous, resets;
     moyai_dur stop, part; /* the longest */
     uint32_t many;        /* of a hundred crashes so many take a tenth of a site with them */
 };
@@ -77,8 +79,8 @@ struct grid {
     bool ending;
     moyai_ns changed; /* when something last did */
     struct {
-        uint64_t calls, answered, failed, maybe, excused, found, not_found, held, taken, told_dead, declared;
-        uint64_t joins, leaves, crashes, stops, breaks, silences, parts;
+        uint64_t calls, answered, failed, maybe, excused, found, not_found, held, taken, told_dead, rejoined, declared;
+        uint64_t joins, leaves, crashes, stops, breaks, silences, parts, resets;
         uint64_t frames[80], bytes[80]; /* by type */
         uint64_t relayed;               /* session frames under a label */
         uint32_t links_most, peers_most, passing_most;

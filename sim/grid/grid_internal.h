@@ -27,10 +27,16 @@ struct grid_node {
     struct look *looks;
 };
 
+#define GRID_LIFE 11 /* the byte of an id that counts how often its node has joined again */
+
+/* Whose id is that, or was? */
 static inline struct grid_node *grid_node_of(const struct grid *g, const uint8_t id[16]) {
     uint32_t i;
     memcpy(&i, id + 12, 4);
-    return i < g->n && id_equal(g->node[i]->u->id.b, id) ? g->node[i] : NULL;
+    return i < g->n && memcmp(g->node[i]->u->id.b, id, GRID_LIFE) == 0 ? g->node[i] : NULL;
+}
+static inline bool grid_is_now(const struct grid_node *n, const uint8_t id[16]) {
+    return n && n->o && id_equal(n->u->id.b, id);
 }
 
 void grid_law(struct grid *g, const struct grid_node *n, const char *fmt, ...) MOYAI_PRINTF(3, 4);

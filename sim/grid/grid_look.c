@@ -71,7 +71,7 @@ void grid_came(void *ctx, struct ground_node *u, const struct ground_node *from,
 
 static void ended(struct grid *g, struct grid_node *n, const struct peer *p) {
     struct grid_node *dead = grid_node_of(g, p->id);
-    if (!dead || !dead->o) return;
+    if (!grid_is_now(dead, p->id)) return;
     g->count.declared++;
     grid_say(g, n, "believes %" PRIu32 " dead: %s", dead->index, p->why.text);
     if (grid_well(dead, g->w->now))
@@ -173,7 +173,7 @@ struct grid_view grid_look(struct grid *g) {
         uint32_t links = 0;
         for (const struct olink *k = n->o->links; k; k = k->next) {
             const struct grid_node *other = k->mesh ? grid_node_of(g, k->peer->id) : NULL;
-            if (!other || !other->o) continue;
+            if (!grid_is_now(other, k->peer->id)) continue;
             links++;
             to[root(to, other->index)] = root(to, n->index);
         }
@@ -199,12 +199,25 @@ static void both_ends(struct grid *g) {
         for (const struct peer *p = n->o->peers; p; p = p->hh.next) {
             if (!p->session || !p->opened || p->closing) continue;
             const struct grid_node *to = grid_node_of(g, p->id);
-            const struct peer *q = to && to->o ? overlay_find(to->o, n->u->id.b) : NULL;
-            if (!to || !to->o)
+            bool there = grid_is_now(to, p->id);
+            const struct peer *q = there ? overlay_find(to->o, n->u->id.b) : NULL;
+            if (!there)
                 grid_law(g, n, "has a session with one that is not there any more");
             else if (!q || !q->session || q->session_key != p->session_key)
                 grid_law(g, n, "has a session with %" PRIu32 ", which has %s", to->index,
                          q && q->session ? "another" : "none");
+        }
+    }
+}
+
+/* Nobody who lives is dead to another: if it was, it was told, and has another id. */
+static void alive(struct grid *g) {
+    for (uint32_t i = 0; i < g->live && !g->broken; i++) {
+        struct grid_node *n = g->node[g->lives[i]];
+        for (const struct peer *p = n->o->dead_first; p; p = p->dead_next) {
+            const struct grid_node *dead = grid_node_of(g, p->id);
+            if (grid_is_now(dead, p->id))
+                grid_law(g, n, "still believes %" PRIu32 " dead, which lives: %s", dead->index, p->why.text);
         }
     }
 }
@@ -215,6 +228,7 @@ bool grid_rest(struct grid *g) {
         grid_law(g, NULL, "%" PRIu32 " live nodes in %" PRIu32 " parts, not %" PRIu32, v.live, v.parts, v.parts_least);
     if (grid_open(g)) grid_law(g, NULL, "%" PRIu64 " calls have not ended", grid_open(g));
     both_ends(g);
+    alive(g);
     for (uint32_t i = 0; i < g->live && !g->broken; i++) invariants(g, g->node[g->lives[i]]);
     return !g->broken;
 }

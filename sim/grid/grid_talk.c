@@ -276,6 +276,21 @@ static void on_room(void *ctx, struct peer *p) {
     (void)ctx, (void)p;
 }
 
+/* The nodes of the grid are known by the rest of their ids. */
+static bool on_rejoin(void *ctx, struct moyai_node_id *id) {
+    struct grid_node *n = ctx;
+    n->u->id.b[GRID_LIFE]++;
+    *id = n->u->id;
+    grid_say(n->g, n, "joins again");
+    return true;
+}
+
+static void on_rejoined(void *ctx) {
+    struct grid_node *n = ctx;
+    n->g->count.rejoined++;
+    n->g->changed = n->g->w->now;
+}
+
 const struct overlay_ops grid_talk_ops = {.message = on_message,
                                           .begin = on_begin,
                                           .complete = on_complete,
@@ -283,6 +298,8 @@ const struct overlay_ops grid_talk_ops = {.message = on_message,
                                           .failed = on_failed,
                                           .room = on_room,
                                           .owes_less = on_room,
+                                          .rejoin = on_rejoin,
+                                          .rejoined = on_rejoined,
                                           .busy = on_busy};
 
 /* ---- names ----------------------------------------------------------------------------------- */

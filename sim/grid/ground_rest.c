@@ -450,6 +450,10 @@ int rdv_put_node(struct rdv *r, const struct rdv_node *node, struct moyai_error 
     (void)r, (void)node, (void)reterr;
     return MOYAI_EINTERNAL;
 }
+int rdv_del_node(struct rdv *r, const struct moyai_node_id *id, struct moyai_error *reterr) {
+    (void)r, (void)id, (void)reterr;
+    return MOYAI_EINTERNAL;
+}
 int rdv_get_node(struct rdv *r, const struct moyai_node_id *id, struct rdv_node *ret, struct moyai_error *reterr) {
     (void)r, (void)id, (void)ret, (void)reterr;
     return MOYAI_EINTERNAL;

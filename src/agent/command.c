@@ -253,7 +253,7 @@ static void on_exit_of(struct exec_child *child, int status, void *arg) {
     c->status = status;
     exec_status_text(status, how);
     (void)overlay_process_ended(n->o, c->pid, strncmp(how, "was ", 4) == 0 ? how + 4 : how);
-    EVENT(n->events, &n->id, "command-end", event_int("pid", c->pid), event_int("status", exec_status_exit(status)),
+    EVENT(n->events, node_id(n), "command-end", event_int("pid", c->pid), event_int("status", exec_status_exit(status)),
           event_text("how", how));
     command_look(c);
 }
@@ -319,7 +319,7 @@ int command_new(struct command **ret, struct agent *a, const struct order *o, co
     c->since = moyai_now();
     snprintf(c->id, sizeof c->id, "%s", o->id);
     char id[33];
-    moyai_node_id_format(n->id, id);
+    moyai_node_id_format(*node_id(n), id);
     snprintf(c->mark, sizeof c->mark, AGENT_MARK "=%.16s.%llu", id, (unsigned long long)++a->number);
     snprintf(c->program, sizeof c->program, "%s", o->argv[0]);
     exec_timer_init(&c->timer, on_timer);
@@ -336,7 +336,7 @@ int command_new(struct command **ret, struct agent *a, const struct order *o, co
         return rc;
     }
     c->pid = exec_child_pid(c->child);
-    EVENT(n->events, &n->id, "command-start", event_int("pid", c->pid), event_text("program", c->program));
+    EVENT(n->events, node_id(n), "command-start", event_int("pid", c->pid), event_text("program", c->program));
     if (c->stop != STOP_NOT) { /* meanwhile all have been told to end */
         enum stop how = c->stop;
         c->stop = STOP_NOT;

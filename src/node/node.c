@@ -153,7 +153,7 @@ static void say_farewell(void) {
         if (exec_forked(n->x)) continue;
         exec_lock(n->x);
         if (!n->ending)
-            EVENT(n->events, &n->id, "node-end", event_int("calls-made", (int64_t)n->calls_made),
+            EVENT(n->events, node_id(n), "node-end", event_int("calls-made", (int64_t)n->calls_made),
                   event_int("calls-served", (int64_t)n->calls_served));
         overlay_farewell(n->o);
         exec_unlock(n->x);
@@ -203,6 +203,7 @@ int moyai_node_new(moyai_node **ret, const struct moyai_node_opts *user, struct 
     if (!n) return err_set(reterr, MOYAI_ENOMEM, "out of memory for a node");
     n->signal_fd = -1;
     n->started = moyai_now();
+    atomic_init(&n->self, &n->first_id);
     struct moyai_node_opts opts;
     int rc = configure(n, user, &opts, reterr);
     if (rc < 0) {
@@ -216,7 +217,7 @@ int moyai_node_new(moyai_node **ret, const struct moyai_node_opts *user, struct 
     if (rc == 0) config_unknown(warn_of_unknown, n);
     if (rc == 0 && n->config.events) rc = events_open(&n->events, n->config.events, n->log, reterr);
     if (rc == 0 && (rc = object_layer_init(n)) < 0) err_set(reterr, rc, "cannot begin: %s", moyai_strerror(rc));
-    if (rc == 0) rng_bytes(&n->rng, n->id.b, sizeof n->id.b);
+    if (rc == 0) rng_bytes(&n->rng, n->first_id.id.b, sizeof n->first_id.id.b);
     if (rc == 0 && opts.signals) rc = take_signals(n, reterr);
     struct exec_cfg xc = {.stack = opts.stack, .max_fibers = opts.max_fibers, .own_thread = opts.own_thread};
     if (rc == 0) rc = exec_new(&n->x, &xc, reterr);
@@ -231,7 +232,7 @@ int moyai_node_new(moyai_node **ret, const struct moyai_node_opts *user, struct 
     struct overlay_cfg oc = {.grid = opts.grid,
                              .run_dir = opts.run_dir,
                              .title = opts.title ? opts.title : program_invocation_short_name,
-                             .self = n->id,
+                             .self = *node_id(n),
                              .queue_calls = opts.queue_calls,
                              .queue_bytes = opts.queue_bytes,
                              .open_calls = n->max_calls,
@@ -271,7 +272,7 @@ int moyai_node_new(moyai_node **ret, const struct moyai_node_opts *user, struct 
         node_release(n);
         return rc;
     }
-    EVENT(n->events, &n->id, "node-start", event_text("title", oc.title), event_int("pid", getpid()));
+    EVENT(n->events, node_id(n), "node-start", event_text("title", oc.title), event_int("pid", getpid()));
     live_add(n);
     *ret = n;
     return 0;
@@ -280,7 +281,7 @@ int moyai_node_new(moyai_node **ret, const struct moyai_node_opts *user, struct 
 void moyai_node_free(moyai_node *n) {
     if (!n) return;
     if (exec_forked(n->x)) return; /* the parent's: nothing of it may be touched here */
-    EVENT(n->events, &n->id, "node-end", event_int("calls-made", (int64_t)n->calls_made),
+    EVENT(n->events, node_id(n), "node-end", event_int("calls-made", (int64_t)n->calls_made),
           event_int("calls-served", (int64_t)n->calls_served));
     exec_halt(n->x); /* own thread: no user code runs from here on */
     exec_lock(n->x);
@@ -328,7 +329,7 @@ void moyai_node_stop(moyai_node *n) {
 
 struct moyai_node_id moyai_node_self(const moyai_node *n) {
     static const struct moyai_node_id none;
-    return n ? n->id : none;
+    return n ? *node_id(n) : none;
 }
 bool moyai_node_stopping(const moyai_node *n) {
     return !n || atomic_load(&n->stop);
@@ -377,7 +378,7 @@ static void pinged(struct ping *g, int code) {
 int moyai_ping(moyai_node *n, struct moyai_node_id to, moyai_dur timeout) {
     if (!n) return MOYAI_EINVAL;
     if (exec_forked(n->x)) return MOYAI_EFORK;
-    if (id_equal(to.b, n->id.b)) return 0;
+    if (node_is(n, to.b)) return 0;
     api_enter(n);
     struct blocked b;
     blocked_init(n, &b, "waits for a ping's answer");

@@ -38,10 +38,10 @@ static int fill_head(moyai_node *n, struct request_head *h, uint8_t ancestors[CA
     bool known = false, any = rq->any_ancestor;
     uint8_t k = rq->n_ancestors;
     if (k) memcpy(ancestors, rq->ancestors, k * 16u);
-    for (uint8_t i = 0; i < k; i++) known |= id_equal(ancestors + i * 16u, n->id.b);
+    for (uint8_t i = 0; i < k; i++) known |= node_is(n, ancestors + i * 16u);
     if (!known) {
         if (k < CALL_ANCESTORS)
-            memcpy(ancestors + k++ * 16u, n->id.b, 16);
+            memcpy(ancestors + k++ * 16u, node_id(n)->b, 16);
         else
             any = true;
     }
@@ -73,7 +73,7 @@ static int encode(moyai_node *n, moyai_future *f, const char *method, const stru
                            "'%.80s' is not called: the deadline of the call it is made for has passed", method);
         h.remaining = (moyai_dur)(rq->deadline - now);
         f->timeout = h.remaining;
-        moyai_dur patience = id_equal(f->home, n->id.b) ? 0 : deadline_patience(h.remaining);
+        moyai_dur patience = node_is(n, f->home) ? 0 : deadline_patience(h.remaining);
         exec_timer_set(n->x, &f->timer, rq->deadline + (moyai_ns)patience);
     }
     f->method_len = h.method_len;

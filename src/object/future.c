@@ -299,7 +299,7 @@ int future_reply(moyai_node *n, struct peer *p, uint8_t *bytes, size_t len) {
     if (bytes[1] & MESSAGE_ERROR) {
         struct moyai_error first;
         struct failure *e;
-        int rc = failure_get(bytes + REPLY_HEAD, len - REPLY_HEAD, p ? peer_id(p) : n->id.b, &first, &e);
+        int rc = failure_get(bytes + REPLY_HEAD, len - REPLY_HEAD, p ? peer_id(p) : node_id(n)->b, &first, &e);
         if (rc < 0) return rc;
         complete_with(f, &first, e);
         return 0;

@@ -31,11 +31,13 @@
 /* ---- objects --------------------------------------------------------------------------------- */
 
 struct klass; /* a class with its methods hashed */
+struct self_id;
 
 struct object_name {
     UT_hash_handle hh;
     struct object *owner;           /* NULL: it has ended, and the name could not be removed */
     struct object_name *next, **at; /* of the owner; or in node.stale */
+    const struct self_id *under;    /* the node's id in the rendezvous directory */
     uint8_t object[16];
     char text[];
 };
@@ -74,6 +76,7 @@ void objects_end_all(moyai_node *n);
 void names_remove(struct object *ob); /* at its end; gives the lock away between */
 void names_init(moyai_node *n);
 void names_lost(void *node, const uint8_t key[16]);
+void names_again(moyai_node *n); /* the node has another id: soon, those of the directory get it, too */
 /* located.c: names of grids without a directory. They block: anything may have ended meanwhile. */
 int located_claim(moyai_node *n, const char *name, const uint8_t object[16], struct moyai_error *e);
 /* until: 0: who has it now. 0; ENOENT, ETIMEDOUT (e is not set); SIGNALLED, ECANCELED ... */
@@ -146,13 +149,21 @@ int api_refuse(moyai_node *n, int code, const char *fmt, ...) MOYAI_PRINTF(3, 4)
 
 /* ---- the node -------------------------------------------------------------------------------- */
 
+/* An id of the node. It gets another one when others have declared it dead; those before stay its own here. Read
+ * without the node lock, so a record never changes, and goes with the node. */
+struct self_id {
+    struct moyai_node_id id;
+    const struct self_id *before; /* NULL: it was the first */
+};
+
 struct moyai_node {
     moyai_node *live_next; /* node.c */
     struct exec *x;
     struct overlay *o;
     struct moyai_log *log;
     struct events *events;
-    struct moyai_node_id id;
+    struct self_id first_id;
+    _Atomic(const struct self_id *) self; /* the present one */
     struct config config;
     struct moyai_rng rng;
     struct codec_refs refs;
@@ -189,6 +200,8 @@ struct moyai_node {
     struct object_name *stale[2];
     moyai_dur stale_wait;
     struct exec_timer stale_timer;
+    moyai_dur again_wait; /* names to be put into the directory again, as the node has another id */
+    struct exec_timer again_timer;
     uint8_t watching; /* names in the rendezvous; name.c */
     bool ending;
     atomic_bool stop;
@@ -198,6 +211,19 @@ struct moyai_node {
     uint64_t id_steps; /* requests looked at to find one by its id */
     struct moyai_log own_log;
 };
+static inline const struct moyai_node_id *node_id(const moyai_node *n) {
+    return &atomic_load_explicit(&n->self, memory_order_acquire)->id;
+}
+/* Is that this node, by its present id or one that it had? */
+static inline bool node_is(const moyai_node *n, const uint8_t id[16]) {
+    const struct self_id *s = atomic_load_explicit(&n->self, memory_order_acquire);
+    while (s && !id_equal(s->id.b, id)) s = s->before;
+    return s;
+}
+/* Where its object is, by the present id if that is this node. */
+static inline const uint8_t *ref_home(const moyai_ref *r) {
+    return node_is(r->node, r->home) ? node_id(r->node)->b : r->home;
+}
 int object_layer_init(moyai_node *n);
 void object_layer_done(moyai_node *n);
 extern const struct overlay_ops object_overlay_ops;

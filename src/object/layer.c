@@ -44,6 +44,31 @@ static bool on_busy(void *ctx, struct peer *p) {
     return pc && (pc->open || pc->served || pc->in_room);
 }
 
+/* Objects keep their ids: nobody finds one by that alone, and references made from here on say where they are now. */
+static bool on_rejoin(void *ctx, struct moyai_node_id *id) {
+    moyai_node *n = ctx;
+    struct self_id *s = malloc(sizeof *s);
+    if (!s) return false;
+    rng_bytes(&n->rng, s->id.b, sizeof s->id.b);
+    s->before = atomic_load_explicit(&n->self, memory_order_relaxed);
+    atomic_store_explicit(&n->self, s, memory_order_release);
+    *id = s->id;
+    return true;
+}
+
+static void on_rejoined(void *ctx) {
+    names_again(ctx);
+}
+
+static void ids_done(moyai_node *n) {
+    const struct self_id *s = atomic_load_explicit(&n->self, memory_order_relaxed), *before;
+    for (; s && s != &n->first_id; s = before) {
+        before = s->before;
+        free((void *)(uintptr_t)s);
+    }
+    atomic_store_explicit(&n->self, &n->first_id, memory_order_relaxed);
+}
+
 const struct overlay_ops object_overlay_ops = {.message = on_message,
                                                .begin = on_begin,
                                                .complete = on_complete,
@@ -52,6 +77,8 @@ const struct overlay_ops object_overlay_ops = {.message = on_message,
                                                .room = on_room,
                                                .owes_less = on_owes_less,
                                                .name_lost = names_lost,
+                                               .rejoin = on_rejoin,
+                                               .rejoined = on_rejoined,
                                                .busy = on_busy};
 
 static int constant_init(moyai_node *n, moyai_future *f, int code) {
@@ -86,6 +113,7 @@ int object_layer_init(moyai_node *n) {
 void object_layer_done(moyai_node *n) {
     posts_free_all(n);
     names_done(n);
+    ids_done(n);
     if (n->x) exec_local_done(n->x, NULL, NULL); /* threads that end from here on */
     while (n->contexts) context_free(n, n->contexts);
     failure_unref(n->constant_nomem.failure);

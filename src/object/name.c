@@ -76,6 +76,7 @@ static struct object_name *name_new(struct object *ob, const char *text) {
         return NULL;
     }
     m->owner = ob;
+    m->under = atomic_load(&ob->node->self);
     list_add(&ob->names, m);
     return m;
 }
@@ -192,7 +193,7 @@ static int name_remove(moyai_node *n, const struct object_name *m, struct moyai_
     struct rdv *r = overlay_rdv(n->o);
     struct moyai_object_id oid;
     memcpy(oid.b, m->object, 16);
-    int rc = r ? rdv_del_name(r, m->text, &oid, &n->id, why) : 0;
+    int rc = r ? rdv_del_name(r, m->text, &oid, node_id(n), why) : 0;
     return rc == MOYAI_ENOENT ? 0 : rc;
 }
 
@@ -259,13 +260,65 @@ void names_remove(struct object *ob) {
         log_warning(n->log, "object", "MOYAI-NAME-REMOVE", "so it is with %zu more names of the object", failed - 1);
 }
 
+/* ---- under another id ------------------------------------------------------------------------ */
+
+/* The node's names in the directory, which others have removed as a dead node's, or are about to. */
+static void again_due(struct exec *x, struct exec_timer *t) {
+    moyai_node *n = (moyai_node *)((char *)t - offsetof(moyai_node, again_timer));
+    struct rdv *r = overlay_rdv(n->o);
+    const struct self_id *self = atomic_load(&n->self);
+    moyai_ns until = moyai_now() + (moyai_ns)STALE_HOLD;
+    bool more = false, failed = false;
+    struct object_name *m, *tmp;
+    if (!r || n->ending) return;
+    HASH_ITER (hh, n->names, m, tmp) {
+        if (m->under == self || !lives(m)) continue;
+        more = true;
+        if (moyai_now() >= until) break;
+        struct moyai_object_id oid;
+        struct moyai_error e = {0};
+        memcpy(oid.b, m->object, 16);
+        int rc = rdv_put_name(r, m->text, &oid, &self->id, is_dead, n, &e);
+        if (rc == 0) {
+            m->under = self;
+        } else if (rc == MOYAI_EEXIST) {
+            log_warning(n->log, "object", "MOYAI-NAME-LOST",
+                        "the name \"%s\" has been given to another object while this node was taken for dead: %s",
+                        m->text, e.text);
+            name_free(n, m);
+        } else {
+            if (!failed && n->again_wait == 0)
+                log_warning(n->log, "object", "MOYAI-NAME-AGAIN", "cannot register the name \"%s\" again yet: %s",
+                            m->text, e.text);
+            failed = true;
+        }
+    }
+    if (failed) {
+        n->again_wait = n->again_wait == 0               ? STALE_FIRST
+                        : n->again_wait < STALE_MOST / 2 ? 2 * n->again_wait
+                                                         : STALE_MOST;
+        exec_timer_set(x, t, moyai_now() + (moyai_ns)n->again_wait);
+    } else if (more) {
+        n->again_wait = 0;
+        exec_timer_set(x, t, moyai_now()); /* whether that was all is seen then; others want the lock */
+    }
+}
+
+void names_again(moyai_node *n) {
+    if (!overlay_rdv(n->o)) return;
+    n->again_wait = 0;
+    exec_timer_set(n->x, &n->again_timer, moyai_now());
+}
+
 void names_init(moyai_node *n) {
     exec_timer_init(&n->stale_timer, stale_due);
+    exec_timer_init(&n->again_timer, again_due);
 }
 
 /* What is still there is met by somebody who finds the node dead. */
 void names_done(moyai_node *n) {
     if (n->x) exec_timer_clear(n->x, &n->stale_timer);
+    if (n->x) exec_timer_clear(n->x, &n->again_timer);
     for (int i = 0; i < 2; i++)
         while (n->stale[i]) name_free(n, n->stale[i]);
 }
@@ -292,7 +345,7 @@ int moyai_register(moyai_ref *ref, const char *name) {
         struct rdv *r = overlay_rdv(n->o);
         if (rc == 0 && r) {
             struct moyai_object_id oid = moyai_ref_object(ref);
-            rc = rdv_put_name(r, name, &oid, &n->id, is_dead, n, &e);
+            rc = rdv_put_name(r, name, &oid, node_id(n), is_dead, n, &e);
         }
         if (rc == 0 && overlay_locates(n->o)) {
             uint8_t id[16];
@@ -344,7 +397,8 @@ void names_lost(void *ctx, const uint8_t key[16]) {
         overlay_name_key(m->text, k);
         if (!id_equal(k, key)) continue;
         log_warning(n->log, "object", "MOYAI-NAME-LOST",
-                    "the name \"%s\" was registered in two parts of the grid that have met: it is the other's now",
+                    "the name \"%s\" was registered twice, in parts of the grid that did not know of each other: it is "
+                    "another's now",
                     m->text);
         name_free(n, m);
         return;
@@ -359,7 +413,7 @@ struct others {
 
 static bool count_other(const struct rdv_node *node, const struct moyai_error *bad, void *ctx) {
     struct others *o = ctx;
-    if (bad || !(id_equal(node->id.b, o->n->id.b) || id_equal(node->id.b, o->parent))) o->found++;
+    if (bad || !(node_is(o->n, node->id.b) || id_equal(node->id.b, o->parent))) o->found++;
     return o->found <= OTHERS_MOST;
 }
 
@@ -426,7 +480,7 @@ void name_awaited(moyai_node *n, const char *name) {
 static int find(moyai_node *n, const char *name, moyai_ns until, moyai_ref **ret, struct moyai_error *e) {
     struct object *ob = named_here(n, name);
     struct moyai_object_id oid;
-    struct moyai_node_id nid = n->id;
+    struct moyai_node_id nid = *node_id(n);
     if (ob) {
         memcpy(oid.b, ob->id, 16);
     } else if (overlay_locates(n->o)) {
@@ -438,7 +492,7 @@ static int find(moyai_node *n, const char *name, moyai_ns until, moyai_ref **ret
         int rc = r ? rdv_get_name(r, name, is_dead, n, &oid, &nid, e) : MOYAI_ENOENT;
         if (rc == MOYAI_ENOENT) return nobody_has(n, name, rc, e);
         if (rc < 0) return rc;
-        if (id_equal(nid.b, n->id.b)) { /* none of this node's objects has it */
+        if (node_is(n, nid.b)) { /* none of this node's objects has it */
             (void)stale_remove(n, name, NULL);
             return err_set(e, MOYAI_ENOENT, "nobody has the name \"%s\": the object that had it has ended", name);
         }

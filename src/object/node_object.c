@@ -155,7 +155,7 @@ static moyai_value *info(moyai_node *n) {
     if (uname(&host) < 0) memset(&host, 0, sizeof host);
     if (getloadavg(load, 3) < 0) memset(load, 0, sizeof load);
     struct fields f = {.n = 0};
-    put_id(&f, "node", n->id.b);
+    put_id(&f, "node", node_id(n)->b);
     put_text(&f, "title", self.title);
     put_uint(&f, "pid", (uint64_t)getpid());
     put_text(&f, "host", host.nodename);

@@ -7,7 +7,7 @@
 
 /* Is this request for the node itself? n bytes of a request, at least its fixed head. */
 static inline bool node_object_is(const moyai_node *node, const uint8_t *bytes, size_t n) {
-    return n >= REQUEST_HEAD && id_equal(bytes + 16, node->id.b);
+    return n >= REQUEST_HEAD && node_is(node, bytes + 16);
 }
 
 /*

@@ -121,7 +121,7 @@ int moyai_object_new(moyai_node *n, const struct moyai_class *cls, void *self, m
     struct object *ob = k ? calloc(1, sizeof *ob) : NULL;
     if (ob) {
         rng_bytes(&n->rng, ob->id, sizeof ob->id);
-        ob->ref = ref_new(n, ob->id, n->id.b);
+        ob->ref = ref_new(n, ob->id, node_id(n)->b);
         if (ob->ref) HASH_ADD(hh, n->objects, id, 16, ob);
     }
     if (ob && ob->hh.tbl) {
@@ -221,8 +221,9 @@ void objects_end_all(moyai_node *n) {
 /* ---- references ------------------------------------------------------------------------------ */
 
 static void refs_get(const moyai_ref *ref, uint8_t out[32]) {
-    memcpy(out, ref->object, 16);
-    memcpy(out + 16, ref->home, 16);
+    const uint8_t *home = ref_home(ref);
+    memcpy(out, id_equal(ref->object, ref->home) ? home : ref->object, 16); /* the node itself, or an object of it */
+    memcpy(out + 16, home, 16);
 }
 
 static const struct codec_ref_ops ref_ops = {refs_get, moyai_ref_ref, moyai_ref_unref};
@@ -261,9 +262,9 @@ void moyai_ref_format(const moyai_ref *r, char text[MOYAI_REF_TEXT]) {
         return;
     }
     memcpy(text, "moyai:", 6);
-    id_format(r->object, text + 6);
+    id_format(id_equal(r->object, r->home) ? ref_home(r) : r->object, text + 6);
     text[38] = '@';
-    id_format(r->home, text + 39);
+    id_format(ref_home(r), text + 39);
 }
 
 int moyai_ref_parse(moyai_node *n, const char *text, moyai_ref **ret) {
@@ -291,18 +292,18 @@ int moyai_ref_parse(moyai_node *n, const char *text, moyai_ref **ret) {
 
 struct moyai_object_id moyai_ref_object(const moyai_ref *r) {
     struct moyai_object_id id = {{0}};
-    if (r) memcpy(id.b, r->object, 16);
+    if (r) memcpy(id.b, id_equal(r->object, r->home) ? ref_home(r) : r->object, 16);
     return id;
 }
 
 struct moyai_node_id moyai_ref_home(const moyai_ref *r) {
     struct moyai_node_id id = {{0}};
-    if (r) memcpy(id.b, r->home, 16);
+    if (r) memcpy(id.b, ref_home(r), 16);
     return id;
 }
 
 bool moyai_ref_is_local(const moyai_ref *r) {
-    return r && id_equal(r->home, r->node->id.b);
+    return r && node_is(r->node, r->home);
 }
 
 static moyai_ref *refs_make(void *ctx, const uint8_t in[32]) {

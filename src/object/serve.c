@@ -171,7 +171,7 @@ static void reply_levels(moyai_request *rq, const struct moyai_error *level, uns
         return;
     }
     moyai_node *n = rq->node;
-    size_t len = REPLY_HEAD + failure_put(NULL, level, levels, n->id.b);
+    size_t len = REPLY_HEAD + failure_put(NULL, level, levels, node_id(n)->b);
     uint8_t *p = len <= sizeof rq->reply && !rq->running ? rq->reply : malloc(len);
     struct moyai_error bare = *level;
     if (!p && rq->running) return; /* the caller knows its deadline as well */
@@ -180,9 +180,9 @@ static void reply_levels(moyai_request *rq, const struct moyai_error *level, uns
         level = &bare;
         levels = 1;
         p = rq->reply;
-        len = REPLY_HEAD + failure_put(NULL, level, levels, n->id.b);
+        len = REPLY_HEAD + failure_put(NULL, level, levels, node_id(n)->b);
     }
-    failure_put(p + REPLY_HEAD, level, levels, n->id.b);
+    failure_put(p + REPLY_HEAD, level, levels, node_id(n)->b);
     put_reply_head(p, MESSAGE_ERROR, rq->id);
     send_reply(rq, p, len, p != rq->reply);
 }
@@ -398,7 +398,7 @@ static moyai_request *take(moyai_node *n, struct peer *p, const uint8_t *bytes, 
         failure_set(no, MOYAI_EPROTO, REFUSED, "malformed request");
         return NULL;
     }
-    if (id_equal(h.object, n->id.b)) {
+    if (node_is(n, h.object)) {
         failure_set(no, MOYAI_ETOOBIG, REFUSED, "a node's own methods take few arguments");
         return NULL;
     }
@@ -419,7 +419,7 @@ static moyai_request *take(moyai_node *n, struct peer *p, const uint8_t *bytes, 
         return NULL;
     }
     bool nested = h.flags & MESSAGE_ANY;
-    for (uint8_t i = 0; i < h.n_ancestors && !nested; i++) nested = id_equal(h.ancestors + i * 16u, n->id.b);
+    for (uint8_t i = 0; i < h.n_ancestors && !nested; i++) nested = node_is(n, h.ancestors + i * 16u);
     if (p && n->active >= (nested ? nested_limit(n) : n->max_calls)) {
         failure_set(no, MOYAI_EBUSY, REFUSED, BUSY_TEXT, n->active);
         return NULL;
@@ -454,7 +454,7 @@ static moyai_request *take(moyai_node *n, struct peer *p, const uint8_t *bytes, 
     rq->n_ancestors = h.n_ancestors;
     rq->ancestors = rq->bytes + (h.ancestors - bytes);
     rq->args_at = h.size;
-    memcpy(rq->caller_node, p ? peer_id(p) : n->id.b, 16);
+    memcpy(rq->caller_node, p ? peer_id(p) : node_id(n)->b, 16);
     if (h.flags & MESSAGE_ROOT) {
         memcpy(rq->root_node, h.root_node, 16);
         rq->root_call = h.root_call;

@@ -471,7 +471,8 @@ static int heard(struct death *d, const struct death_event *ev) {
     if (f->kind == DEATH_ENDED && id_equal(f->subject.b, ev->id.b)) return MOYAI_EPROTO;
     if (f->kind <= DEATH_NONE && f->seq == 0) return MOYAI_EPROTO;
     const struct death_dead *x = death_dead_of(d, ev->id.b);
-    if (x) { /* nothing is believed of one who is dead; it is told so */
+    bool of_us = f->kind == DEATH_DEAD && id_equal(f->subject.b, d->self);
+    if (x && !of_us) { /* nothing is believed of one who is dead; it is told so */
         if (!x->left) reply(d, DEATH_DEAD, ev->id.b, ev->id.b);
         return 0;
     }

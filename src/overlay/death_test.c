@@ -520,11 +520,12 @@ static void test_final(void **state) {
     f.subject = node(3);
     (void)step(t, EV(FRAME, .id = node(4), .frame = &f));
     expect(t, "dead3:0:0 DEAD3>3");
-    /* Of ourselves. */
+    /* Of ourselves; also from one who is dead, who is not told so in turn: it could go on for ever. */
     f.subject = node(100);
     f.cause = DEATH_LINKS;
-    (void)step(t, EV(FRAME, .id = node(4), .frame = &f));
+    (void)step(t, EV(FRAME, .id = node(3), .frame = &f));
     expect(t, "told:2:0");
+    (void)step(t, EV(FRAME, .id = node(3), .frame = &f));
     (void)step(t, EV(FRAME, .id = node(4), .frame = &f));
     f.kind = DEATH_LEFT;
     (void)step(t, EV(FRAME, .id = node(4), .frame = &f));

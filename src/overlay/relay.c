@@ -86,11 +86,15 @@ static void say_error(struct relay *r, struct relay_path *p, int s, enum relay_c
     relay_say(r, p, s, RELAY_SAY_ERROR);
 }
 
-/* Each side but `except` (-1: none) is told. */
-static void end_path(struct relay *r, struct relay_path *p, enum relay_code code, const uint8_t who[16], int except) {
+/* Each side but `except` (-1: none) is told. gone: towards which the path's end has died or left, or is believed to
+ * have
+ * (-1: neither): were it told so, it would believe it of the other end. */
+static void end_both(struct relay *r, struct relay_path *p, enum relay_code why, const uint8_t who[16], int except,
+                     int gone) {
     die(r, p);
     for (int s = 0; s < 2; s++) {
         struct relay_side *y = &p->side[s];
+        enum relay_code code = s == gone ? RELAY_BROKEN : why;
         bool heard = s != except && !(y->say & RELAY_SAY_PATH);
         if (y->where == BY_LINK && heard) {
             say_error(r, p, s, code, who);
@@ -103,6 +107,10 @@ static void end_path(struct relay *r, struct relay_path *p, enum relay_code code
         }
     }
     place_free(r, p);
+}
+
+static void end_path(struct relay *r, struct relay_path *p, enum relay_code code, const uint8_t who[16], int except) {
+    end_both(r, p, code, who, except, -1);
 }
 
 /* Side s closes. What came from it goes to the other side, and CLOSE behind it. */
@@ -337,7 +345,7 @@ static int step_gone(struct relay *r, const struct relay_event *ev) {
     for (uint32_t ref = 1; ref <= r->paths_top; ref++) {
         struct relay_path *p = relay_path_at(r, ref);
         if (lives(p) && (id_equal(p->to, ev->id.b) || id_equal(p->from, ev->id.b)))
-            end_path(r, p, ev->code, r->self, -1);
+            end_both(r, p, ev->code, r->self, -1, id_equal(p->to, ev->id.b));
     }
     return 0;
 }

@@ -508,11 +508,11 @@ static void test_gone(void **state) {
     assert_int_equal(step(t, EV(GONE, .id = node(91), .code = RELAY_LEFT)), 0);
     expect(t, "p2:down left by50 wake1 wake3");
     pull(t, 1, "ERROR1 left by50");
-    pull(t, 2, "ERROR1 left by50");
-    pull(t, 2, "ERROR3 left by50");
+    pull(t, 2, "ERROR1 broken by50");
+    pull(t, 2, "ERROR3 broken by50");
     pull(t, 3, "ERROR1 left by50");
     assert_int_equal(step(t, EV(GONE, .id = node(30), .code = RELAY_DEAD)), 0);
-    pull(t, 3, "ERROR3 dead by50");
+    pull(t, 3, "ERROR3 broken by50");
     assert_int_equal(t->r->paths_n, 0);
     tested_free(t);
 }

@@ -68,10 +68,11 @@ static const char *finish(struct run *x, uint64_t *hash) {
 static void report(const struct run *x) {
     printf("  %" PRIu32 " live; %" PRIu64 " joined, %" PRIu64 " left, %" PRIu64 " crashed; %" PRIu64 " calls, %" PRIu64
            " answered, %" PRIu64 " failed (%" PRIu64 " excused); %" PRIu64 " names found, %" PRIu64
-           " not; declared dead alive %" PRIu64 ", told %" PRIu64 "; %" PRIu64 " frames relayed; %" PRIu64 " frames\n",
+           " not; declared dead alive %" PRIu64 ", told %" PRIu64 ", joined again %" PRIu64 "; %" PRIu64
+           " frames relayed; %" PRIu64 " frames\n",
            x->g.live, x->g.count.joins, x->g.count.leaves, x->g.count.crashes, x->g.count.calls, x->g.count.answered,
            x->g.count.failed, x->g.count.excused, x->g.count.found, x->g.count.not_found, x->g.count.declared,
-           x->g.count.told_dead, x->g.count.relayed, x->g.net.frames);
+           x->g.count.told_dead, x->g.count.rejoined, x->g.count.relayed, x->g.net.frames);
     printf("  frames by type:");
     for (int i = 0; i < 80; i++)
         if (x->g.count.frames[i]) printf(" %d: %" PRIu64, i, x->g.count.frames[i]);
@@ -103,6 +104,7 @@ static const char *churn(uint64_t seed, const struct options *o, uint64_t *hash)
                             .silences = kinds & 16 ? often / 10 : 0,
                             .parts = kinds & 32 ? 1 : 0,
                             .rendezvous = kinds & 64 ? 2 : 0,
+                            .resets = seed % 2 ? often / 4 : 0,
                             .stop = 1 + (moyai_dur)rng_below(&r, 60 * (uint64_t)MOYAI_SEC),
                             .part = 1 + (moyai_dur)rng_below(&r, 200 * (uint64_t)MOYAI_SEC),
                             .many = 5};
@@ -239,6 +241,35 @@ static const char *deaths(uint64_t seed, const struct options *o, uint64_t *hash
     return why ? why : no;
 }
 
+/* Nodes that are declared dead and live are told, and join again: nobody stays dead to anybody. */
+static const char *told(uint64_t seed, const struct options *o, uint64_t *hash) {
+    static struct run x;
+    struct moyai_rng r;
+    rng_seed(&r, seed);
+    const struct grid_cfg cfg = {.sites = 1 + pick(&r, 8),
+                                 .open = pick(&r, 11),
+                                 .delay = 1 + (moyai_dur)rng_below(&r, 50 * (uint64_t)MOYAI_MS),
+                                 .checked = 200};
+    const struct grid_faults f = {
+        .resets = 20, .many = 5, .joins = pick(&r, 5), .crashes = pick(&r, 5), .stop = 1 + pick(&r, 40) * MOYAI_SEC};
+    const struct grid_traffic t = {.calls = 5, .lookups = 2, .names = 0.5, .near = pick(&r, 101)};
+    begin(&x, seed, o, &cfg);
+    grid_join(&x.g, o->nodes ? o->nodes : 10 + pick(&r, 60), MOYAI_SEC);
+    if (go(&x, 30 * MOYAI_SEC)) {
+        grid_talk(&x.g, &t);
+        grid_trouble(&x.g, &f);
+    }
+    if (go(&x, 120 * MOYAI_SEC)) grid_trouble(&x.g, NULL);
+    if (go(&x, CALM * MOYAI_SEC)) grid_talk(&x.g, NULL);
+    if (go(&x, QUIET * MOYAI_SEC)) (void)grid_rest(&x.g);
+    const char *no = NULL;
+    if (x.g.count.rejoined != x.g.count.told_dead) no = "who is told that it is dead does not join again";
+    if (x.g.count.resets > 10 && x.g.count.rejoined == 0) no = "nobody was declared dead";
+    if (o->trace || o->runs < 50) report(&x);
+    const char *why = finish(&x, hash);
+    return why ? why : no;
+}
+
 /* Once in `every` runs; and seeds that once failed, and of what. */
 struct kind {
     const char *name;
@@ -247,9 +278,9 @@ struct kind {
     uint64_t failed[8];
 };
 static const struct kind kinds[] = {
-    {"churn", churn, 1, {0}},   {"crowd", crowd, 1, {1}}, /* 1: both opened, and one gave the other's session up that
-                                                             had been settled */
-    {"deaths", deaths, 4, {0}}, {"hubs", hubs, 8, {0}},   {"herd", herd, 8, {0}},
+    {"churn", churn, 1, {0}}, {"crowd", crowd, 1, {1}}, /* 1: both opened, and one gave the other's session up that
+                                                           had been settled */
+    {"told", told, 1, {0}},   {"deaths", deaths, 4, {0}}, {"hubs", hubs, 8, {0}}, {"herd", herd, 8, {0}},
 };
 
 static int one(const struct kind *k, uint64_t seed, const struct options *o) {

@@ -32,6 +32,7 @@
 #define BEAT           (2500 * MOYAI_MS) /* of silence where somebody waits, until the link is probed; and until the end */
 #define ACCEPT_FIRST   (10 * MOYAI_MS)
 #define ACCEPT_MOST    (320 * MOYAI_MS)
+#define REJOIN_EVERY   (1 * MOYAI_SEC) /* at most */
 #define DEAD_MOST      4096u           /* dead nodes remembered */
 #define SWEEP_MOST     32u             /* entries that a node looks at ... */
 #define SWEEP_AFTER    (1 * MOYAI_SEC) /* when it has been there so long */
@@ -183,6 +184,10 @@ struct overlay {
     struct peer *dirty;
     struct peer *dead_first, *dead_last;
     size_t n_dead;
+    struct exec_timer rejoin_timer; /* rejoin.c */
+    moyai_ns rejoined;              /* when last; 0: never */
+    moyai_dur appear_wait;          /* until its socket and entry are tried again */
+    bool told;                      /* that it is dead, and has not rejoined yet */
     bool witness, closing;
     struct witness *witnesses;
     uint64_t next_ping;
@@ -207,8 +212,17 @@ void peer_declare(struct peer *p, int code, const char *text); /* text: who, and
 void peer_died_text(struct peer *p, const char *cause, char text[MOYAI_ERROR_TEXT]);
 void olink_close(struct olink *k);
 bool olink_may_answer(struct olink *k);                                     /* false: it does not read answers */
-void overlay_fail_all(struct overlay *o);                                   /* everything with everybody */
 void overlay_evidence(struct overlay *o, const uint8_t node[16], int code); /* others say so. EDEAD, ECLOSED */
+
+void olink_end(struct olink *k);                               /* as if it had gone down, at once */
+void overlay_accept(struct exec_fd *f, int events, void *arg); /* the overlay's; for its listener */
+
+/* rejoin.c */
+void rejoin_init(struct overlay *o);
+void rejoin_told(struct overlay *o, const char *cause); /* others have declared this node dead */
+int rejoin_dead_frame(struct olink *k, const uint8_t *p, size_t n, struct moyai_error *why);
+void rejoin_tell(struct olink *k, const uint8_t node[16], const char *text); /* say there that node is dead */
+int rejoin_appear(struct overlay *o, struct moyai_error *reterr); /* be found at this host: socket, and entry */
 
 /* queue.c */
 void msg_list_push(struct msg_list *l, struct msg *m);

@@ -139,10 +139,7 @@ static void act(struct mourn *m, const struct death_effect *fx) {
         declare(m, fx);
         break;
     case DEATH_FX_TOLD:
-        log_error(m->o->cfg.log, "overlay", "MOYAI-TOLD-DEAD",
-                  "others have declared this node dead (%s): its calls fail; start it again to join anew",
-                  cause_text(fx, cause));
-        overlay_fail_all(m->o);
+        rejoin_told(m->o, cause_text(fx, cause));
         break;
     case DEATH_FX_PROBE:
         probe(m, fx->id.b);
@@ -240,20 +237,48 @@ void mourn_witnessed(struct overlay *o, const uint8_t id[16]) {
     step(o->mourn, &ev);
 }
 
+/* By a frame of a link: the machine would take its end for evidence, which there is. */
+void mourn_told(struct overlay *o, const uint8_t from[16], const uint8_t id[16]) {
+    struct death_frame f = {.kind = DEATH_DEAD, .cause = DEATH_OTHER};
+    struct death_event ev = {.kind = DEATH_EV_FRAME, .frame = &f};
+    memcpy(f.subject.b, id, 16);
+    memcpy(ev.id.b, from, 16);
+    step(o->mourn, &ev);
+}
+
+void mourn_tell(struct overlay *o, const uint8_t id[16]) {
+    struct death_frame f = {.kind = DEATH_DEAD, .cause = DEATH_OTHER};
+    memcpy(f.subject.b, id, 16);
+    if (!o->mourn->closing) send_frame(o->mourn, id, &f);
+}
+
 /* ---- life ------------------------------------------------------------------------------------ */
 
-int mourn_new(struct overlay *o, struct moyai_error *reterr) {
+static int begin(struct mourn *m) {
+    const struct overlay *o = m->o;
     struct death_cfg c = {.self = o->cfg.self,
                           .host = hash_host(o->hello.host),
                           .keep = o->cfg.reattach < MOYAI_FOREVER / 3 ? 3 * o->cfg.reattach : MOYAI_FOREVER};
-    size_t n = death_size(&c);
+    size_t n = (death_size(&c) + 63) / 64 * 64;
+    if (n == 0) return MOYAI_EINVAL;
+    if (!m->d) m->d = malloc(n);
+    if (!m->d) return MOYAI_ENOMEM;
+    memset(m->d, 0, n);
+    return death_init(m->d, &c);
+}
+
+void mourn_again(struct mourn *m) {
+    m->n = 0;
+    m->closing = begin(m) < 0; /* not so: it has begun before */
+}
+
+int mourn_new(struct overlay *o, struct moyai_error *reterr) {
     struct mourn *m = calloc(1, sizeof *m);
     if (!m) return err_set(reterr, MOYAI_ENOMEM, "out of memory");
     o->mourn = m;
     m->o = o;
     exec_timer_init(&m->timer, on_timer);
-    m->d = n ? calloc(1, (n + 63) / 64 * 64) : NULL;
-    int rc = m->d ? death_init(m->d, &c) : MOYAI_ENOMEM;
+    int rc = begin(m);
     return rc < 0 ? err_set(reterr, rc, "cannot begin to watch others: %s", moyai_strerror(rc)) : 0;
 }
 

@@ -12,6 +12,7 @@ struct mourn;
 int mourn_new(struct overlay *o, struct moyai_error *reterr);
 void mourn_close(struct mourn *m);
 void mourn_free(struct mourn *m);
+void mourn_again(struct mourn *m); /* closed before; the node has another id */
 
 void mourn_link_up(struct olink *k);   /* a link of the mesh */
 void mourn_link_down(struct olink *k); /* before locating forgets whom it led to */
@@ -21,5 +22,8 @@ int mourn_frame(struct overlay *o, const uint8_t from[16], uint8_t type, const u
 void mourn_farewell(struct overlay *o, const uint8_t id[16]);
 bool mourn_likely(const struct overlay *o, const uint8_t id[16]); /* death_likely */
 void mourn_witnessed(struct overlay *o, const uint8_t id[16]);    /* its process has ended without farewell */
+/* `from` has told this node that the node of that id is dead, by no frame of this protocol. */
+void mourn_told(struct overlay *o, const uint8_t from[16], const uint8_t id[16]);
+void mourn_tell(struct overlay *o, const uint8_t id[16]); /* that node: it is dead to the others */
 
 #endif

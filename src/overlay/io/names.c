@@ -26,6 +26,8 @@ int overlay_name_find(struct overlay *o, const char *name, moyai_ns until, struc
     struct find *f = calloc(1, sizeof *f);
     if (!f) return MOYAI_ENOMEM;
     f->ask = a;
+    f->until = until;
+    memcpy(f->key, ev.key, 16);
     f->token = ev.token = a->token = ++t->last_token;
     HASH_ADD(hh, t->finds, token, sizeof f->token, f);
     int rc = f->hh.tbl ? route_locate(t, &ev) : MOYAI_ENOMEM;
@@ -76,6 +78,7 @@ int overlay_name_claim(struct overlay *o, const char *name, const uint8_t object
     struct claim *c = calloc(1, sizeof *c);
     if (!c) return MOYAI_ENOMEM;
     memcpy(c->key, ev.key, 16);
+    c->object = ev.object;
     c->ask = a;
     HASH_ADD(hh, t->claims, key, 16, c);
     if (!c->hh.tbl) {
@@ -137,6 +140,24 @@ void overlay_name_release(struct overlay *o, const char *name) {
     }
     (void)route_locate(t, &ev);
     route_run(t);
+}
+
+void names_repeat(struct route *t) {
+    struct claim *c, *next;
+    HASH_ITER (hh, t->claims, c, next) { /* there is room for those that had room before */
+        struct locate_event ev = {.kind = LOCATE_EV_NAME_ADD, .object = c->object};
+        memcpy(ev.key, c->key, 16);
+        (void)route_locate(t, &ev);
+    }
+    struct find *f, *tmp;
+    HASH_ITER (hh, t->finds, f, tmp) {
+        struct locate_event ev = {.kind = f->until ? LOCATE_EV_WAIT : LOCATE_EV_LOOKUP,
+                                  .key_kind = LOCATE_NAME,
+                                  .token = f->token,
+                                  .until = f->until};
+        memcpy(ev.key, f->key, 16);
+        (void)route_locate(t, &ev);
+    }
 }
 
 void names_close(struct route *t) {

@@ -67,6 +67,21 @@ void olink_close(struct olink *k) {
     free(k);
 }
 
+static void say_down(struct olink *k, const char *why) {
+    char id[33];
+    id_format(k->peer->id, id);
+    EVENT(k->o->cfg.events, &k->o->cfg.self, "link-down", event_text("peer", id), event_text("why", why),
+          event_int("farewell", k->farewell));
+}
+
+void olink_end(struct olink *k) {
+    struct peer *p = k->peer;
+    if (k->up) say_down(k, "");
+    if (k->o->wide) wide_link_down(k);
+    olink_close(k);
+    if (p) peer_mark(p);
+}
+
 static void hello_late(struct exec *x, struct exec_timer *t) {
     (void)x;
     struct olink *k = (struct olink *)((char *)t - offsetof(struct olink, hello_timer));
@@ -195,7 +210,7 @@ static void on_accept_later(struct exec *x, struct exec_timer *t) {
     if (o->listen_fd) exec_fd_events(o->listen_fd, UV_READABLE);
 }
 
-static void on_accept(struct exec_fd *f, int events, void *arg) {
+void overlay_accept(struct exec_fd *f, int events, void *arg) {
     (void)events;
     struct overlay *o = arg;
     if (o->closing) return;
@@ -287,7 +302,10 @@ static int on_hello(struct olink *k, const uint8_t *p, size_t n, struct moyai_er
         return err_set(why, MOYAI_EPROTO, "another node answers at the address of this one");
     struct peer *peer = overlay_peer(o, h.node.b);
     if (!peer) return err_set(why, MOYAI_ENOMEM, "out of memory for a peer");
-    if (peer->dead) return err_set(why, MOYAI_EDEAD, "a node that was declared dead says hello");
+    if (peer->dead) {
+        if (peer->why.code == MOYAI_EDEAD) rejoin_tell(k, h.node.b, peer->why.text);
+        return err_set(why, MOYAI_EDEAD, "a node that was declared dead says hello");
+    }
     if (is_elsewhere(k, peer, &h)) {
         char id[33];
         id_format(h.node.b, id);
@@ -324,20 +342,6 @@ bool olink_may_answer(struct olink *k) {
     return k->answers++ < ANSWERS_MOST;
 }
 
-static int on_dead_frame(struct olink *k, const uint8_t *p, size_t n, struct moyai_error *why) {
-    char text[MOYAI_ERROR_TEXT];
-    if (n < 16 || n - 16 >= sizeof text) return err_set(why, MOYAI_EPROTO, "evidence of death of %zu bytes", n);
-    struct overlay *o = k->o;
-    if (id_equal(p, o->cfg.self.b)) return 0; /* a rumour of our own death */
-    memcpy(text, p + 16, n - 16);
-    text[n - 16] = 0;
-    for (char *c = text; *c; c++)
-        if ((unsigned char)*c < ' ') *c = '?';
-    struct peer *peer = overlay_peer(o, p);
-    if (peer) peer_declare(peer, MOYAI_EDEAD, text);
-    return 0;
-}
-
 static bool look(void *arg) {
     return link_look(((struct olink *)arg)->link);
 }
@@ -352,7 +356,7 @@ static int on_frame(struct link *l, const struct frame_head *h, uint8_t *payload
     if (!k->greeted) return err_set(why, MOYAI_EPROTO, "frame of type %u before the hello", h->type);
     k->heard = exec_now(k->o->x);
     if (k->o->wide && h->type >= FRAME_PEERS && h->type <= FRAME_PEERS_LAST) return wide_frame(k, h, payload, why);
-    if (!k->up && h->type != FRAME_FAREWELL && h->type != FRAME_PING)
+    if (!k->up && h->type != FRAME_FAREWELL && h->type != FRAME_PING && h->type != FRAME_DEAD)
         return err_set(why, MOYAI_EPROTO, "frame of type %u before the link was agreed on", h->type);
     if (h->type >= FRAME_SESSION && h->type <= FRAME_SESSION_LAST) {
         if (h->label) return k->o->route ? route_frame(k, h, payload, why) : MOYAI_EPROTO;
@@ -383,7 +387,7 @@ static int on_frame(struct link *l, const struct frame_head *h, uint8_t *payload
         pings_pong(k, payload);
         return 0;
     case FRAME_DEAD:
-        return on_dead_frame(k, payload, h->length, why);
+        return rejoin_dead_frame(k, payload, h->length, why);
     default:
         return err_set(why, MOYAI_EPROTO, "unknown frame type %u", h->type);
     }
@@ -415,12 +419,7 @@ static void on_down(struct link *l, const struct moyai_error *why) {
     bool left = p && p->dead && p->why.code == MOYAI_ECLOSED;
     if (why->code && why->code != MOYAI_ESYS && !k->orderly && !left)
         log_warning(o->cfg.log, "link", "MOYAI-LINK-RESET", "%s", why->text);
-    if (was_up) {
-        char id[33];
-        id_format(p->id, id);
-        EVENT(o->cfg.events, &o->cfg.self, "link-down", event_text("peer", id), event_text("why", why->text),
-              event_int("farewell", k->farewell));
-    }
+    if (was_up) say_down(k, why->text);
     bool farewell = k->farewell;
     int code = why->code;
     char text[MOYAI_ERROR_TEXT];
@@ -541,6 +540,7 @@ void peer_declare(struct peer *p, int code, const char *text) {
     pings_fail(p, code);
     for (struct olink *k = p->links, *next; k; k = next) {
         next = k->peer_next;
+        if (k->up && code == MOYAI_EDEAD) rejoin_tell(k, p->id, text);
         link_reset(k->link, code, text); /* goes down from the loop */
     }
     if (o->wide) wide_died(o->wide, p->id);
@@ -595,13 +595,8 @@ static void forget_dead(struct overlay *o) {
     }
 }
 
-void overlay_fail_all(struct overlay *o) {
-    struct peer *p, *tmp;
-    HASH_ITER (hh, o->peers, p, tmp)
-        if (!p->dead) peer_fail(p, MOYAI_EUNREACHABLE, "others have declared this node dead");
-}
-
 void overlay_evidence(struct overlay *o, const uint8_t node[16], int code) {
+    if (id_equal(node, o->cfg.self.b) && code == MOYAI_EDEAD) rejoin_told(o, "their neighbours say so");
     struct peer *p = overlay_find(o, node);
     char who[PEER_NAME], text[MOYAI_ERROR_TEXT];
     if (!p || p->dead) return;
@@ -635,16 +630,6 @@ static void on_hook(struct exec_hook *h) {
     if (o->n_dead > DEAD_MOST) forget_dead(o);
 }
 
-static int join_directory(struct overlay *o, const char *url, struct moyai_error *reterr) {
-    int rc = rdv_open(&o->rdv, url, reterr);
-    if (rc < 0) return rc;
-    struct rdv_node e;
-    rdv_node_fill(&e, &o->cfg.self, rundir_host(o->dir), rundir_path(o->dir), o->hello.title);
-    rc = rdv_put_node(o->rdv, &e, reterr);
-    if (rc == 0) forget_joined(o);
-    return rc;
-}
-
 static int join(struct overlay *o, struct moyai_error *reterr) {
     const struct overlay_cfg *c = &o->cfg;
     int rc = rundir_open(&o->dir, c->run_dir, reterr);
@@ -653,14 +638,14 @@ static int join(struct overlay *o, struct moyai_error *reterr) {
         return rc;
     }
     hello_fill(&o->hello, &c->self, rundir_host(o->dir), c->title, FRAME_MAX, c->max_message);
-    rc = rundir_listen(o->dir, &c->self, &o->listener, reterr);
-    if (rc < 0) return rc;
     struct places places;
     rc = places_parse(&places, c->grid, reterr);
     bool wide = false;
     if (rc == 0) rc = places_kind(&places, c->key_file, &wide, reterr);
-    if (rc == 0 && !wide) rc = join_directory(o, places.file, reterr);
+    if (rc == 0 && !wide) rc = rdv_open(&o->rdv, places.file, reterr);
     if (rc < 0) (void)config_blame(reterr, c->config, CONFIG_grid);
+    if (rc == 0) rc = rejoin_appear(o, reterr);
+    if (rc == 0 && o->rdv) forget_joined(o);
     if (rc == 0 && (wide || c->grid_file)) {
         rc = route_new(o, reterr);
         if (rc == 0) rc = mourn_new(o, reterr);
@@ -668,8 +653,6 @@ static int join(struct overlay *o, struct moyai_error *reterr) {
     }
     if (!o->wide) places_done(&places); /* else they are its own now */
     if (rc < 0) return rc;
-    o->listen_fd = exec_fd_new(o->x, o->listener, UV_READABLE, on_accept, o);
-    if (!o->listen_fd) return err_set(reterr, MOYAI_ENOMEM, "out of memory");
     if (!id_zero(c->parent.b)) {
         struct peer *p = overlay_peer(o, c->parent.b);
         if (p) (void)olink_connect(p); /* a parent that has just gone is no reason not to start */
@@ -698,6 +681,7 @@ int overlay_new(struct overlay **ret, struct exec *x, const struct overlay_cfg *
     rng_seed(&o->rng, seed);
     exec_timer_init(&o->accept_timer, on_accept_later);
     forget_init(o);
+    rejoin_init(o);
     /* On one host a chunk of this size takes well under a millisecond: nothing waits long behind it. */
     o->session_cfg = (struct session_cfg){.reattach = cfg->reattach, .chunk = 256u * 1024};
     o->hook.fn = on_hook;
@@ -759,6 +743,7 @@ void overlay_farewell(struct overlay *o) {
     }
     witness_done(o);
     exec_timer_clear(o->x, &o->accept_timer);
+    exec_timer_clear(o->x, &o->rejoin_timer);
     forget_close(o);
     if (o->listen_fd) {
         exec_fd_free(o->listen_fd, true, NULL);

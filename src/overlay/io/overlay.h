@@ -67,6 +67,9 @@ struct overlay_ops {
     void (*owes_less)(void *ctx, struct peer *p);
     /* A name that was held is another's now: two parts of the grid had it, and have met. NULL: no names. */
     void (*name_lost)(void *ctx, const uint8_t key[16]);
+    /* Others have declared this node dead: under which id does it go on? False: out of memory, it is asked again. */
+    bool (*rejoin)(void *ctx, struct moyai_node_id *id);
+    void (*rejoined)(void *ctx); /* it does: everything that was open has failed */
     /* Keep the session although nothing moves: calls are open with p, or something else points to it. */
     bool (*busy)(void *ctx, struct peer *p);
 };

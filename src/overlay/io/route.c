@@ -10,6 +10,7 @@
  * Bytes of session frames on their way are tokens: malloc'ed copies, the relay machine's as long as it has them.
  */
 #include "base/err.h"
+#include "overlay/death.h"
 #include "overlay/io/direct.h"
 #include "overlay/io/mourn.h"
 #include "overlay/io/route_internal.h"
@@ -78,7 +79,7 @@ static void put(struct olink *k, const struct frame_head *h, const uint8_t *p) {
 
 /* Frames come one by one; what has gathered in a turn of the loop leaves in one write (route_flush), as it would on a
  * link of its own. */
-static void flush_later(struct route *t, struct olink *k) {
+void route_flush_later(struct route *t, struct olink *k) {
     if (link_queued(k->link) >= WRITE_MOST) link_flush(k->link);
     if (k->flush_listed) return;
     k->flush_listed = true;
@@ -138,7 +139,7 @@ static void send_paths(struct route *t, struct olink *k) {
     }
     if (!any) return;
     olink_wait(k);
-    flush_later(t, k);
+    route_flush_later(t, k);
 }
 
 /*
@@ -187,7 +188,7 @@ static void send_locating(struct route *t) {
             any = true;
             fetch(t, false);
         }
-        if (any) flush_later(t, k);
+        if (any) route_flush_later(t, k);
     }
 }
 
@@ -424,6 +425,7 @@ static void arrived(struct route *t, const struct relay_effect *fx) {
         end_make(t, fx->path, p);
         return;
     }
+    if (p && p->why.code == MOYAI_EDEAD) mourn_tell(t->o, p->id);
     struct relay_event ev = {.kind = RELAY_EV_END, .path = fx->path, .code = RELAY_CLOSED};
     (void)relay(t, &ev);
 }
@@ -642,81 +644,7 @@ size_t route_neighbours(const struct olink *k, struct moyai_node_id *out, size_t
     return k->slot < 0 ? 0 : locate_neighbours(k->o->route->l, (uint32_t)k->slot, out, (uint32_t)n);
 }
 
-/* ---- frames from hand to hand ---------------------------------------------------------------- */
-
-/* Any link of the mesh but those to be avoided; NULL: there is none. */
-static struct olink *any_link(struct route *t, uint64_t avoid) {
-    struct olink *some = NULL;
-    uint64_t n = 0;
-    for (uint32_t i = 0; i < LOCATE_LINKS; i++)
-        if (t->slot[i] && !(avoid >> i & 1) && rng_below(&t->o->rng, ++n) == 0) some = t->slot[i];
-    return some;
-}
-
-/* Who knows no way lets a neighbour try: in a large grid hardly two neighbours of a third know one to each other, and
- * to ask for it would cost more than all of this. */
-static void forward(struct route *t, uint64_t avoid, const uint8_t to[16], const struct frame_head *h,
-                    const struct link_piece *pieces, size_t n) {
-    struct locate_hop hop;
-    struct moyai_node_id id;
-    memcpy(id.b, to, 16);
-    struct olink *k = NULL;
-    const struct peer *p = overlay_find(t->o, to);
-    if (p) k = olink_ready(p);
-    if (!k && h->hops > 0 && locate_route(t->l, &id, avoid, exec_now(t->o->x), &hop)) k = t->slot[hop.link];
-    if (!k && h->hops > 0) k = any_link(t, avoid);
-    if (!k || link_room(k->link) == 0) return;
-    if (link_send(k->link, h, pieces, n) < 0) return;
-    if (k->mesh)
-        flush_later(t, k);
-    else
-        link_flush(k->link);
-}
-
-void route_forward(struct overlay *o, const uint8_t to[16], const uint8_t from[16], uint8_t type, const uint8_t *p,
-                   size_t n, unsigned hops) {
-    uint8_t head[FORWARD_HEAD] = {0};
-    memcpy(head, to, 16);
-    memcpy(head + 16, from, 16);
-    head[32] = type;
-    struct frame_head h = {
-        .type = FRAME_FORWARD, .class_ = FRAME_CONTROL, .hops = (uint8_t)hops, .length = (uint32_t)(FORWARD_HEAD + n)};
-    struct link_piece pieces[] = {{head, FORWARD_HEAD}, {p, n}};
-    forward(o->route, 0, to, &h, pieces, n > 0 ? 2 : 1);
-    route_run(o->route);
-}
-
-int route_forwarded(struct olink *k, const struct frame_head *h, const uint8_t *payload, struct moyai_error *why) {
-    struct overlay *o = k->o;
-    struct route *t = o->route;
-    if (h->length < FORWARD_HEAD || h->length > FORWARD_MOST)
-        return err_set(why, MOYAI_EPROTO, "forwarded frame of %u bytes", h->length);
-    const uint8_t *to = payload, *from = payload + 16;
-    uint8_t type = payload[32];
-    bool ping = type == FRAME_PING || type == FRAME_PONG;
-    bool direct = type == FRAME_DIRECT_ASK || type == FRAME_DIRECT_TELL;
-    if (!ping && !direct && (type < FRAME_DEATH || type > FRAME_DEATH_LAST))
-        return err_set(why, MOYAI_EPROTO, "a frame of type %u is not to be forwarded", type);
-    if (!id_equal(to, o->cfg.self.b)) {
-        if (h->hops == 0) return 0; /* it has been on its way for too long */
-        struct frame_head on = *h;
-        on.hops = (uint8_t)((h->hops < FORWARD_HOPS ? h->hops : FORWARD_HOPS) - 1);
-        struct link_piece piece = {payload, h->length};
-        forward(t, k->slot >= 0 ? UINT64_C(1) << k->slot : 0, to, &on, &piece, 1);
-        route_run(t);
-        return 0;
-    }
-    /* What its sender made is no reason to close the link to whoever passed it on. */
-    struct moyai_error of_sender;
-    if (id_equal(from, o->cfg.self.b)) return 0;
-    if (ping)
-        pings_far(o, from, type, payload + FORWARD_HEAD, h->length - FORWARD_HEAD);
-    else if (direct)
-        direct_frame(o, from, type, payload + FORWARD_HEAD, h->length - FORWARD_HEAD);
-    else
-        (void)mourn_frame(o, from, type, payload + FORWARD_HEAD, h->length - FORWARD_HEAD, &of_sender);
-    return 0;
-}
+/* ---- evidence, and the beginning -------------------------------------------------------------- */
 
 void route_died(struct route *t, const uint8_t id[16], int code, bool told) {
     struct relay_event re = {.kind = RELAY_EV_GONE, .code = code == MOYAI_ECLOSED ? RELAY_LEFT : RELAY_DEAD};
@@ -728,8 +656,6 @@ void route_died(struct route *t, const uint8_t id[16], int code, bool told) {
     (void)route_locate(t, &le);
     route_run(t);
 }
-
-/* ---- life ------------------------------------------------------------------------------------ */
 
 static void l_due(struct exec *x, struct exec_timer *timer) {
     (void)x;
@@ -747,37 +673,66 @@ static void r_due(struct exec *x, struct exec_timer *timer) {
     route_run(t);
 }
 
-int route_new(struct overlay *o, struct moyai_error *reterr) {
+/* Both machines as they are at the start, in the memory that they had before. */
+static int begin(struct route *t, struct moyai_error *reterr) {
+    const struct overlay_cfg *c = &t->o->cfg;
     struct locate_cfg lc = {
-        .self = o->cfg.self, .seed = rng_next(&o->rng), .links = LOCATE_LINKS, .reattach = o->cfg.reattach};
-    struct relay_cfg rc = {.self = o->cfg.self,
-                           .seed = rng_next(&o->rng),
-                           .pointers = PATHS,
-                           .spare = SPARE,
-                           .memory = o->cfg.relay_memory};
-    size_t ln = locate_size(&lc), rn = relay_size(&rc);
+        .self = c->self, .seed = rng_next(&t->o->rng), .links = LOCATE_LINKS, .reattach = c->reattach};
+    struct relay_cfg rc = {
+        .self = c->self, .seed = rng_next(&t->o->rng), .pointers = PATHS, .spare = SPARE, .memory = c->relay_memory};
+    size_t ln = (locate_size(&lc) + 63) / 64 * 64, rn = (relay_size(&rc) + 63) / 64 * 64;
+    if (ln == 0 || rn == 0) return err_set(reterr, MOYAI_EINVAL, "a bad limit for locating or relaying");
+    bool first = !t->l;
+    if (first) { /* zeros that need not be written */
+        t->l = calloc(1, ln);
+        t->r = calloc(1, rn);
+    }
+    if (!t->l || !t->r) return err_set(reterr, MOYAI_ENOMEM, "out of memory");
+    if (!first) {
+        memset(t->l, 0, ln);
+        memset(t->r, 0, rn);
+    }
+    int e = locate_init(t->l, &lc);
+    if (e == 0) e = relay_init(t->r, &rc);
+    return e < 0 ? err_set(reterr, e, "cannot begin to route: %s", moyai_strerror(e)) : 0;
+}
+
+int route_new(struct overlay *o, struct moyai_error *reterr) {
     struct route *t = calloc(1, sizeof *t);
     if (!t) return err_set(reterr, MOYAI_ENOMEM, "out of memory");
     o->route = t;
     t->o = o;
     exec_timer_init(&t->l_timer, l_due);
     exec_timer_init(&t->r_timer, r_due);
-    if (ln == 0 || rn == 0) return err_set(reterr, MOYAI_EINVAL, "a bad limit for locating or relaying");
-    t->l = calloc(1, (ln + 63) / 64 * 64);
-    t->r = calloc(1, (rn + 63) / 64 * 64);
     t->n_ends = PATHS + SPARE; /* relay_index is below */
     t->ends = calloc(t->n_ends, sizeof *t->ends);
-    if (!t->l || !t->r || !t->ends) return err_set(reterr, MOYAI_ENOMEM, "out of memory");
-    int e = locate_init(t->l, &lc);
-    if (e == 0) e = relay_init(t->r, &rc);
-    return e < 0 ? err_set(reterr, e, "cannot begin to route: %s", moyai_strerror(e)) : 0;
+    if (!t->ends) return err_set(reterr, MOYAI_ENOMEM, "out of memory");
+    return begin(t, reterr);
+}
+
+void route_pause(struct route *t) {
+    t->closing = true;
+    exec_timer_clear(t->o->x, &t->l_timer);
+    exec_timer_clear(t->o->x, &t->r_timer);
+}
+
+void route_again(struct route *t) {
+    struct moyai_error why;
+    struct asker *a, *tmp;
+    HASH_ITER (hh, t->askers, a, tmp) asker_free(t, a);
+    for (size_t i = 0; i < t->n_ends; i++)
+        if (t->ends[i].path) end_free(t, &t->ends[i]);
+    t->n = t->first = 0;
+    memset(t->hops, 0, sizeof t->hops);
+    t->closing = begin(t, &why) < 0; /* not so: it has begun before */
+    if (t->closing) return;
+    names_repeat(t);
+    route_run(t);
 }
 
 void route_close(struct route *t) {
     if (!t || t->closing) return;
-    t->closing = true;
-    exec_timer_clear(t->o->x, &t->l_timer);
-    exec_timer_clear(t->o->x, &t->r_timer);
+    route_pause(t);
     names_close(t);
 }
 

@@ -13,6 +13,10 @@ struct route;
 int route_new(struct overlay *o, struct moyai_error *reterr);
 void route_close(struct route *r); /* everything that waits is given up */
 void route_free(struct route *r);
+/* The node goes on under another id (o->cfg.self): first nothing is begun any more, and when all links have ended it
+ * begins anew, with the names held here and those that are waited for. */
+void route_pause(struct route *r);
+void route_again(struct route *r);
 
 void route_link_up(struct olink *k); /* a link of the mesh */
 void route_link_down(struct olink *k);

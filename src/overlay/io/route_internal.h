@@ -70,22 +70,27 @@ struct find {
     UT_hash_handle hh;
     uint64_t token;
     struct name_ask *ask;
+    uint8_t key[16];
+    moyai_ns until; /* 0: who has it now */
 };
 
 /* A name of this node. */
 struct claim {
     UT_hash_handle hh;
     uint8_t key[16];
+    struct moyai_object_id object;
     struct name_ask *ask; /* who waits for it to be held */
 };
 
 /* A step of the locating machine; its effects wait until route_run. Errors as of locate_step. */
 int route_locate(struct route *t, struct locate_event *ev);
-void route_run(struct route *t); /* after every step from outside: do what the machines say */
+void route_flush_later(struct route *t, struct olink *k); /* what was put on it leaves in this turn (route_flush) */
+void route_run(struct route *t);                          /* after every step from outside: do what the machines say */
 
 /* names.c */
 void names_found(struct route *t, const struct locate_effect *fx);
 void names_claimed(struct route *t, const struct locate_effect *fx);
 void names_close(struct route *t);
+void names_repeat(struct route *t); /* all that stands and all that waits, to a machine that has just begun */
 
 #endif

@@ -52,6 +52,7 @@ struct wide {
     struct keyfile *keys;
     struct tls_ctx *tls;
     struct places places;
+    struct peers_cfg cfg;
     struct listeners listeners;
     struct peers *peers;
     struct peers_endpoint self;
@@ -609,17 +610,17 @@ static int begin(struct wide *w, struct moyai_error *reterr) {
     if (degree > LOCATE_LINKS / 4 || taken >= LOCATE_LINKS)
         return err_set(reterr, MOYAI_EINVAL, "%s: %u links are too many", config_called(c->config, CONFIG_degree),
                        degree);
-    struct peers_cfg pc = {.self = w->self,
-                           .seed = rng_next(&o->rng),
-                           .degree = degree,
-                           .rescue = LOCATE_LINKS - taken < RESCUE ? LOCATE_LINKS - taken : RESCUE};
-    size_t n = peers_size(&pc);
+    w->cfg = (struct peers_cfg){.self = w->self,
+                                .seed = rng_next(&o->rng),
+                                .degree = degree,
+                                .rescue = LOCATE_LINKS - taken < RESCUE ? LOCATE_LINKS - taken : RESCUE};
+    size_t n = peers_size(&w->cfg);
     if (n == 0)
         return err_set(reterr, MOYAI_EINVAL, "%s: %u links are too many", config_called(c->config, CONFIG_degree),
                        c->degree);
     w->peers = calloc(1, (n + 63) / 64 * 64);
     if (!w->peers) return err_set(reterr, MOYAI_ENOMEM, "out of memory");
-    rc = peers_init(w->peers, &pc);
+    rc = peers_init(w->peers, &w->cfg);
     if (rc < 0) return err_set(reterr, rc, "cannot begin to look for others: %s", moyai_strerror(rc));
     const char *urls[PLACES_MOST + 1];
     size_t n_urls = 0;
@@ -650,11 +651,8 @@ int wide_new(struct overlay *o, const struct places *places, struct moyai_error 
     return 0;
 }
 
-void wide_close(struct wide *w) {
-    if (!w || w->closing) return;
+void wide_pause(struct wide *w) {
     w->closing = true;
-    lines_close(w->lines);
-    w->lines = NULL;
     while (w->making) making_free(w->making);
     while (w->failed) {
         struct making *m = w->failed;
@@ -662,6 +660,25 @@ void wide_close(struct wide *w) {
         free(m);
     }
     exec_timer_clear(w->o->x, &w->timer);
+}
+
+/* Where it listens and where the grid is met stays as it is. */
+void wide_again(struct wide *w) {
+    w->self.id = w->cfg.self.id = w->o->cfg.self;
+    w->cfg.seed = rng_next(&w->o->rng);
+    memset(w->peers, 0, (peers_size(&w->cfg) + 63) / 64 * 64);
+    w->looking = 0;
+    w->looked = false;
+    w->closing = peers_init(w->peers, &w->cfg) < 0; /* not so: it has begun before */
+    struct peers_event ev = {.kind = PEERS_EV_START};
+    step(w, &ev);
+}
+
+void wide_close(struct wide *w) {
+    if (!w || w->closing) return;
+    lines_close(w->lines);
+    w->lines = NULL;
+    wide_pause(w);
     listen_close(&w->listeners);
     meet_fd_free(w->fds);
     w->fds = NULL;

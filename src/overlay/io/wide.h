@@ -18,6 +18,10 @@ struct peers_endpoint;
 int wide_new(struct overlay *o, const struct places *places, struct moyai_error *reterr);
 void wide_close(struct wide *w); /* no links are made nor taken any more; says goodbye to the places */
 void wide_free(struct wide *w);
+/* The node goes on under another id (o->cfg.self): first no links are made any more, and when all have ended it begins
+ * anew. */
+void wide_pause(struct wide *w);
+void wide_again(struct wide *w);
 
 void wide_hello(struct olink *k, const struct link_hello *h); /* it is greeted */
 int wide_frame(struct olink *k, const struct frame_head *h, const uint8_t *payload, struct moyai_error *why);

@@ -40,19 +40,9 @@ static void forget(struct witness *w) {
 }
 
 static void tell(struct overlay *o, const uint8_t node[16], const char *text) {
-    uint8_t bytes[16 + MOYAI_ERROR_TEXT];
-    size_t n = strlen(text);
-    memcpy(bytes, node, 16);
-    memcpy(bytes + 16, text, n);
-    struct frame_head h = {.type = FRAME_DEAD, .class_ = FRAME_CONTROL, .hops = 1, .length = (uint32_t)(16 + n)};
-    struct link_piece piece = {bytes, 16 + n};
     for (struct olink *k = o->links; k; k = k->next)
-        if (k->up && !(o->mourn && k->mesh) && !id_equal(k->peer->id, node)) { /* those of the mesh: mourn_witnessed */
-            if (link_send(k->link, &h, &piece, 1) < 0)
-                link_reset(k->link, MOYAI_ENOMEM, "out of memory");
-            else
-                link_flush(k->link);
-        }
+        if (k->up && !(o->mourn && k->mesh) && !id_equal(k->peer->id, node)) /* those of the mesh: mourn_witnessed */
+            rejoin_tell(k, node, text);
 }
 
 void overlay_declare_dead(struct overlay *o, const uint8_t node[16], const char *cause) {

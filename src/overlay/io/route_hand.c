@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Frames that go from hand to hand, without a path: evidence of death, pings, offers of direct links. */
+#include "base/err.h"
+#include "overlay/death.h"
+#include "overlay/io/direct.h"
+#include "overlay/io/mourn.h"
+#include "overlay/io/route_internal.h"
+
+#include <string.h>
+
+/* Any link of the mesh but those to be avoided; NULL: there is none. */
+static struct olink *any_link(struct route *t, uint64_t avoid) {
+    struct olink *some = NULL;
+    uint64_t n = 0;
+    for (uint32_t i = 0; i < LOCATE_LINKS; i++)
+        if (t->slot[i] && !(avoid >> i & 1) && rng_below(&t->o->rng, ++n) == 0) some = t->slot[i];
+    return some;
+}
+
+/* Who knows no way lets a neighbour try: in a large grid hardly two neighbours of a third know one to each other, and
+ * to ask for it would cost more than all of this. */
+static void forward(struct route *t, uint64_t avoid, const uint8_t to[16], const struct frame_head *h,
+                    const struct link_piece *pieces, size_t n) {
+    struct locate_hop hop;
+    struct moyai_node_id id;
+    memcpy(id.b, to, 16);
+    struct olink *k = NULL;
+    const struct peer *p = overlay_find(t->o, to);
+    if (p) k = olink_ready(p);
+    if (!k && h->hops > 0 && locate_route(t->l, &id, avoid, exec_now(t->o->x), &hop)) k = t->slot[hop.link];
+    if (!k && h->hops > 0) k = any_link(t, avoid);
+    if (!k || link_room(k->link) == 0) return;
+    if (link_send(k->link, h, pieces, n) < 0) return;
+    if (k->mesh)
+        route_flush_later(t, k);
+    else
+        link_flush(k->link);
+}
+
+void route_forward(struct overlay *o, const uint8_t to[16], const uint8_t from[16], uint8_t type, const uint8_t *p,
+                   size_t n, unsigned hops) {
+    uint8_t head[FORWARD_HEAD] = {0};
+    memcpy(head, to, 16);
+    memcpy(head + 16, from, 16);
+    head[32] = type;
+    struct frame_head h = {
+        .type = FRAME_FORWARD, .class_ = FRAME_CONTROL, .hops = (uint8_t)hops, .length = (uint32_t)(FORWARD_HEAD + n)};
+    struct link_piece pieces[] = {{head, FORWARD_HEAD}, {p, n}};
+    forward(o->route, 0, to, &h, pieces, n > 0 ? 2 : 1);
+    route_run(o->route);
+}
+
+int route_forwarded(struct olink *k, const struct frame_head *h, const uint8_t *payload, struct moyai_error *why) {
+    struct overlay *o = k->o;
+    struct route *t = o->route;
+    if (h->length < FORWARD_HEAD || h->length > FORWARD_MOST)
+        return err_set(why, MOYAI_EPROTO, "forwarded frame of %u bytes", h->length);
+    const uint8_t *to = payload, *from = payload + 16;
+    uint8_t type = payload[32];
+    bool ping = type == FRAME_PING || type == FRAME_PONG;
+    bool direct = type == FRAME_DIRECT_ASK || type == FRAME_DIRECT_TELL;
+    if (!ping && !direct && (type < FRAME_DEATH || type > FRAME_DEATH_LAST))
+        return err_set(why, MOYAI_EPROTO, "a frame of type %u is not to be forwarded", type);
+    if (!id_equal(to, o->cfg.self.b)) {
+        if (h->hops == 0) return 0; /* it has been on its way for too long */
+        struct frame_head on = *h;
+        on.hops = (uint8_t)((h->hops < FORWARD_HOPS ? h->hops : FORWARD_HOPS) - 1);
+        struct link_piece piece = {payload, h->length};
+        forward(t, k->slot >= 0 ? UINT64_C(1) << k->slot : 0, to, &on, &piece, 1);
+        route_run(t);
+        return 0;
+    }
+    /* What its sender made is no reason to close the link to whoever passed it on. */
+    struct moyai_error of_sender;
+    if (id_equal(from, o->cfg.self.b)) return 0;
+    const struct peer *sender = overlay_find(o, from);
+    /* But of one that tells this node the same: the two would go on telling each other. */
+    if (sender && sender->dead && type != FRAME_DEATH + DEATH_DEAD) {
+        if (sender->why.code == MOYAI_EDEAD) mourn_tell(o, from);
+        return 0;
+    }
+    if (ping)
+        pings_far(o, from, type, payload + FORWARD_HEAD, h->length - FORWARD_HEAD);
+    else if (direct)
+        direct_frame(o, from, type, payload + FORWARD_HEAD, h->length - FORWARD_HEAD);
+    else
+        (void)mourn_frame(o, from, type, payload + FORWARD_HEAD, h->length - FORWARD_HEAD, &of_sender);
+    return 0;
+}
