@@ -102,8 +102,9 @@ static struct grid_node *add(struct grid *g, uint32_t site) {
 
 void grid_join(struct grid *g, uint32_t count, moyai_dur within) {
     for (uint32_t i = 0; i < count; i++) {
-        struct grid_node *n =
-            add(g, rng_below(&g->rng, 100) < g->cfg.first ? 0 : (uint32_t)rng_below(&g->rng, g->cfg.sites));
+        uint32_t site = rng_below(&g->rng, 100) < g->cfg.first ? 0 : (uint32_t)rng_below(&g->rng, g->cfg.sites);
+        if (g->cfg.per_host && g->n % g->cfg.per_host) site = g->node[g->n - 1]->u->site;
+        struct grid_node *n = add(g, site);
         world_in(g->w, (moyai_dur)rng_below(&g->rng, (uint64_t)within + 1), start, n, 0);
     }
 }
@@ -296,6 +297,7 @@ void grid_init(struct grid *g, struct world *w, struct trace *t, const struct gr
     g->net.bytes_a_second = cfg->rate;
     g->net.silent = cfg->silent;
     g->net.sites = cfg->sites;
+    g->net.per_host = cfg->per_host;
     g->net.site = sim_alloc(cfg->sites * sizeof *g->net.site);
     for (uint32_t i = 0; i < cfg->sites; i++) g->net.site[i] = i == 0 || i % 10 < cfg->open ? GROUND_OPEN : GROUND_NAT;
     if (log_init(&g->log, t ? "warning" : "error", NULL) < 0) abort();

@@ -35,6 +35,7 @@ struct grid_cfg {
     bool silent;        /* filters drop */
     moyai_dur delay;    /* one way, between sites, at most */
     uint64_t rate;      /* bytes a second of a connection; 0: no limit */
+    uint32_t per_host;  /* nodes that join one after another are of one host, so many; 0: each has its own */
     uint32_t degree;    /* 0: 15 */
     uint64_t memory;    /* of a relay; 0: 64 MiB */
     moyai_dur reattach; /* 0: 10 s */

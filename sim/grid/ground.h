@@ -88,6 +88,7 @@ struct ground {
     bool silent;             /* filters drop instead of refusing */
     bool parted;             /* nodes of different parts cannot reach each other */
     bool no_rendezvous;
+    uint32_t per_host; /* nodes in a row that are of one host, though they have no sockets there; 0: each has its own */
     struct ground_conn **conn;
     size_t n_conn, cap_conn;
     struct meet **entry;

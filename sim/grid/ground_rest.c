@@ -384,6 +384,9 @@ int rundir_open(struct rundir **ret, const char *path, struct moyai_error *reter
     (void)path, (void)reterr;
     struct rundir *d = sim_alloc(sizeof *d);
     rng_bytes(&ground_world->draws, d->host, sizeof d->host);
+    uint32_t per_host = ground_world->per_host, host = per_host ? ground_now->index / per_host + 1 : 0;
+    if (per_host) memset(d->host, 0, sizeof d->host);
+    if (per_host) memcpy(d->host, &host, sizeof host);
     *ret = d;
     return 0;
 }

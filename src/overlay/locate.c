@@ -198,6 +198,7 @@ static int step_link_up(struct locate *l, const struct locate_event *ev) {
     if (locate_is_dead(l, ev->node.b, ev->now, NULL)) return MOYAI_EDEAD;
     struct locate_link *k = locate_link(l, ev->link);
     memcpy(k->node, ev->node.b, 16);
+    k->host = ev->host;
     k->state = LINK_UP;
     k->cost = k->told_cost = microseconds(ev->cost);
     k->names_dirty = l->used_slots;
@@ -235,7 +236,8 @@ static int receive_neighbours(struct locate *l, const struct locate_event *ev) {
     const struct locate_frame *f = ev->frame;
     if (f->n == 0 || f->n > LOCATE_LINKS) return MOYAI_EPROTO;
     for (uint32_t i = 0; i < f->n; i++)
-        if (f->slots[i].slot >= LOCATE_LINKS || (id_zero(f->slots[i].id) != (f->slots[i].cost == 0)))
+        if (f->slots[i].slot >= LOCATE_LINKS || (id_zero(f->slots[i].id) != (f->slots[i].cost == 0)) ||
+            (id_zero(f->slots[i].id) && f->slots[i].host))
             return MOYAI_EPROTO;
     struct locate_near *near = locate_near(l, ev->link);
     for (uint32_t i = 0; i < f->n; i++) {
@@ -245,6 +247,7 @@ static int receive_neighbours(struct locate *l, const struct locate_event *ev) {
         if (id_zero(s->id) || id_equal(s->id, l->self)) continue;
         memcpy(near[s->slot].node, s->id, 16);
         near[s->slot].cost = s->cost;
+        near[s->slot].host = s->host;
     }
     return 0;
 }

@@ -55,7 +55,7 @@ enum locate_how {
 };
 
 enum locate_frame_kind {
-    LOCATE_NEIGHBOURS, /* slots: id (zero: empty), cost */
+    LOCATE_NEIGHBOURS, /* slots: id (zero: empty), cost, host */
     LOCATE_NAMES,      /* slots: id (zero: empty), object */
     LOCATE_REQUEST,    /* key, ttl, flags, nonce, wait; of a claim: owner, object */
     LOCATE_REPLY,      /* key, status, hops, age, cost, owner, object */
@@ -80,8 +80,14 @@ enum locate_status {
 
 struct locate_slot {
     uint8_t id[16], object[16];
+    uint64_t host; /* a hash; 0: not known */
     uint32_t cost; /* microseconds */
     uint32_t slot;
+};
+
+struct locate_neighbour {
+    struct moyai_node_id node;
+    uint64_t host;
 };
 
 struct locate_frame {
@@ -98,7 +104,7 @@ struct locate_frame {
 };
 
 enum locate_event_kind {
-    LOCATE_EV_LINK_UP,     /* link (free, below cfg.links), node, cost. EDEAD: the node is known to be */
+    LOCATE_EV_LINK_UP,     /* link (free, below cfg.links), node, host, cost. EDEAD: the node is known to be */
     LOCATE_EV_LINK_DOWN,   /* link */
     LOCATE_EV_COST,        /* link, cost: measured anew */
     LOCATE_EV_RECEIVE,     /* link, frame */
@@ -120,6 +126,7 @@ struct locate_event {
     moyai_dur cost; /* a round trip */
     moyai_dur late; /* RECEIVE: how much longer than half of that the frame was on its way */
     struct moyai_node_id node;
+    uint64_t host;
     enum locate_how how;
     const struct locate_frame *frame;
     uint64_t token;
@@ -184,7 +191,7 @@ moyai_ns locate_deadline(const struct locate *l, moyai_ns now);
 bool locate_route(struct locate *l, const struct moyai_node_id *node, uint64_t avoid, moyai_ns now,
                   struct locate_hop *hop);
 /* The neighbours of the node at a link's other end, as it told them; at most n. Returns how many. */
-uint32_t locate_neighbours(const struct locate *l, uint32_t link, struct moyai_node_id *out, uint32_t n);
+uint32_t locate_neighbours(const struct locate *l, uint32_t link, struct locate_neighbour *out, uint32_t n);
 /* What is known of a node's end: 0, or enum locate_how. */
 int locate_dead(const struct locate *l, const struct moyai_node_id *node, moyai_ns now);
 

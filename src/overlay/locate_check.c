@@ -36,6 +36,8 @@ static const char *links_check(const struct locate *l) {
             return "something is known from a link that is not up";
         for (uint32_t s = 0; s < l->links; s++)
             if (id_equal(locate_near(l, i)[s].node, l->self)) return "this node is its neighbour's neighbour";
+        for (uint32_t s = 0; s < l->links; s++)
+            if (id_zero(locate_near(l, i)[s].node) && locate_near(l, i)[s].host) return "the host of nobody is known";
     }
     return NULL;
 }

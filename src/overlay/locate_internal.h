@@ -33,6 +33,7 @@ enum link_state {
 
 struct locate_link {
     uint8_t node[16];
+    uint64_t host;
     uint32_t state, cost, told_cost; /* microseconds */
     uint32_t zero;
     uint64_t dirty, names_dirty; /* slots of ours that the neighbour has to be told */
@@ -42,6 +43,7 @@ struct locate_link {
 
 struct locate_near { /* a neighbour's neighbour */
     uint8_t node[16];
+    uint64_t host;
     uint32_t cost, zero;
 };
 

@@ -129,11 +129,14 @@ bool locate_route(struct locate *l, const struct moyai_node_id *node, uint64_t a
     return true;
 }
 
-uint32_t locate_neighbours(const struct locate *l, uint32_t link, struct moyai_node_id *out, uint32_t n) {
+uint32_t locate_neighbours(const struct locate *l, uint32_t link, struct locate_neighbour *out, uint32_t n) {
     uint32_t k = 0;
     if (link >= l->links) return 0;
     const struct locate_near *near = locate_near(l, link);
-    for (uint32_t i = 0; i < l->links && k < n; i++)
-        if (!id_zero(near[i].node)) memcpy(out[k++].b, near[i].node, 16);
+    for (uint32_t i = 0; i < l->links && k < n; i++) {
+        if (id_zero(near[i].node)) continue;
+        memcpy(out[k].node.b, near[i].node, 16);
+        out[k++].host = near[i].host;
+    }
     return k;
 }

@@ -147,6 +147,7 @@ static void test_frames(void **state) {
     BAD(8, f.slots[0].slot = LOCATE_LINKS);
     BAD(8, f.slots[0].cost = 0);
     BAD(8, f.slots[1].cost = 1);
+    BAD(8, f.slots[1].host = 1);
     BAD(9, f.n = 0);
     BAD(9, f.n = LOCATE_LINKS + 1);
     BAD(9, f.slots[1].slot = LOCATE_LINKS);

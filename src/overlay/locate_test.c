@@ -46,6 +46,33 @@ static void test_changes(void **state) {
     assert_true(locate_deadline(k->l, k->now) == UINT64_MAX); /* 8.3: idle */
 }
 
+/* 3.1: hosts, as they were known when the links came up, and as others tell them. */
+static void test_hosts(void **state) {
+    struct kit *k = *state;
+    struct locate_event ev = EV(LINK_UP, .link = 0, .host = 77, .cost = MOYAI_MS);
+    key_put(ev.node.b, 0xa1);
+    assert_int_equal(step(k, ev), 0);
+    assert_int_equal(up(k, 1, 0xa2, 1000), 0);
+    pull(k, 1, "NEIGHBOURS 0:a1");
+    assert_true(k->out.slots[0].host == 77);
+    pull(k, 0, "NEIGHBOURS 1:a2");
+    assert_true(k->out.slots[0].host == 0);
+    struct locate_frame f = {
+        .kind = LOCATE_NEIGHBOURS, .n = 2, .slots = {{.slot = 4, .cost = 1, .host = 5}, {.slot = 2, .cost = 1}}};
+    struct locate_neighbour out[3];
+    key_put(f.slots[0].id, 0xb4);
+    key_put(f.slots[1].id, 0xb2);
+    assert_int_equal(receive(k, 1, &f), 0);
+    assert_int_equal(locate_neighbours(k->l, 1, out, 3), 2);
+    assert_true(id_equal(out[0].node.b, f.slots[1].id) && out[0].host == 0);
+    assert_true(id_equal(out[1].node.b, f.slots[0].id) && out[1].host == 5);
+    assert_int_equal(locate_neighbours(k->l, 1, out, 1), 1);
+    assert_int_equal(locate_neighbours(k->l, 0, out, 3), 0);
+    f = (struct locate_frame){.kind = LOCATE_NEIGHBOURS, .n = 1, .slots = {{.slot = 4}}};
+    assert_int_equal(receive(k, 1, &f), 0);
+    assert_int_equal(locate_neighbours(k->l, 1, out, 3), 1);
+}
+
 /* 3.2: costs, when they have doubled or halved. */
 static void test_cost(void **state) {
     struct kit *k = three(state);
@@ -647,12 +674,11 @@ static void test_cancel(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-        T(test_changes),  T(test_cost),         T(test_links),          T(test_tables),
-        T(test_rings),    T(test_ring_time),    T(test_found),          T(test_aggregate),
-        T(test_several),  T(test_larger),       T(test_own_meets),      T(test_answers),
-        T(test_late),     T(test_age),          T(test_routes),         T(test_route_life),
-        T(test_evidence), T(test_dead_answers), T(test_dead_neighbour), T(test_evidence_full),
-        T(test_breaks),   T(test_cancel),       T(test_effect),
+        T(test_changes),       T(test_hosts),      T(test_cost),     T(test_links),        T(test_tables),
+        T(test_rings),         T(test_ring_time),  T(test_found),    T(test_aggregate),    T(test_several),
+        T(test_larger),        T(test_own_meets),  T(test_answers),  T(test_late),         T(test_age),
+        T(test_routes),        T(test_route_life), T(test_evidence), T(test_dead_answers), T(test_dead_neighbour),
+        T(test_evidence_full), T(test_breaks),     T(test_cancel),   T(test_effect),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,7 +2,7 @@
 /*
  * The bytes of locating frames.
  *
- *   NEIGHBOURS  0 n (1)  1 zero (3), then n times  slot (1) zero (3) cost (4) node (16)
+ *   NEIGHBOURS  0 n (1)  1 zero (3), then n times  slot (1) zero (3) cost (4) node (16) host (8)
  *   NAMES       0 n (1)  1 zero (3), then n times  slot (1) zero (3) name (16) object (16)
  *   REQUEST     0 kind (1)  1 ttl (1)    2 flags (1)  3 zero (1)  4 wait (4)  8 nonce (8)  16 key (16)
  *               of a claim then  32 owner (16)  48 object (16)
@@ -46,7 +46,12 @@ static size_t put_slots(uint8_t *out, const struct locate_frame *f) {
         }
         memcpy(p, s->id, 16);
         p += 16;
-        if (f->kind == LOCATE_NEIGHBOURS) continue;
+        if (f->kind == LOCATE_NEIGHBOURS) {
+            put32(p, (uint32_t)s->host);
+            put32(p + 4, (uint32_t)(s->host >> 32));
+            p += 8;
+            continue;
+        }
         memcpy(p, s->object, 16);
         p += 16;
     }
@@ -104,7 +109,7 @@ size_t locate_wire_put(uint8_t *out, const struct locate_frame *f) {
 static size_t right_size(enum locate_frame_kind kind, const uint8_t *p) {
     switch (kind) {
     case LOCATE_NEIGHBOURS:
-        return p[0] <= LOCATE_LINKS ? 4 + p[0] * 24u : 0;
+        return p[0] <= LOCATE_LINKS ? 4 + p[0] * 32u : 0;
     case LOCATE_NAMES:
         return p[0] <= LOCATE_LINKS ? 4 + p[0] * 36u : 0;
     case LOCATE_REQUEST:
@@ -148,7 +153,11 @@ static bool get_slots(const uint8_t *p, struct locate_frame *f) {
         }
         memcpy(s->id, p, 16);
         p += 16;
-        if (f->kind == LOCATE_NEIGHBOURS) continue;
+        if (f->kind == LOCATE_NEIGHBOURS) {
+            s->host = get32(p) | (uint64_t)get32(p + 4) << 32;
+            p += 8;
+            continue;
+        }
         memcpy(s->object, p, 16);
         p += 16;
     }

@@ -26,9 +26,12 @@ static void test_vectors(void **state) {
     static struct vector v[] = {
         {"02000000"
          "05000000"
-         "44332211" A "3f000000"
-         "00000000" B,
-         {.kind = LOCATE_NEIGHBOURS, .n = 2, .slots = {{.slot = 5, .cost = 0x11223344}, {.slot = 63}}}},
+         "44332211" A "8877665544332211"
+         "3f000000"
+         "00000000" B "0000000000000000",
+         {.kind = LOCATE_NEIGHBOURS,
+          .n = 2,
+          .slots = {{.slot = 5, .cost = 0x11223344, .host = 0x1122334455667788}, {.slot = 63}}}},
         {"02000000"
          "05000000" A B "3f000000" B A,
          {.kind = LOCATE_NAMES, .key_kind = LOCATE_NAME, .n = 2, .slots = {{.slot = 5}, {.slot = 63}}}},
@@ -108,15 +111,15 @@ static void test_refused(void **state) {
     static const struct {
         uint8_t kind, used;
         size_t n;
-    } all[] = {{LOCATE_NEIGHBOURS, 1, 28}, {LOCATE_NAMES, 1, 40},    {LOCATE_REQUEST, 3, 32}, {LOCATE_REPLY, 4, 56},
+    } all[] = {{LOCATE_NEIGHBOURS, 1, 36}, {LOCATE_NAMES, 1, 40},    {LOCATE_REQUEST, 3, 32}, {LOCATE_REPLY, 4, 56},
                {LOCATE_BUSY, 1, 20},       {LOCATE_EVIDENCE, 2, 24}, {LOCATE_LOST, 1, 68}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         for (size_t at = all[i].used; at < 4; at++) refused(all[i].kind, at, 0x80, all[i].n);
     for (size_t at = 5; at < 8; at++) {
-        refused(LOCATE_NEIGHBOURS, at, 1, 28);
+        refused(LOCATE_NEIGHBOURS, at, 1, 36);
         refused(LOCATE_NAMES, at, 1, 40);
     }
-    refused(LOCATE_NEIGHBOURS, 0, 0, 4 + (LOCATE_LINKS + 1) * 24);
+    refused(LOCATE_NEIGHBOURS, 0, 0, 4 + (LOCATE_LINKS + 1) * 32);
     refused(LOCATE_NAMES, 0, 0, 4 + (LOCATE_LINKS + 1) * 36);
     struct locate_frame f;
     uint8_t bytes[64] = {0};

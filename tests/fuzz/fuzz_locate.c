@@ -59,6 +59,9 @@ static size_t payload(struct input *in, uint8_t kind, uint8_t *out) {
         n += 16;
         if (kind == LOCATE_NAMES) id(in, out + n);
         if (kind == LOCATE_NAMES) n += 16;
+        if (kind == LOCATE_NEIGHBOURS) memset(out + n, 0, 8);
+        if (kind == LOCATE_NEIGHBOURS) out[n] = byte(in) % 3;
+        if (kind == LOCATE_NEIGHBOURS) n += 8;
     }
     return n;
 }

@@ -241,6 +241,34 @@ static const char *deaths(uint64_t seed, const struct options *o, uint64_t *hash
     return why ? why : no;
 }
 
+/* A host that ends is dead, each of its nodes, to those whom they were linked to: the silence of their neighbours on
+ * the host is not waited for, also where nobody who judges has a link to these. */
+static const char *hosts(uint64_t seed, const struct options *o, uint64_t *hash) {
+    static struct run x;
+    enum { PER = 6 };
+    const struct grid_cfg cfg = {.sites = 40, .open = 2, .unaware = 10, .delay = 20 * MOYAI_MS, .per_host = PER};
+    begin(&x, seed, o, &cfg);
+    uint32_t nodes = o->nodes ? o->nodes / PER * PER : 300, least = UINT32_MAX;
+    grid_join(&x.g, nodes, MOYAI_SEC);
+    (void)go(&x, 40 * MOYAI_SEC);
+    const char *no = NULL;
+    for (int i = 0; i < 6 && !x.g.broken; i++) {
+        uint32_t first = x.g.lives[pick(&x.rng, x.g.live)] / PER * PER, links[PER];
+        for (uint32_t k = 0; k < PER; k++) links[k] = x.g.net.node[first + k]->n_conns;
+        for (uint32_t k = 0; k < x.g.live; k++)
+            if (x.g.lives[k] / PER * PER == first) grid_crash(&x.g, k--);
+        (void)go(&x, 5 * MOYAI_SEC);
+        for (uint32_t k = 0; k < PER; k++) {
+            uint32_t mourners = grid_mourners(&x.g, first + k);
+            if (mourners < least) least = mourners;
+            if (mourners < (links[k] - PER) / 2) no = wrong("%.0f know of a death", mourners);
+        }
+    }
+    if (o->trace || o->runs < 50) printf("  each death is known to %" PRIu32 " or more\n", least);
+    const char *why = finish(&x, hash);
+    return why ? why : no;
+}
+
 /* Nodes that are declared dead and live are told, and join again: nobody stays dead to anybody. */
 static const char *told(uint64_t seed, const struct options *o, uint64_t *hash) {
     static struct run x;
@@ -280,7 +308,8 @@ struct kind {
 static const struct kind kinds[] = {
     {"churn", churn, 1, {0}}, {"crowd", crowd, 1, {1}}, /* 1: both opened, and one gave the other's session up that
                                                            had been settled */
-    {"told", told, 1, {0}},   {"deaths", deaths, 4, {0}}, {"hubs", hubs, 8, {0}}, {"herd", herd, 8, {0}},
+    {"told", told, 1, {0}},   {"deaths", deaths, 4, {0}}, {"hosts", hosts, 4, {0}},
+    {"hubs", hubs, 8, {0}},   {"herd", herd, 8, {0}},
 };
 
 static int one(const struct kind *k, uint64_t seed, const struct options *o) {

@@ -10,6 +10,7 @@
 #include "overlay/death_wire.h"
 #include "overlay/io/probe.h"
 #include "overlay/io/route.h"
+#include "overlay/locate.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -38,12 +39,6 @@ struct mourn {
 };
 
 static void step(struct mourn *m, struct death_event *ev);
-
-static uint64_t hash_host(const uint8_t host[16]) {
-    uint64_t h;
-    memcpy(&h, host, 8);
-    return id_zero(host) ? 0 : h ? h : 1;
-}
 
 /* ---- probes ---------------------------------------------------------------------------------- */
 
@@ -187,7 +182,7 @@ static void on_timer(struct exec *x, struct exec_timer *t) {
 /* ---- what happens ---------------------------------------------------------------------------- */
 
 void mourn_link_up(struct olink *k) {
-    struct death_event ev = {.kind = DEATH_EV_UP, .host = hash_host(k->host)};
+    struct death_event ev = {.kind = DEATH_EV_UP, .host = host_hash(k->host)};
     memcpy(ev.id.b, k->peer->id, 16);
     step(k->o->mourn, &ev);
 }
@@ -198,12 +193,11 @@ void mourn_link_down(struct olink *k) {
     memcpy(ev.id.b, k->peer->id, 16);
     bool says_nothing = k->orderly || k->farewell || k->carried;
     ev.how = says_nothing ? DEATH_ORDERLY : k->silent ? DEATH_SILENT : DEATH_BROKEN;
-    struct moyai_node_id near[DEATH_MEMBERS];
+    struct locate_neighbour near[DEATH_MEMBERS];
     size_t n = route_neighbours(k, near, DEATH_MEMBERS);
-    for (size_t i = 0; i < n; i++) {
-        if (id_equal(near[i].b, k->o->cfg.self.b)) continue;
-        const struct peer *p = overlay_find(k->o, near[i].b);
-        members[ev.n++] = (struct death_member){near[i], p && p->links ? hash_host(p->links->host) : 0};
+    for (size_t i = 0; i < n; i++) { /* with the host that it told its neighbour, as with all others who ask about it */
+        if (id_equal(near[i].node.b, k->o->cfg.self.b)) continue;
+        members[ev.n++] = (struct death_member){near[i].node, near[i].host};
     }
     step(k->o->mourn, &ev);
 }
@@ -257,7 +251,7 @@ void mourn_tell(struct overlay *o, const uint8_t id[16]) {
 static int begin(struct mourn *m) {
     const struct overlay *o = m->o;
     struct death_cfg c = {.self = o->cfg.self,
-                          .host = hash_host(o->hello.host),
+                          .host = host_hash(o->hello.host),
                           .keep = o->cfg.reattach < MOYAI_FOREVER / 3 ? 3 * o->cfg.reattach : MOYAI_FOREVER};
     size_t n = (death_size(&c) + 63) / 64 * 64;
     if (n == 0) return MOYAI_EINVAL;

@@ -7,7 +7,16 @@
 
 #include "overlay/io/internal.h"
 
+#include <string.h>
+
 struct mourn;
+
+/* What machines know a host by. 0: not known. */
+static inline uint64_t host_hash(const uint8_t host[16]) {
+    uint64_t h;
+    memcpy(&h, host, 8);
+    return id_zero(host) ? 0 : h ? h : 1;
+}
 
 int mourn_new(struct overlay *o, struct moyai_error *reterr);
 void mourn_close(struct mourn *m);

@@ -540,7 +540,7 @@ void route_link_up(struct olink *k) {
     uint32_t i = 0;
     while (i < LOCATE_LINKS && t->slot[i]) i++;
     k->slot = -1;
-    struct locate_event le = {.kind = LOCATE_EV_LINK_UP, .link = i, .cost = FIRST_COST};
+    struct locate_event le = {.kind = LOCATE_EV_LINK_UP, .link = i, .host = host_hash(k->host), .cost = FIRST_COST};
     memcpy(le.node.b, k->peer->id, 16);
     if (i < LOCATE_LINKS && route_locate(t, &le) == 0) {
         t->slot[i] = k;
@@ -640,7 +640,7 @@ bool route_path_next(const struct route *t, uint64_t id, const struct moyai_node
     return relay_path_next(t->r, id, end, next);
 }
 
-size_t route_neighbours(const struct olink *k, struct moyai_node_id *out, size_t n) {
+size_t route_neighbours(const struct olink *k, struct locate_neighbour *out, size_t n) {
     return k->slot < 0 ? 0 : locate_neighbours(k->o->route->l, (uint32_t)k->slot, out, (uint32_t)n);
 }
 

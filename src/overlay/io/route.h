@@ -29,7 +29,8 @@ int route_frame(struct olink *k, const struct frame_head *h, const uint8_t *payl
 bool route_path_id(const struct route *r, uint64_t path, uint64_t *id);
 bool route_path_next(const struct route *r, uint64_t id, const struct moyai_node_id *end, struct moyai_node_id *next);
 /* The neighbours of whom the link leads to. */
-size_t route_neighbours(const struct olink *k, struct moyai_node_id *out, size_t n);
+struct locate_neighbour;
+size_t route_neighbours(const struct olink *k, struct locate_neighbour *out, size_t n);
 /* A frame that is to reach another node, from hand to hand; it may get lost. hops: links that it may take. */
 void route_forward(struct overlay *o, const uint8_t to[16], const uint8_t from[16], uint8_t type, const uint8_t *p,
                    size_t n, unsigned hops);
