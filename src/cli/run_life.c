@@ -598,10 +598,8 @@ int run_live(const struct run_args *a, struct run_grid *grid, const struct guard
         exec_unlock(r.x);
         (void)moyai_node_serve(r.node, MOYAI_FOREVER); /* until OVER */
         if (r.orphaned) ward_end_orphaned(guard, r.node, grid);
-        /* The scout still has a hold of what is freed below. */
-        for (int i = 0; i < 2000 && r.nodes && nodes_are_scouting(r.nodes); i++)
-            (void)moyai_sleep_masked(r.node, MOYAI_MS);
         exec_lock(r.x);
+        if (r.nodes) nodes_await_scout(r.nodes);
     }
     bool failed = r.out && output_failed(r.out);
     /* Programs whose output nobody takes any more end as if they had failed, or by SIGPIPE. If it was closed from the

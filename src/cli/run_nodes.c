@@ -93,8 +93,9 @@ struct nodes {
     bool stopped, scouting, hurry;
     bool known; /* who is there: processes may be sent */
     struct exec_timer spread;
-    struct exec_waiter *scout; /* it sleeps */
-    moyai_ns since;            /* when processes began to wait */
+    struct exec_waiter *scout;        /* it sleeps */
+    struct exec_waiter *awaits_scout; /* who does */
+    moyai_ns since;                   /* when processes began to wait */
     unsigned told_agents, told_silent;
     unsigned silent;   /* nodes that did not answer, of those that were asked last */
     char a_silent[80]; /* one of them */
@@ -277,8 +278,9 @@ static void await_news(struct nodes *s, moyai_ns until) {
 /* The scout. */
 static void look_for_agents(void *arg) {
     struct nodes *s = arg;
+    struct exec *x = s->x;
     moyai_dur pause = LOOK_FIRST;
-    exec_user_leave(s->x);
+    exec_user_leave(x);
     while (s->waiting > 0 && !s->stopped) {
         struct crawl c = {.seen = seen, .arg = s};
         struct moyai_error why = {0};
@@ -298,13 +300,22 @@ static void look_for_agents(void *arg) {
         await_news(s, moyai_now() + (moyai_ns)pause);
         pause = pause * 2 < LOOK_MOST ? pause * 2 : LOOK_MOST;
     }
-    s->scouting = false;
-    exec_user_enter(s->x);
+    exec_user_enter(x);
     ask_no_more(s);
+    exec_user_leave(x);
+    s->scouting = false;
+    if (s->awaits_scout) (void)exec_wake(x, s->awaits_scout, 0); /* and s may be freed */
+    exec_user_enter(x);
 }
 
-bool nodes_are_scouting(const struct nodes *s) {
-    return s->scouting;
+void nodes_await_scout(struct nodes *s) {
+    nodes_stop(s);
+    if (!s->scouting) return;
+    struct exec_waiter w;
+    exec_waiter_init(s->x, &w);
+    s->awaits_scout = &w;
+    (void)exec_wait(s->x, &w, UINT64_MAX);
+    s->awaits_scout = NULL;
 }
 
 static int scout(struct nodes *s) {

@@ -39,7 +39,9 @@ void nodes_stop(struct nodes *s); /* start no more. Twice is fine */
 /* Processes that are on an agent, or on their way to one. */
 size_t nodes_running(const struct nodes *s);
 bool nodes_is_running(const struct nodes *s, unsigned rank);
-bool nodes_are_scouting(const struct nodes *s);             /* it still looks for agents: not to be freed */
+/* After nodes_stop: until nobody looks for agents any more, which takes no longer than an agent has to answer. Not to
+ * be freed before. */
+void nodes_await_scout(struct nodes *s);
 void nodes_signal(struct nodes *s, unsigned rank, int sig); /* nothing happens if it is not running */
 /* What they write and nobody takes is not waited for any more, but lost. */
 void nodes_hurry(struct nodes *s);
