@@ -446,6 +446,10 @@ int rdv_open(struct rdv **ret, const char *url, struct moyai_error *reterr) {
 void rdv_close(struct rdv *r) {
     (void)r;
 }
+const char *rdv_path(const struct rdv *r) {
+    (void)r;
+    return "";
+}
 void rdv_withdraw(struct rdv *r) {
     (void)r;
 }

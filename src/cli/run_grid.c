@@ -157,12 +157,10 @@ int run_grid_make(struct run_grid *g, bool keep, struct moyai_error *reterr) {
 
 /* ---- joining --------------------------------------------------------------------------------- */
 
-static bool take_run_dir(const struct rdv_node *node, const struct moyai_error *bad, void *ctx) {
-    struct run_grid *g = ctx;
-    struct stat st;
-    if (bad || stat(node->run_dir, &st) < 0 || st.st_uid != geteuid()) return true;
-    snprintf(g->run_dir, sizeof g->run_dir, "%s", node->run_dir);
-    return false;
+/* Not given: every process finds out by itself. */
+static void take_run_dir(struct run_grid *g) {
+    const char *env = getenv("MOYAI_RUN_DIR");
+    snprintf(g->run_dir, sizeof g->run_dir, "%s", env ? env : "");
 }
 
 /* A rendezvous, or about to be one. What else a directory may be for shall not be littered by a mistyped name. */
@@ -194,8 +192,7 @@ static int join_wide(struct run_grid *g, const struct places *p, bool processes,
         return err_set(reterr, MOYAI_EINVAL,
                        "'%.80s': processes of a run do not have the descriptors of fd:", g->address);
     g->path[0] = 0;
-    const char *env = getenv("MOYAI_RUN_DIR");
-    snprintf(g->run_dir, sizeof g->run_dir, "%s", env ? env : "");
+    take_run_dir(g);
     return 0;
 }
 
@@ -252,14 +249,8 @@ static int join(struct run_grid *g, const char *where, bool processes, struct mo
     struct rdv *r;
     rc = rdv_open(&r, g->address, reterr);
     if (rc < 0) return rc;
-    const char *env = getenv("MOYAI_RUN_DIR");
-    if (env && *env) {
-        snprintf(g->run_dir, sizeof g->run_dir, "%s", env);
-    } else {
-        rc = rdv_nodes(r, take_run_dir, g, reterr);
-    }
     rdv_close(r);
-    if (rc < 0) return rc;
+    take_run_dir(g);
     /* If the run that made it is killed, the directory shall stay as long as we are in the grid. */
     g->lock = open(g->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (g->lock >= 0) (void)flock(g->lock, LOCK_SH | LOCK_NB);

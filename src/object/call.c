@@ -288,7 +288,8 @@ int control_send(moyai_node *n, struct peer *p, const uint8_t *bytes, size_t len
     struct control *c = calloc(1, sizeof *c + len);
     if (!c) return MOYAI_ENOMEM;
     memcpy(c->bytes, bytes, len);
-    c->msg.spare = bytes[0] == MESSAGE_SIGNAL || bytes[0] == MESSAGE_DOING;
+    /* A deadline holds here in any case; there may be any number of them, as of signals, but one CANCEL a call. */
+    c->msg.spare = bytes[0] == MESSAGE_SIGNAL || bytes[0] == MESSAGE_DOING || bytes[0] == MESSAGE_DEADLINE;
     c->msg.head = c->bytes;
     c->msg.head_len = (uint32_t)len;
     c->msg.length = len;

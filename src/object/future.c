@@ -597,9 +597,11 @@ int moyai_future_error(const moyai_future *f, unsigned level, struct moyai_error
 
 void future_free_locked(moyai_future *f) {
     moyai_node *n = f->node;
-    if (f->set) {
-        set_unlink(f->set, f);
+    moyai_set *s = f->set;
+    if (s) {
+        set_unlink(s, f);
         f->set = NULL;
+        set_wake(s); /* it may have been the last that had not completed */
     }
     exec_timer_clear(n->x, &f->timer);
     waiters_wake(f, MOYAI_EINVAL);

@@ -95,6 +95,8 @@ int moyai_set_add(moyai_set *s, moyai_future *f) {
     } else if (f->constant) {
         struct moyai_error e = future_error(f);
         rc = api_error(n, &e);
+    } else if (f->node != n) {
+        rc = api_fail(n, MOYAI_EINVAL, "the future is of another node of this process: it needs a set of that node");
     } else if (f->set && f->set != s) {
         rc = api_fail(n, MOYAI_ESTATE, "the future is in another set: moyai_set_remove() takes it out");
     } else if (!f->set) {
@@ -112,6 +114,7 @@ void moyai_set_remove(moyai_set *s, moyai_future *f) {
     if (f->set == s) {
         set_unlink(s, f);
         f->set = NULL;
+        set_wake(s); /* it may have been the last that had not completed */
     }
     exec_unlock(s->node->x);
 }
@@ -144,13 +147,14 @@ static int set_wait(moyai_set *s, moyai_dur timeout, bool all, bool masked) {
     int rc = 0;
     if (s->waiter) {
         rc = api_fail(n, MOYAI_ESTATE, "another fiber waits on this set: give each a set of its own");
-    } else if (!set_satisfied(s, all)) {
+    }
+    moyai_ns until = timeout == MOYAI_FOREVER ? UINT64_MAX : moyai_now() + (moyai_ns)(timeout > 0 ? timeout : 0);
+    while (rc == 0 && s && !set_satisfied(s, all)) { /* again, if another fiber has taken what had completed */
         struct blocked b;
         blocked_init(n, &b, all ? "waits for all of several calls" : "waits for one of several calls");
         b.on_set = s;
         s->waiter = &b;
         s->wait_all = all;
-        moyai_ns until = timeout == MOYAI_FOREVER ? UINT64_MAX : moyai_now() + (moyai_ns)(timeout > 0 ? timeout : 0);
         rc = block(n, &b, until, masked);
         if (!b.on_set) { /* freed, perhaps after it had become ready */
             s = NULL;

@@ -25,8 +25,8 @@ static void five_hundred(void **state) {
     struct cli c;
     char n[16];
     snprintf(n, sizeof n, "%d", PROCESSES - 1);
-    cli_start(&c, NULL, "run", "cat", ":", "-n", n, "sh", "-c", "echo I am $MOYAI_RANK; exec \"$0\" until-asked 0",
-              kit_program("HELPER"), NULL);
+    cli_start(&c, NULL, "run", "--grace", "60s", "cat", ":", "-n", n, "sh", "-c",
+              "echo I am $MOYAI_RANK; exec \"$0\" until-asked 0", kit_program("HELPER"), NULL);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
     for (int i = 1; i < PROCESSES; i++) (void)cli_line(&c, 1, "ready");
     cli_close_in(&c);

@@ -518,6 +518,112 @@ static void a_waiter_hears_that_its_future_was_freed(void **state) {
     FIBER_ASSERT_INT(e.code, MOYAI_EINVAL);
 }
 
+struct all {
+    moyai_set *set;
+    int code;
+    bool done;
+};
+
+static void wait_all_on_a_fiber(void *arg) {
+    struct all *a = arg;
+    a->code = moyai_wait_all(a->set, MOYAI_FOREVER);
+    a->done = true;
+}
+
+/* Nothing is pending any more once the last that was has been freed or taken out. */
+static void waiting_for_all_ends_with_the_last(void **state) {
+    (void)state;
+    for (int freed = 0; freed < 2; freed++) {
+        struct all a = {.set = kit_set(node)};
+        moyai_future *ready = moyai_call_async(refs[1], "add", MOYAI_ARGS(1));
+        moyai_future *gate = moyai_call_async(refs[0], "gate", MOYAI_NONE);
+        KIT_OK(moyai_future_get(ready, MOYAI_NONE));
+        KIT_OK(moyai_set_add(a.set, ready));
+        KIT_OK(moyai_set_add(a.set, gate));
+        KIT_OK(moyai_go(node, wait_all_on_a_fiber, &a));
+        kit_settle(node);
+        FIBER_ASSERT(!a.done);
+        if (freed)
+            moyai_future_free(gate);
+        else
+            moyai_set_remove(a.set, gate);
+        KIT_UNTIL(node, a.done);
+        FIBER_ASSERT_INT(a.code, 1);
+        here.open = true;
+        if (!freed) KIT_OK(moyai_future_get(gate, MOYAI_NONE));
+        if (!freed) moyai_future_free(gate);
+        moyai_future_free(ready);
+        moyai_set_free(a.set);
+        here.open = false;
+    }
+}
+
+static void get_and_take(void *arg) {
+    struct ending *e = arg;
+    KIT_OK(moyai_future_get(e->f, MOYAI_NONE));
+    FIBER_ASSERT(moyai_set_next(e->set) == e->f);
+}
+
+/* What had completed was taken by another fiber before who waits for it had its turn: it goes on waiting. */
+static void a_waiter_waits_on_for_what_another_took(void **state) {
+    (void)state;
+    struct waiting w = {.set = kit_set(node)};
+    struct ending e = {.f = moyai_call_async(refs[0], "gate", MOYAI_NONE), .set = w.set};
+    KIT_OK(moyai_set_add(w.set, e.f));
+    KIT_OK(moyai_go(node, wait_on_a_fiber, &w));
+    KIT_OK(moyai_go(node, get_and_take, &e));
+    kit_settle(node);
+    here.open = true;
+    KIT_UNTIL(node, moyai_set_count(w.set) == 0);
+    kit_settle(node);
+    FIBER_ASSERT_INT(w.code, 0);
+    moyai_future *next = moyai_call_async(refs[1], "add", MOYAI_ARGS(1));
+    KIT_OK(moyai_set_add(w.set, next));
+    KIT_UNTIL(node, w.code != 0);
+    FIBER_ASSERT_INT(w.code, 1);
+    moyai_future_free(next);
+    moyai_future_free(e.f);
+    moyai_set_free(w.set);
+}
+
+static void a_set_is_of_one_node(void **state) {
+    (void)state;
+    moyai_node *n = kit_node(NULL);
+    struct server other = {.open = true};
+    moyai_ref *ref = kit_object(n, &cls, &other);
+    moyai_future *f = moyai_call_async(ref, "gate", MOYAI_NONE);
+    moyai_set *set = kit_set(node);
+    struct moyai_error e = {0};
+    KIT_RC(moyai_set_add(set, f), MOYAI_EINVAL);
+    moyai_last_error(node, &e);
+    KIT_TEXT(e.text, "another node");
+    FIBER_ASSERT_INT(moyai_set_count(set), 0);
+    moyai_set_free(set);
+    moyai_future_free(f);
+    moyai_ref_unref(ref);
+    moyai_node_free(n);
+}
+
+/* Any number of new deadlines for a peer that takes nothing: the calls in progress there do not suffer. */
+static void deadlines_are_moved_while_the_peer_is_stopped(void **state) {
+    (void)state;
+    moyai_future *f = moyai_call_async(refs[1], "gate", MOYAI_NONE),
+                 *other = moyai_call_async(refs[1], "gate", MOYAI_NONE);
+    int gates = 0;
+    KIT_UNTIL(node, moyai_call(refs[1], "open", MOYAI_ARGS(false), MOYAI_INTO(&gates), NULL) == 0 && gates == 2);
+    kit_stop(pid);
+    for (int i = 0; i < 70000; i++) {
+        moyai_future_deadline(f, 1000 * MOYAI_SEC);
+        if (i % 1000 == 0) kit_settle(node);
+    }
+    kit_cont(pid);
+    KIT_OK(moyai_call(refs[1], "open", MOYAI_ARGS(true), MOYAI_INTO(&gates), NULL));
+    KIT_OK(moyai_future_get(other, MOYAI_NONE));
+    KIT_OK(moyai_future_get(f, MOYAI_NONE));
+    moyai_future_free(f);
+    moyai_future_free(other);
+}
+
 /* ---- several callers ------------------------------------------------------------------------- */
 
 static int role_caller(int argc, char **argv) {
@@ -575,6 +681,10 @@ static int tests(void) {
         WORLD(a_set_serves_one_waiter),
         WORLD(a_waiter_hears_that_its_set_was_freed),
         WORLD(a_waiter_hears_that_its_future_was_freed),
+        WORLD(waiting_for_all_ends_with_the_last),
+        WORLD(a_waiter_waits_on_for_what_another_took),
+        WORLD(a_set_is_of_one_node),
+        WORLD(deadlines_are_moved_while_the_peer_is_stopped),
         WORLD(several_callers),
     };
     return cmocka_run_group_tests(all, NULL, NULL);

@@ -612,7 +612,7 @@ bool overlay_is_dead(struct overlay *o, const uint8_t node[16]) {
     if ((p && olink_ready(p)) || !o->dir) return false;
     struct moyai_node_id id;
     memcpy(id.b, node, 16);
-    return rundir_is_dead(o->dir, &id);
+    return directory_is_dead(o, &id);
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
@@ -632,19 +632,16 @@ static void on_hook(struct exec_hook *h) {
 
 static int join(struct overlay *o, struct moyai_error *reterr) {
     const struct overlay_cfg *c = &o->cfg;
-    int rc = rundir_open(&o->dir, c->run_dir, reterr);
-    if (rc < 0) {
-        if (c->run_dir) (void)config_blame(reterr, c->config, CONFIG_run_dir);
-        return rc;
-    }
-    hello_fill(&o->hello, &c->self, rundir_host(o->dir), c->title, FRAME_MAX, c->max_message);
     struct places places;
-    rc = places_parse(&places, c->grid, reterr);
     bool wide = false;
+    int rc = places_parse(&places, c->grid, reterr);
     if (rc == 0) rc = places_kind(&places, c->key_file, &wide, reterr);
-    if (rc == 0 && !wide) rc = rdv_open(&o->rdv, places.file, reterr);
     if (rc < 0) (void)config_blame(reterr, c->config, CONFIG_grid);
-    if (rc == 0) rc = rejoin_appear(o, reterr);
+    if (rc == 0) rc = directory_open(o, wide ? NULL : places.file, reterr);
+    if (rc == 0) {
+        hello_fill(&o->hello, &c->self, rundir_host(o->dir), c->title, FRAME_MAX, c->max_message);
+        rc = rejoin_appear(o, reterr);
+    }
     if (rc == 0 && o->rdv) forget_joined(o);
     if (rc == 0 && (wide || c->grid_file)) {
         rc = route_new(o, reterr);

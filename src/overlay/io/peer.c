@@ -133,6 +133,11 @@ static void find_path(struct peer *p) {
     int rc = p->path_rc = olink_connect(p);
     if (rc == MOYAI_EDEAD) {
         char text[MOYAI_ERROR_TEXT];
+        struct moyai_error why = {0};
+        if (directory_elsewhere(o, &id, &why)) {
+            peer_fail(p, MOYAI_EUNREACHABLE, why.text);
+            return;
+        }
         if (rundir_has(o->dir, &id)) {
             peer_died_text(p, "its process has ended", text);
         } else { /* who removed it, the node itself or somebody who found it dead, cannot be known any more */

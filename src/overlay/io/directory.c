@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A grid of one host: nodes that meet in a directory (rendezvous.h) and have their sockets in one run directory.
+ *
+ * Which one that is depends on the environment (rundir.h), and a login session, a batch job and a service differ in it.
+ * So who joins takes that of the nodes that are there, unless it was told another one, which is refused: nodes of two
+ * run directories cannot reach each other. What cannot be judged by one's own run directory, since a node's entry
+ * names another, is never called dead because of it: its names would be taken from it while it lives.
+ */
+#include "base/err.h"
+#include "overlay/io/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define LOOK_MOST 16u /* entries that are looked at for one of a living node; as a rule the first is */
+#define CLOCK_OFF 60  /* seconds by which the clock may have been set since a node has started */
+
+/* The run directory that an entry names; NULL: it is not there, or another one, as after a restart of the host. */
+static struct rundir *named_dir(const struct rdv_node *e) {
+    struct stat st;
+    struct rundir *d;
+    if (stat(e->run_dir, &st) < 0 || st.st_uid != geteuid() || rundir_open(&d, e->run_dir, NULL) < 0) return NULL;
+    if (id_equal(rundir_host(d), e->host)) return d;
+    rundir_close(d);
+    return NULL;
+}
+
+static bool before_boot(uint64_t started) {
+    struct timespec now, up;
+    if (clock_gettime(CLOCK_REALTIME, &now) < 0 || clock_gettime(CLOCK_BOOTTIME, &up) < 0) return false;
+    return now.tv_sec > up.tv_sec + CLOCK_OFF && started < (uint64_t)(now.tv_sec - up.tv_sec) - CLOCK_OFF;
+}
+
+static bool entry_is_dead(const struct rdv_node *e) {
+    struct rundir *d = named_dir(e);
+    if (!d) return before_boot(e->started);
+    bool dead = rundir_is_dead(d, &e->id);
+    rundir_close(d);
+    return dead;
+}
+
+struct look {
+    const struct overlay *o;
+    struct rundir *theirs;
+    struct rdv_node who; /* whose it is */
+    unsigned n;
+};
+
+static bool look_at(const struct moyai_node_id *id, void *ctx) {
+    struct look *l = ctx;
+    struct rdv_node e;
+    if (++l->n > LOOK_MOST) return false;
+    if (rdv_get_node(l->o->rdv, id, &e, NULL) < 0) return true;
+    if (l->o->dir && id_equal(e.host, rundir_host(l->o->dir))) return rundir_is_dead(l->o->dir, id);
+    struct rundir *d = named_dir(&e);
+    if (!d) return true;
+    if (rundir_is_dead(d, id)) {
+        rundir_close(d);
+        return true;
+    }
+    l->theirs = d;
+    l->who = e;
+    return false;
+}
+
+/* Open ours, if it was told or nobody is there whose we could take: NULL is the default. */
+static int open_own(struct overlay *o, const char *path, struct moyai_error *reterr) {
+    int rc = rundir_open(&o->dir, path, reterr);
+    if (rc < 0 && path) (void)config_blame(reterr, o->cfg.config, CONFIG_run_dir);
+    return rc;
+}
+
+static int refuse(struct overlay *o, const struct look *l, struct moyai_error *reterr) {
+    char who[ENTRY_CALLED];
+    entry_called(who, l->who.id.b, l->who.title, l->who.pid);
+    err_set(reterr, MOYAI_EINVAL,
+            "run directory '%s' is not that of the grid in '%s': %s has its socket in '%s': set MOYAI_RUN_DIR to that, "
+            "or not at all",
+            rundir_path(o->dir), rdv_path(o->rdv), who, rundir_path(l->theirs));
+    return config_blame(reterr, o->cfg.config, CONFIG_run_dir);
+}
+
+int directory_open(struct overlay *o, const char *url, struct moyai_error *reterr) {
+    int rc = o->cfg.run_dir || !url ? open_own(o, o->cfg.run_dir, reterr) : 0;
+    if (rc < 0 || !url) return rc;
+    struct look l = {.o = o};
+    rc = rdv_open(&o->rdv, url, reterr);
+    if (rc == 0) rc = rdv_node_ids(o->rdv, look_at, &l, reterr);
+    if (rc < 0) {
+        (void)config_blame(reterr, o->cfg.config, CONFIG_grid);
+    } else if (!l.theirs) {
+        rc = o->dir ? 0 : open_own(o, NULL, reterr);
+    } else if (!o->dir) {
+        o->dir = l.theirs;
+        return 0;
+    } else {
+        rc = refuse(o, &l, reterr);
+    }
+    rundir_close(l.theirs);
+    return rc;
+}
+
+/* The entry of a node whose run directory is not ours. */
+static bool elsewhere(struct overlay *o, const struct moyai_node_id *id, struct rdv_node *e) {
+    return o->rdv && rdv_get_node(o->rdv, id, e, NULL) == 0 && !id_equal(e->host, o->hello.host);
+}
+
+bool directory_is_dead(struct overlay *o, const struct moyai_node_id *id) {
+    if (!rundir_is_dead(o->dir, id)) return false;
+    struct rdv_node e;
+    return !elsewhere(o, id, &e) || entry_is_dead(&e);
+}
+
+bool directory_elsewhere(struct overlay *o, const struct moyai_node_id *id, struct moyai_error *why) {
+    struct rdv_node e;
+    char who[ENTRY_CALLED];
+    if (!elsewhere(o, id, &e) || entry_is_dead(&e)) return false;
+    entry_called(who, e.id.b, e.title, e.pid);
+    err_set(why, MOYAI_EUNREACHABLE, "%s has its socket in run directory '%s', or is of another host; ours is '%s'",
+            who, e.run_dir, rundir_path(o->dir));
+    return true;
+}
