@@ -281,13 +281,11 @@ bool witness_watches(const struct overlay *o, const uint8_t id[16]);
 void witness_done(struct overlay *o);
 
 /* forget.c */
-/* directory.c. A grid of one host. Open it (url NULL: it is another kind of grid), and the run directory, which is
- * chosen (EINVAL: its nodes have another one than was told). */
+/* directory.c: open the directory of a grid of one host (url NULL: another kind), and choose the run directory. */
 int directory_open(struct overlay *o, const char *url, struct moyai_error *reterr);
 bool directory_is_dead(struct overlay *o, const struct moyai_node_id *id);
-/* A node that may live and cannot be reached, as its socket is in another run directory: says which. */
+/* It may live, and cannot be reached, as its socket is in another run directory. */
 bool directory_elsewhere(struct overlay *o, const struct moyai_node_id *id, struct moyai_error *why);
-
 void forget_init(struct overlay *o);
 void forget_close(struct overlay *o);
 void forget_node(struct overlay *o, const uint8_t node[16]); /* it is dead */
