@@ -61,6 +61,7 @@ uint32_t graph_find(const struct graph *g, const uint8_t id[16]) {
 static void judge_not_found(struct graph *g, const struct graph_lookup *k, uint32_t at) {
     if (k->until && g->w->now < k->until) broken(g, "a wait ended before its time", at);
     if (!g->cfg.strict || g->changed + 2 * (uint64_t)MOYAI_SEC > k->start) return;
+    if (k->until && k->until - k->start < (uint64_t)graph_bound(g)) return; /* shorter than a look-up may take */
     if (k->kind == LOCATE_NODE) {
         uint32_t to = graph_find(g, k->key);
         uint32_t far = to == GRAPH_FAR || !g->nodes[to].alive ? GRAPH_FAR : graph_distance(g, at, to, NULL);
@@ -138,10 +139,11 @@ static void send_frame(struct graph *g, uint32_t at, uint32_t link, const struct
         locate_frame_text(text, sizeof text, f);
         trace_line(g->trace, g->w->now, who, "%s", text);
     }
-    size_t size = offsetof(struct packet_in, f.slots) + f->n * sizeof f->slots[0];
+    size_t more = f->kind == LOCATE_DIGESTED ? sizeof f->digest : f->n * sizeof f->slots[0];
+    size_t size = offsetof(struct packet_in, f.slots) + more;
     struct packet_in *p = malloc(size);
     if (!p) abort();
-    memcpy(&p->f, f, offsetof(struct locate_frame, slots) + f->n * sizeof f->slots[0]);
+    memcpy(&p->f, f, offsetof(struct locate_frame, slots) + more);
     flight_put(g, &p->flight);
     p->g = g;
     p->node = e->peer;

@@ -13,7 +13,7 @@
 #include "sim/trace.h"
 #include "sim/world.h"
 
-#define GRAPH_KINDS 7 /* of frames */
+#define GRAPH_KINDS 8 /* of frames */
 #define GRAPH_FAR   UINT32_MAX
 
 struct graph_cfg {

@@ -63,6 +63,7 @@ static void start(void *who, uint64_t what) {
                             .outbound_only = nat && n->u->site % 10 >= g->cfg.unaware,
                             .degree = g->cfg.degree,
                             .relay_memory = g->cfg.memory,
+                            .small = true,
                             .log = &g->log};
     struct moyai_error why;
     ground_up(n->u);
@@ -284,7 +285,9 @@ void grid_talk(struct grid *g, const struct grid_traffic *t) {
 void grid_init(struct grid *g, struct world *w, struct trace *t, const struct grid_cfg *cfg) {
     *g = (struct grid){.w = w, .trace = t, .cfg = *cfg};
     /* Blocks of machines are large and hardly touched: as long as each is mapped afresh that costs nothing. */
-    (void)mallopt(M_MMAP_THRESHOLD, 65536);
+    (void)mallopt(M_MMAP_THRESHOLD, 16384);
+    (void)mallopt(M_MMAP_MAX, 1 << 24);
+    (void)mallopt(M_TOP_PAD, 0);
     (void)mallopt(M_PERTURB, 0); /* would touch them (MALLOC_PERTURB_, as test runners set it) */
     if (!g->cfg.first) g->cfg.first = 25;
     if (!g->cfg.degree) g->cfg.degree = 15;

@@ -14,6 +14,7 @@
  *    locate.c        layout, links, evidence        locate_ask.c   requests of all, answers on their way
  *    locate_look.c   own look-ups, names, claims    locate_route.c routes
  *    locate_tell.c   frames out                     locate_table.c sorted arrays    locate_check.c invariants
+ *    locate_digest.c who may be three links away
  *
  * Invariants (locate_check): tables are sorted and within bounds; no set names a link that is not up; nothing is
  * known from a link that is not up; an own request has somebody who asked, and the reverse; a name told has a slot and
@@ -52,7 +53,9 @@ static bool layout(struct locate *l, const struct locate_cfg *cfg, size_t *size)
     l->interest = span(cfg->interest, 60 * MOYAI_SEC);
     l->fresh = span(cfg->fresh, MOYAI_SEC);
     l->delta_every = span(cfg->delta_every, 50 * MOYAI_MS);
-    l->due = l->sweep = UINT64_MAX;
+    l->linger = cfg->linger > 0 ? (uint64_t)cfg->linger : 0;
+    l->digest_every = cfg->digest_every > 0 ? (uint64_t)cfg->digest_every : 0;
+    l->due = l->sweep = l->digest_at = UINT64_MAX;
     const uint32_t caps[] = { or (cfg->names, 1024), or (cfg->requests, 1024), or (cfg->lookups, 4096),
                               or (cfg->routes, 1024), or (cfg->dead, 512)};
     for (size_t i = 0; i < sizeof caps / sizeof *caps; i++)
@@ -68,6 +71,8 @@ static bool layout(struct locate *l, const struct locate_cfg *cfg, size_t *size)
     at = (at + 7) & ~(size_t)7;
     l->off_known = (uint32_t)at;
     at += (size_t)l->links * l->told * sizeof(struct locate_known);
+    l->off_digests = (uint32_t)at;
+    if (l->digest_every) at += (size_t)(l->links + 1) * LOCATE_DIGEST;
     place(&l->names, &at, sizeof(struct locate_name), 16, caps[0]);
     place(&l->requests, &at, sizeof(struct locate_request), 17, caps[1]);
     place(&l->lookups, &at, sizeof(struct locate_lookup), 0, caps[2]);
@@ -125,10 +130,19 @@ static void graves_sweep(struct locate *l, moyai_ns now) {
 
 /* Nothing that was known from this link is believed any more, and nothing is sent on it. */
 static void link_forget(struct locate *l, uint32_t link) {
-    memset(locate_near(l, link), 0, l->links * sizeof(struct locate_near));
-    memset(locate_known(l, link), 0, l->told * sizeof(struct locate_known));
+    struct locate_near *near = locate_near(l, link);
+    struct locate_known *known = locate_known(l, link);
+    for (uint32_t i = 0; i < l->links; i++) { /* what is zero is not written: it may never have been touched */
+        if (id_zero(near[i].node)) continue;
+        memset(&near[i], 0, sizeof near[i]);
+        l->near_n--;
+    }
+    for (uint32_t i = 0; i < l->told; i++)
+        if (!id_zero(known[i].name)) memset(&known[i], 0, sizeof known[i]);
+    locate_digest_link_down(l, link);
     l->up &= ~BIT(link);
     l->maybe &= ~BIT(link);
+    l->changed = l->up; /* the slot is empty */
     locate_route_link_down(l, link);
     locate_ask_link_down(l, link);
     for (uint32_t i = 0; i < l->dead.n; i++) {
@@ -140,7 +154,21 @@ static void link_forget(struct locate *l, uint32_t link) {
         memmove(&l->notes[i - 1], &l->notes[i], (l->notes_n - i) * sizeof l->notes[0]);
         memset(&l->notes[--l->notes_n], 0, sizeof l->notes[0]);
     }
-    for (uint64_t left = l->up; left; left &= left - 1) locate_link(l, locate_low(left))->dirty |= BIT(link);
+    for (uint64_t left = l->up; left; left &= left - 1) {
+        struct locate_link *k = locate_link(l, locate_low(left));
+        k->dirty |= BIT(link);
+        k->linger_at = 0;
+    }
+}
+
+/* No neighbour is lost by this change: others may go along with it. */
+static void change_gently(struct locate *l, uint64_t to, uint32_t link, moyai_ns now) {
+    for (; to; to &= to - 1) {
+        struct locate_link *k = locate_link(l, locate_low(to));
+        l->changed |= to & -to;
+        if (!(k->dirty | k->names_dirty)) k->linger_at = l->linger ? locate_after(now, l->linger) : 0;
+        k->dirty |= BIT(link);
+    }
 }
 
 void locate_bury(struct locate *l, const uint8_t node[16], uint32_t how, uint32_t ttl, uint64_t keep, uint64_t except,
@@ -159,7 +187,7 @@ void locate_bury(struct locate *l, const uint8_t node[16], uint32_t how, uint32_
         struct locate_link *k = locate_link(l, i);
         if (k->state != LINK_UP || !id_equal(k->node, node)) continue;
         k->state = LINK_DEAD;
-        k->dirty = k->names_dirty = k->delta_at = k->paid = 0;
+        k->dirty = k->names_dirty = k->delta_at = k->linger_at = k->paid = 0;
         link_forget(l, i);
     }
     locate_route_drop(l, node, UINT64_MAX);
@@ -203,8 +231,10 @@ static int step_link_up(struct locate *l, const struct locate_event *ev) {
     k->cost = k->told_cost = microseconds(ev->cost);
     k->names_dirty = l->used_slots;
     k->dirty = l->up;
-    for (uint64_t left = l->up; left; left &= left - 1) locate_link(l, locate_low(left))->dirty |= BIT(ev->link);
+    change_gently(l, l->up, ev->link, ev->now);
     l->up |= BIT(ev->link);
+    if (k->dirty | k->names_dirty) l->changed |= BIT(ev->link);
+    locate_digest_link_up(l, ev->link, ev->now);
     locate_ask_came(l, LOCATE_NODE, ev->node.b, ev->now);
     locate_ask_link_up(l, ev->now);
     return 0;
@@ -227,8 +257,7 @@ static int step_cost(struct locate *l, const struct locate_event *ev) {
     k->cost = microseconds(ev->cost);
     if (k->cost <= 2 * k->told_cost && k->cost >= k->told_cost / 2) return 0;
     k->told_cost = k->cost;
-    for (uint64_t left = l->up & ~BIT(ev->link); left; left &= left - 1)
-        locate_link(l, locate_low(left))->dirty |= BIT(ev->link);
+    change_gently(l, l->up & ~BIT(ev->link), ev->link, ev->now);
     return 0;
 }
 
@@ -240,15 +269,20 @@ static int receive_neighbours(struct locate *l, const struct locate_event *ev) {
             (id_zero(f->slots[i].id) && f->slots[i].host))
             return MOYAI_EPROTO;
     struct locate_near *near = locate_near(l, ev->link);
+    uint32_t news = 0;
     for (uint32_t i = 0; i < f->n; i++) {
         const struct locate_slot *s = &f->slots[i];
         if (s->slot >= l->links) continue; /* who has more links than we could: not known, found by asking */
+        news += !id_equal(near[s->slot].node, s->id);
+        l->near_n -= !id_zero(near[s->slot].node);
         memset(&near[s->slot], 0, sizeof *near);
         if (id_zero(s->id) || id_equal(s->id, l->self)) continue;
         memcpy(near[s->slot].node, s->id, 16);
         near[s->slot].cost = s->cost;
         near[s->slot].host = s->host;
+        l->near_n++;
     }
+    locate_digest_news(l, news, ev->now);
     return 0;
 }
 
@@ -276,6 +310,8 @@ static int receive(struct locate *l, const struct locate_event *ev) {
         return receive_evidence(l, ev);
     case LOCATE_LOST:
         return locate_name_lost(l, ev);
+    case LOCATE_DIGESTED:
+        return locate_digest_receive(l, ev);
     }
     return MOYAI_EPROTO;
 }
@@ -297,6 +333,7 @@ static int step_timeout(struct locate *l, moyai_ns now) {
     l->due = UINT64_MAX; /* what stands sets it again */
     locate_look_timeout(l, now);
     locate_ask_timeout(l, now);
+    locate_digest_timeout(l, now);
     return 0;
 }
 

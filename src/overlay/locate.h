@@ -8,8 +8,10 @@
  * the driver.
  *
  *  - Neighbours tell each other who their neighbours are and which names are registered at themselves, in changes.
- *  - A look-up tries these tables, then asks in rings of 1, 2, 4 and 8 links. Who is asked for a key while his own
- *    request for it is outstanding remembers the asker and does not ask again; one answer serves all.
+ *  - Now and then they tell each other a digest of whom they know two links away: not who it is, but whether it may be
+ *    somebody. So a node has a hint where to ask for who is three links away.
+ *  - A look-up tries these tables, then follows hints, then asks in rings of 1, 2, 4 and 8 links. Who is asked for a
+ * key while his own request for it is outstanding remembers the asker and does not ask again; one answer serves all.
  *  - The destination or a direct neighbour of it answers, nobody else. Nodes on the way of the answer note a route.
  *  - A name is claimed before it is held: of claims that meet, that of the lower object id stands.
  *  - Evidence of death travels two links far and is kept for 3 x cfg.reattach; it answers look-ups.
@@ -19,8 +21,9 @@
 
 #include <moyai/error.h>
 
-#define LOCATE_LINKS 64 /* the most links, and the most names told to neighbours: sets of them are 64 bits */
-#define LOCATE_RINGS 4
+#define LOCATE_LINKS  64 /* the most links, and the most names told to neighbours: sets of them are 64 bits */
+#define LOCATE_RINGS  6
+#define LOCATE_DIGEST 1024 /* bytes of a digest */
 
 struct locate; /* one flat block of locate_size(cfg) bytes, offsets only, unused bytes zero */
 
@@ -41,6 +44,8 @@ struct locate_cfg {
     moyai_dur interest;           /* for which a wait is remembered elsewhere; 0: 60 s */
     moyai_dur fresh;              /* for which an answer also serves who asks late; 0: 1 s */
     moyai_dur delta_every;        /* between two frames of changes on a link; 0: 50 ms */
+    moyai_dur linger;       /* for which changes wait for others if no neighbour is lost by them; 0: they do not */
+    moyai_dur digest_every; /* between two digests on a link, about; 0: none are sent */
 };
 
 enum locate_key_kind {
@@ -62,6 +67,7 @@ enum locate_frame_kind {
     LOCATE_BUSY,       /* key */
     LOCATE_EVIDENCE,   /* key: the node; how, ttl, keep */
     LOCATE_LOST,       /* key: the name; ttl; dest: who has lost it; owner, object: to whom */
+    LOCATE_DIGESTED,   /* digest */
 };
 
 #define LOCATE_AGE (16 * MOYAI_MS)
@@ -69,6 +75,8 @@ enum locate_frame_kind {
 enum locate_flags {
     LOCATE_DIRECT = 1, /* answer or forget: not to be asked on */
     LOCATE_FLOOD = 2,  /* the last ring: ask everybody, whatever tables say */
+    LOCATE_HINTED = 4, /* ask on only where tables and digests say */
+    LOCATE_FEW = 8,    /* the same; if they say nothing, a few at random */
 };
 
 enum locate_status {
@@ -100,7 +108,10 @@ struct locate_frame {
     uint32_t age;  /* of an answer, in LOCATE_AGE */
     uint32_t n;
     uint64_t nonce; /* of who asks; 0: several */
-    struct locate_slot slots[LOCATE_LINKS];
+    union {
+        struct locate_slot slots[LOCATE_LINKS];
+        uint8_t digest[LOCATE_DIGEST];
+    };
 };
 
 enum locate_event_kind {
@@ -190,6 +201,8 @@ moyai_ns locate_deadline(const struct locate *l, moyai_ns now);
  */
 bool locate_route(struct locate *l, const struct moyai_node_id *node, uint64_t avoid, moyai_ns now,
                   struct locate_hop *hop);
+/* Where there is no route: a link by whose digest the node may be near, of those not in `avoid`. False: none. */
+bool locate_guess(struct locate *l, const struct moyai_node_id *node, uint64_t avoid, uint32_t *link);
 /* The neighbours of the node at a link's other end, as it told them; at most n. Returns how many. */
 uint32_t locate_neighbours(const struct locate *l, uint32_t link, struct locate_neighbour *out, uint32_t n);
 /* What is known of a node's end: 0, or enum locate_how. */

@@ -20,6 +20,11 @@
  * die out: beyond the time of whoever began, an entry can live only by one that had a higher ttl, which has nobody
  * to live by. This holds as the time on the way is counted, also where a full machine lets frames lie.
  *
+ * Hints. A flood of two links asks some five hundred nodes. Who has digests (locate_digest.c) asks first whoever may
+ * know, else his neighbours whether they have a hint: that reaches as far as two links more would, for the price of
+ * one. Who has neither answer nor hint forgets such a request. Only when this finds nothing floods follow: a hint may
+ * be old or wrong, and what is new is in no digest yet. Where a flood ends hints are followed, too, but for the last.
+ *
  * Claims of different objects are not aggregated: of two that meet the better one (lower object) goes on, and who asked
  * for the other is told.
  */
@@ -27,6 +32,28 @@
 
 #define REPLY_HOPS_MAX 64 /* more than any ring: it has gone round, and goes no further */
 #define MOST_TTL       8
+#define FEW            4 /* asked at random */
+#define HINTS          2 /* followed, of those that digests give for one key */
+#define HINT_TTL       3 /* as far as digests see */
+
+/* How far an own request goes, one after the other: a flood of so many links, or hints over so many. A ring lasts a
+ * part of the time that an answer from so far may take; the early ones are settled by who is near. */
+struct ring {
+    uint32_t ttl, hint_ttl, part;
+};
+static const struct ring rings[LOCATE_RINGS] = {
+    {0, HINT_TTL, 4},     /* where our digests say, else a few neighbours */
+    {0, HINT_TTL, 4},     /* the other neighbours */
+    {0, HINT_TTL + 1, 2}, /* all again, and a few of theirs */
+    {2, 0, 1},
+    {4, 0, 1},
+    {8, 0, 1},
+};
+/* In place of the third without digests. What all neighbours know of theirs settles most look-ups in a grid of a
+ * thousand. */
+static const struct ring ring_plain = {1, 0, 4};
+#define RING_PLAIN 2u
+#define RING_CLAIM 3u /* whoever claims a name hopes that nobody holds it, and must ask all */
 
 struct locate_request *locate_find_request(const struct locate *l, uint32_t kind, const uint8_t key[16]) {
     uint8_t k[17] = {(uint8_t)kind};
@@ -94,6 +121,38 @@ static bool request_over(const struct locate_request *r, moyai_ns now) {
 
 /* --- asking ------------------------------------------------------------------------------------------ */
 
+/* As many of the set, at random. */
+static uint64_t some_of(struct locate *l, uint64_t set, uint32_t n) {
+    uint64_t some = 0;
+    for (; n > 0 && set; n--) {
+        uint64_t at = set;
+        for (uint64_t skip = rng_below(&l->rng, (uint64_t)__builtin_popcountll(set)); skip; skip--) at &= at - 1;
+        some |= at & -at;
+        set &= ~some;
+    }
+    return some;
+}
+
+static bool by_hints(const struct locate *l, const struct locate_request *r) {
+    return r->kind == LOCATE_NODE && l->digest_every;
+}
+
+/* Who is to be asked for hints, or by one. */
+static void spread_hints(struct locate *l, struct locate_request *r, uint64_t to) {
+    to &= ~r->asked;
+    bool own = r->flags & REQ_OWN;
+    uint64_t known = some_of(l, locate_digest_find(l, r->key, to), HINTS);
+    if (own && r->ring > 0) {
+        known = to;
+    } else if (!known && (own || (r->flags & REQ_FEW))) {
+        known = some_of(l, to, FEW);
+    }
+    r->asked |= known;
+    r->send |= known;
+    r->hint |= known;
+    l->maybe |= known;
+}
+
 /* To whom the request is still to be sent. */
 static void spread(struct locate *l, struct locate_request *r) {
     uint64_t to = l->up, several = r->askers & (r->askers - 1);
@@ -106,6 +165,7 @@ static void spread(struct locate *l, struct locate_request *r) {
         l->maybe |= BIT(hop.link);
         return;
     }
+    if (r->ttl == 0 && r->hint_ttl) spread_hints(l, r, to);
     if (r->ttl == 0) return;
     to &= ~r->asked;
     r->asked |= to;
@@ -115,43 +175,48 @@ static void spread(struct locate *l, struct locate_request *r) {
 }
 
 static void spread_anew(struct locate *l, struct locate_request *r) {
-    r->asked = r->send = r->direct = r->busy = 0;
+    r->asked = r->send = r->direct = r->hint = r->busy = 0;
     r->busy_at = 0;
     spread(l, r);
 }
 
 /* How long an answer from so far may take: by the slowest link, twice there and back. Where machines are full, frames
  * lie besides at each: who gave up before they can be read would ask again and again, and fill them further. */
-static uint64_t ring_time(const struct locate *l, uint32_t ttl, moyai_ns now) {
-    uint64_t slowest = 0;
+static uint64_t ring_time(const struct locate *l, const struct ring *ring, moyai_ns now) {
+    uint64_t slowest = 0, part = ring->part;
+    uint64_t links = ring->ttl ? ring->ttl + 2 : ring->hint_ttl;
     for (uint64_t left = l->up; left; left &= left - 1) {
         uint32_t cost = locate_link(l, locate_low(left))->cost;
         if (cost > slowest) slowest = cost;
     }
-    uint64_t span = 2 * (ttl + 2) * (slowest * (uint64_t)MOYAI_US + 2 * locate_late(l, now)), part = ttl == 1 ? 4 : 1;
+    uint64_t span = 2 * links * (slowest * (uint64_t)MOYAI_US + 2 * locate_late(l, now));
     if (span < l->ring_min / part) return l->ring_min / part;
     return span > l->ring_max / part ? l->ring_max / part : span;
 }
 
-/* What all neighbours know of theirs settles most look-ups in a grid of a thousand. Whoever claims a name hopes that
- * nobody holds it, and must ask all. */
-static uint32_t ring_first(const struct locate_request *r) {
-    return r->kind == LOCATE_CLAIM ? 1 : 0;
+static uint32_t ring_first(const struct locate *l, const struct locate_request *r) {
+    if (r->kind == LOCATE_CLAIM) return RING_CLAIM;
+    return by_hints(l, r) && l->digests ? 0 : RING_PLAIN;
 }
 
 static void ring_begin(struct locate *l, struct locate_request *r, moyai_ns now) {
-    uint32_t ttl = 1u << r->ring;
+    const struct ring *ring = r->ring == RING_PLAIN && !by_hints(l, r) ? &ring_plain : &rings[r->ring];
     bool last = r->ring == LOCATE_RINGS - 1;
-    r->ring_at = locate_after(now, ring_time(l, ttl, now));
+    r->ring_at = locate_after(now, ring_time(l, ring, now));
     locate_due(l, r->ring_at);
-    if (!r->askers || ttl > r->ttl) r->ttl = ttl;
+    if (!r->askers || ring->ttl > r->ttl) r->ttl = ring->ttl;
+    r->hint_ttl = ring->hint_ttl;
+    if (r->ttl == 0) r->send &= r->direct | r->hint; /* who wanted more has gone */
     if (last) r->flags |= REQ_FLOOD;
     keep_until(l, r, r->ring_at);
     if (last) {
         uint64_t wait = locate_look_wait(l, r->kind, r->key), most = locate_after(now, l->interest);
         keep_until(l, r, wait < most ? wait : most);
     }
-    spread_anew(l, r);
+    if (r->ring == 1) /* those who were asked by the first have said what they know */
+        spread(l, r);
+    else
+        spread_anew(l, r);
 }
 
 struct locate_request *locate_ask_own(struct locate *l, uint32_t kind, const uint8_t key[16], moyai_ns now) {
@@ -162,7 +227,7 @@ struct locate_request *locate_ask_own(struct locate *l, uint32_t kind, const uin
     if ((r->flags & REQ_OWN) && r->ring < LOCATE_RINGS) return r; /* begun */
     if (!(r->flags & REQ_OWN)) r->nonce = rng_next(&l->rng) | 1;
     r->flags |= REQ_OWN;
-    r->ring = ring_first(r);
+    r->ring = ring_first(l, r);
     if (!r->askers) r->flags &= ~(uint32_t)REQ_FLOOD;
     ring_begin(l, r, now);
     return r;
@@ -171,7 +236,7 @@ struct locate_request *locate_ask_own(struct locate *l, uint32_t kind, const uin
 /* Nobody here waits any more; others may. */
 static void own_end(struct locate *l, struct locate_request *r) {
     r->flags &= ~(uint32_t)REQ_OWN;
-    r->ring = 0;
+    r->ring = r->hint_ttl = 0;
     r->ring_at = 0;
     r->nonce = 0;
     keep_until(l, r, r->until); /* may be swept from now on */
@@ -249,7 +314,7 @@ static void request_done(struct locate *l, struct locate_request *r, uint64_t ag
     if (r->flags & REQ_OWN) own_end(l, r);
     r->nonce = nonce;
     r->flags |= REQ_DONE;
-    r->askers = r->asked = r->send = r->direct = r->busy = 0;
+    r->askers = r->asked = r->send = r->direct = r->hint = r->busy = 0;
     r->busy_at = 0;
     r->done_at = now > age ? now - age : 0;
     keep_until(l, r, locate_after(now, l->fresh));
@@ -302,7 +367,9 @@ void locate_ask_came(struct locate *l, uint32_t kind, const uint8_t key[16], moy
 static bool request_right(const struct locate_frame *f) {
     if ((unsigned)f->key_kind > LOCATE_CLAIM || f->ttl < 1 || f->ttl > MOST_TTL || f->wait == 0 || id_zero(f->key))
         return false;
-    if (f->flags & ~(uint32_t)(LOCATE_DIRECT | LOCATE_FLOOD)) return false;
+    uint32_t hint = f->flags & (uint32_t)(LOCATE_HINTED | LOCATE_FEW);
+    if (f->flags & ~(uint32_t)(LOCATE_DIRECT | LOCATE_FLOOD | LOCATE_HINTED | LOCATE_FEW)) return false;
+    if (hint && (f->flags != hint || hint == (LOCATE_HINTED | LOCATE_FEW) || f->key_kind != LOCATE_NODE)) return false;
     if (f->key_kind != LOCATE_CLAIM) return true;
     return !id_zero(f->owner) && !id_zero(f->object) && !(f->flags & LOCATE_DIRECT);
 }
@@ -375,9 +442,10 @@ static uint64_t asked_until(const struct locate *l, const struct locate_event *e
 static void join(struct locate *l, struct locate_request *r, const struct locate_event *ev) {
     const struct locate_frame *f = ev->frame;
     uint64_t until = asked_until(l, ev);
-    bool own = r->flags & REQ_OWN, fresh = r->until == 0, flood = f->flags & LOCATE_FLOOD;
-    bool echo = !fresh && f->nonce && f->nonce == r->nonce;
-    bool farther = f->ttl - 1 > r->ttl || (flood && !(r->flags & REQ_FLOOD));
+    bool own = r->flags & REQ_OWN, fresh = r->until == 0, flood = f->flags & LOCATE_FLOOD, few = f->flags & LOCATE_FEW;
+    bool echo = !fresh && f->nonce && f->nonce == r->nonce, hint = few || (f->flags & LOCATE_HINTED);
+    uint32_t ttl = hint ? 0 : f->ttl - 1; /* of a flood */
+    bool farther = ttl > r->ttl || (flood && !(r->flags & REQ_FLOOD)) || (few && !(r->flags & REQ_FEW));
     bool longer = !echo && r->until < ev->now + (until - ev->now) / 2;
     if (echo && (own || !farther)) return;
     bool further = farther || longer || (!echo && !own && r->nonce);
@@ -393,8 +461,11 @@ static void join(struct locate *l, struct locate_request *r, const struct locate
     if (echo) r->askers = 0; /* the sender is nearer to the beginning than the one before */
     r->askers |= BIT(ev->link);
     /* Who asks for longer asks no farther than he says: else requests could keep one another alive. */
-    if (longer || f->ttl - 1 > r->ttl) r->ttl = f->ttl - 1;
+    if (longer || ttl > r->ttl) r->ttl = ttl;
     if (flood) r->flags |= REQ_FLOOD;
+    if (few) r->flags |= REQ_FEW;
+    if (hint && !own) r->hint_ttl = f->ttl - 1;
+    if (!hint && !own) r->hint_ttl = by_hints(l, r) && !flood ? HINT_TTL - 1 : 0; /* where the flood ends */
     if (further) {
         keep_until(l, r, until);
         spread_anew(l, r);
@@ -418,6 +489,14 @@ static bool claim_beaten(struct locate *l, struct locate_request *r, const struc
     claim_reply(l, f->key, r->askers & ~BIT(ev->link), &a);
     request_clear(r);
     return false;
+}
+
+/* It asks on along hints only, and there is none. */
+static bool no_hint(const struct locate *l, const struct locate_event *ev) {
+    struct locate_hop hop;
+    uint64_t to = l->up & ~BIT(ev->link);
+    if (!(ev->frame->flags & LOCATE_HINTED) || locate_near_find(l, ev->frame->key, to, &hop)) return false;
+    return ev->frame->ttl == 1 || !locate_digest_find(l, ev->frame->key, to);
 }
 
 static int receive_claim(struct locate *l, const struct locate_event *ev) {
@@ -474,11 +553,12 @@ int locate_ask_receive(struct locate *l, const struct locate_event *ev) {
     bool known = locate_table_answer(l, f->key_kind, f->key, NULL, ev->now, &a);
     if (!known && (f->flags & LOCATE_DIRECT)) return 0;
     struct locate_request *r = locate_find_request(l, f->key_kind, f->key);
+    if (!known && !r && no_hint(l, ev)) return 0;
     if (r && r->until <= ev->now && !(r->flags & REQ_OWN)) request_clear(r);
     if (known) return answer_at_once(l, r, ev, &a);
     if (r && (r->flags & REQ_DONE)) {
         if (f->nonce && f->nonce == r->nonce) {
-            if (f->ttl - 1 <= r->ttl) return 0;
+            if ((f->flags & LOCATE_HINTED) || f->ttl - 1 <= r->ttl) return 0;
         } else if (answer_late(l, r, ev)) {
             return 0;
         }
@@ -582,6 +662,7 @@ void locate_ask_link_down(struct locate *l, uint32_t link) {
         r->asked &= ~BIT(link);
         r->send &= ~BIT(link);
         r->direct &= ~BIT(link);
+        r->hint &= ~BIT(link);
         r->reply &= ~BIT(link);
         r->busy &= ~BIT(link);
         if (!r->busy) r->busy_at = 0;
@@ -600,7 +681,7 @@ static void own_timeout(struct locate *l, struct locate_request *r, moyai_ns now
         own_end(l, r);
         break;
     case LOOK_AGAIN:
-        r->ring = ring_first(r);
+        r->ring = ring_first(l, r);
         if (!r->askers) r->flags &= ~(uint32_t)REQ_FLOOD;
         ring_begin(l, r, now);
         break;

@@ -23,6 +23,7 @@ static bool blank(const void *p, size_t n) {
 }
 
 static const char *links_check(const struct locate *l) {
+    uint32_t near_n = 0;
     uint64_t all = l->told == 64 ? UINT64_MAX : BIT(l->told) - 1;
     for (uint32_t i = 0; i < l->links; i++) {
         const struct locate_link *k = locate_link(l, i);
@@ -30,16 +31,18 @@ static const char *links_check(const struct locate *l) {
         if (k->state == LINK_FREE && !blank(k, sizeof *k)) return "a free link is not zero";
         if (k->state != LINK_UP && (k->dirty | k->names_dirty)) return "something is to be told where nobody listens";
         if (k->names_dirty & ~all) return "a name is to be told that has no place";
+        if (((k->dirty | k->names_dirty) != 0) != ((l->changed >> i) & 1)) return "what has changed is not seen";
         if (k->dirty & BIT(i)) return "a neighbour is to be told of itself";
         if (k->state != LINK_UP && !(blank(locate_near(l, i), l->links * sizeof(struct locate_near)) &&
                                      blank(locate_known(l, i), l->told * sizeof(struct locate_known))))
             return "something is known from a link that is not up";
-        for (uint32_t s = 0; s < l->links; s++)
+        for (uint32_t s = 0; s < l->links; s++) {
             if (id_equal(locate_near(l, i)[s].node, l->self)) return "this node is its neighbour's neighbour";
-        for (uint32_t s = 0; s < l->links; s++)
             if (id_zero(locate_near(l, i)[s].node) && locate_near(l, i)[s].host) return "the host of nobody is known";
+            near_n += !id_zero(locate_near(l, i)[s].node);
+        }
     }
-    return NULL;
+    return near_n == l->near_n ? NULL : "neighbours' neighbours are miscounted";
 }
 
 static bool own_wanted(const struct locate *l, const struct locate_request *r) {
@@ -54,9 +57,10 @@ static bool own_wanted(const struct locate *l, const struct locate_request *r) {
 
 static const char *request_check(const struct locate *l, const struct locate_request *r) {
     bool own = r->flags & REQ_OWN, done = r->flags & REQ_DONE;
-    if ((r->askers | r->asked | r->send | r->direct | r->reply | r->busy) & ~l->up)
+    if ((r->askers | r->asked | r->hint | r->send | r->direct | r->reply | r->busy) & ~l->up)
         return "a request has to do with a link that is not up";
-    if ((r->send & ~r->asked) || (r->direct & ~r->send) || (r->busy & ~r->asked)) return "a request's sets disagree";
+    if ((r->send & ~r->asked) || ((r->direct | r->hint) & ~r->send) || (r->direct & r->hint) || (r->busy & ~r->asked))
+        return "a request's sets disagree";
     if (own && done) return "an answered request is waited for";
     if (done && (r->askers | r->asked)) return "an answered request has askers";
     if (!done && r->reply) return "an answer without one";
@@ -131,6 +135,9 @@ static const char *dead_check(const struct locate *l) {
     for (uint32_t i = 0; i < l->notes_n; i++)
         if (!(l->up & l->maybe & BIT(l->notes[i].link))) return "a note for a link that is not up, or not seen";
     if (l->notes_n > LOCATE_NOTES) return "too many notes";
+    if (((l->digests | l->digest_new | l->digest_send) & ~l->up) || (l->digest_send & ~l->maybe))
+        return "a digest of or for a link that is not up, or not seen";
+    if (l->digest_at < l->due || (l->digest_new && l->digest_at == UINT64_MAX)) return "a digest will not be made";
     return tell == l->dead_tell ? NULL : "the dead to be told of are miscounted";
 }
 
@@ -174,7 +181,8 @@ void locate_settle(struct locate *l) {
     for (uint32_t i = 0; i < l->notes_n; i++) maybe |= BIT(l->notes[i].link);
     for (uint32_t i = 0; i < l->dead.n; i++)
         maybe |= ((const struct locate_corpse *)locate_entry(l, &l->dead, i))->send;
-    l->maybe = maybe;
+    if (l->digest_at < due) due = l->digest_at;
+    l->maybe = maybe | l->digest_send;
     l->due = due;
     l->sweep = sweep;
 }

@@ -19,6 +19,7 @@
 #define LOCATE_NOTES    16 /* BUSY, LOST and answers to claims, to be sent */
 #define LOCATE_ALTS     3
 #define LOCATE_LOST_TTL 12
+#define LOCATE_FEW_RING 2      /* whose hints say FEW */
 #define LOCATE_WAIT_MAX 120000 /* milliseconds that a peer can make us remember what it asks */
 
 struct locate_table {
@@ -38,6 +39,7 @@ struct locate_link {
     uint32_t zero;
     uint64_t dirty, names_dirty; /* slots of ours that the neighbour has to be told */
     uint64_t delta_at;           /* changes may be sent from then on */
+    uint64_t linger_at;          /* and these need not be before */
     uint64_t paid;               /* the rate: up to then sending is paid for (spec 8.1) */
 };
 
@@ -70,6 +72,7 @@ enum request_flags {
     REQ_DONE = 2,  /* answered */
     REQ_FLOOD = 4, /* the last ring has come by */
     REQ_LATE = 8,  /* the answer is said again, from memory */
+    REQ_FEW = 16,  /* who has no hint asks a few */
 };
 
 struct locate_request {
@@ -78,7 +81,7 @@ struct locate_request {
     uint64_t nonce;                /* 0: several ask */
     uint64_t askers;               /* links that are to have the answer */
     uint64_t asked;                /* links that have been asked, or will be */
-    uint64_t send, direct;         /* of these: not yet; with DIRECT */
+    uint64_t send, direct, hint;   /* of these: not yet; with DIRECT; with HINTED or FEW */
     uint64_t reply;                /* links that still have to be sent the answer */
     uint64_t busy;                 /* links that had no room */
     uint64_t until;                /* forgotten then */
@@ -86,8 +89,9 @@ struct locate_request {
     uint64_t busy_at;              /* those without room are asked again; 0: none */
     uint64_t done_at;
     uint32_t flags, ttl; /* ttl: of the frames we send */
-    uint32_t ring;       /* own: of 1, 2, 4, 8 links: 0 to 3; LOCATE_RINGS: waiting */
+    uint32_t ring;       /* own: which of rings[] (locate_ask.c); LOCATE_RINGS: waiting */
     uint32_t status, hops, cost;
+    uint32_t hint_ttl, zero; /* of the frames we send with HINTED or FEW; 0: none */
 };
 
 enum lookup_flags {
@@ -131,11 +135,12 @@ struct locate_note {
 struct locate {
     uint8_t self[16];
     uint32_t links, told, rate, burst;
-    uint64_t keep, route_life, ring_min, ring_max, interest, fresh, delta_every;
-    uint32_t off_links, off_near, off_known, zero;
+    uint64_t keep, route_life, ring_min, ring_max, interest, fresh, delta_every, linger, digest_every;
+    uint32_t off_links, off_near, off_known, off_digests; /* digests: one a link, then our own */
     struct locate_table names, requests, lookups, routes, dead;
     struct moyai_rng rng;
     uint64_t up;            /* links in state UP */
+    uint64_t changed;       /* of these: whose neighbour has to be told of slots */
     uint64_t used_slots;    /* of names told */
     uint64_t maybe;         /* links that may have something to be sent */
     uint64_t due;           /* no timer of the tables is earlier */
@@ -145,6 +150,12 @@ struct locate {
     uint32_t dead_tell;     /* corpses to be told */
     uint32_t name_tell;     /* names to be told */
     uint32_t notes_n;
+    uint32_t near_n, near_news; /* neighbours' neighbours; how many of them have changed since all had our digest */
+    uint64_t digests;           /* links whose digest has come */
+    uint64_t digest_new;        /* links that have not had ours */
+    uint64_t digest_send;       /* that are to have it now */
+    uint64_t digest_at;         /* it is made anew; UINT64_MAX: it need not be */
+    uint64_t digest_all;        /* when it was made for all */
     struct locate_note notes[LOCATE_NOTES]; /* in order */
 };
 
@@ -184,6 +195,10 @@ static inline uint32_t locate_sum(uint32_t a, uint32_t b, uint32_t most) {
     return a > most - b ? most : a + b;
 }
 
+static inline uint8_t *locate_digest(const struct locate *l, uint32_t link) {
+    return (uint8_t *)locate_at(l, l->off_digests) + (size_t)link * LOCATE_DIGEST;
+}
+
 /* A timer is set: the machine wakes at `at` at the latest. */
 static inline void locate_due(struct locate *l, uint64_t at) {
     if (at < l->due) l->due = at;
@@ -204,6 +219,14 @@ const struct locate_alt *locate_route_best(const struct locate *l, const uint8_t
                                            moyai_ns now);
 void locate_route_drop(struct locate *l, const uint8_t node[16], uint64_t links); /* these ways to a node */
 void locate_route_link_down(struct locate *l, uint32_t link);
+
+/* locate_digest.c */
+uint64_t locate_digest_find(const struct locate *l, const uint8_t node[16], uint64_t among); /* who may know it */
+void locate_digest_link_up(struct locate *l, uint32_t link, moyai_ns now);
+void locate_digest_link_down(struct locate *l, uint32_t link);
+void locate_digest_news(struct locate *l, uint32_t n, moyai_ns now); /* so many of whom it tells have changed */
+void locate_digest_timeout(struct locate *l, moyai_ns now);
+int locate_digest_receive(struct locate *l, const struct locate_event *ev);
 
 /* locate_ask.c: requests and their answers */
 struct locate_answer {

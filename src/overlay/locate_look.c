@@ -148,7 +148,11 @@ void locate_look_timeout(struct locate *l, moyai_ns now) {
 /* --- names -------------------------------------------------------------------------------------------- */
 
 static void slot_changed(struct locate *l, uint32_t slot) {
-    for (uint64_t left = l->up; left; left &= left - 1) locate_link(l, locate_low(left))->names_dirty |= BIT(slot);
+    l->changed = l->up;
+    for (uint64_t left = l->up; left; left &= left - 1) {
+        locate_link(l, locate_low(left))->names_dirty |= BIT(slot);
+        locate_link(l, locate_low(left))->linger_at = 0;
+    }
 }
 
 static void slot_take(struct locate *l, struct locate_name *n) {

@@ -104,12 +104,16 @@ static void test_frames(void **state) {
         __VA_ARGS__;                                                                                                   \
         if (receive(k, 0, &f) != MOYAI_EPROTO) fail_msg("taken: %d, %s", i, #__VA_ARGS__);                             \
     } while (0)
-    BAD(0, f.kind = (enum locate_frame_kind)7);
+    BAD(0, f.kind = (enum locate_frame_kind)8);
     BAD(0, f.key_kind = (enum locate_key_kind)3);
     BAD(0, f.ttl = 0);
     BAD(0, f.ttl = 9);
     BAD(0, f.wait = 0);
-    BAD(0, f.flags = 4);
+    BAD(0, f.flags = 16);
+    BAD(0, f.flags = LOCATE_HINTED | LOCATE_FEW);
+    BAD(0, f.flags = LOCATE_HINTED | LOCATE_DIRECT);
+    BAD(0, f.flags = LOCATE_FEW | LOCATE_FLOOD);
+    BAD(0, f.flags = LOCATE_HINTED; f.key_kind = LOCATE_NAME);
     BAD(0, f.key[0] = 0);
     BAD(1, f.owner[0] = 0);
     BAD(1, f.object[0] = 0);
@@ -428,7 +432,8 @@ static void test_check(void **state) {
     BREAK(locate_link(l, 4)->state = LINK_DEAD; locate_link(l, 4)->dirty = 1);
     BREAK(locate_link(l, 4)->state = LINK_DEAD; locate_link(l, 4)->names_dirty = 1);
     BREAK(locate_link(l, 1)->names_dirty = 4);
-    BREAK(locate_link(l, 1)->dirty = 2);
+    BREAK(locate_link(l, 1)->dirty = 2; l->changed |= 2);
+    BREAK(l->changed ^= 2);
     BREAK(locate_near(l, 4)[5].cost = 1);
     BREAK(locate_known(l, 4)[1].name[0] = 1);
     BREAK(memcpy(locate_near(l, 1)[5].node, l->self, 16));
@@ -437,6 +442,12 @@ static void test_check(void **state) {
     BREAK(cc->busy |= 8);
     BREAK(cc->send |= 1);
     BREAK(cc->direct |= 1);
+    BREAK(cc->hint |= 1);
+    BREAK(l->digests |= 8);
+    BREAK(l->digest_new |= 8);
+    BREAK(l->digest_send |= 1; l->maybe &= ~UINT64_C(1));
+    BREAK(l->digest_at = l->due - 1);
+    BREAK(l->near_n++);
     BREAK(cc->busy = 1);
     BREAK(cc->busy = 2);
     BREAK(cc->busy_at = UINT64_MAX);
@@ -451,7 +462,7 @@ static void test_check(void **state) {
     BREAK(ce->ring_at = l->due - 1);
     BREAK(cc->busy = 2; cc->busy_at = l->due - 1);
     BREAK(cc->ttl = 9);
-    BREAK(ce->ring = 5);
+    BREAK(ce->ring = LOCATE_RINGS + 1);
     BREAK(l->maybe = 0);
     BREAK(l->maybe = 5);
     BREAK(looks[0].flags |= LOOK_DONE);
@@ -489,12 +500,15 @@ static void test_random(void **state) {
     struct moyai_rng r;
     rng_seed(&r, 7);
     for (int world = 0; world < 60; world++) {
-        struct kit *k = kit_new(&small);
+        struct locate_cfg cfg = small;
+        if (world & 1) cfg.digest_every = MOYAI_SEC;
+        if (world & 2) cfg.linger = 20 * MOYAI_MS;
+        struct kit *k = kit_new(&cfg);
         for (int i = 0; i < 1500; i++) {
-            struct locate_frame f = {.kind = (enum locate_frame_kind)rng_below(&r, 7),
+            struct locate_frame f = {.kind = (enum locate_frame_kind)rng_below(&r, 8),
                                      .key_kind = (enum locate_key_kind)rng_below(&r, 3),
                                      .ttl = (uint32_t)rng_below(&r, 9),
-                                     .flags = rng_below(&r, 4) ? 0 : (uint32_t)rng_below(&r, 4),
+                                     .flags = rng_below(&r, 2) ? 0 : (uint32_t)rng_below(&r, 9),
                                      .status = rng_below(&r, 3) ? 1 : (uint32_t)rng_below(&r, 5),
                                      .how = (uint32_t)rng_below(&r, 3),
                                      .hops = (uint32_t)rng_below(&r, 5),
@@ -508,7 +522,8 @@ static void test_random(void **state) {
             key_put(f.owner, f.key_kind == LOCATE_NODE ? some[0] : some[1]);
             key_put(f.object, f.key_kind == LOCATE_NODE && f.kind == LOCATE_REPLY ? 0 : some[2]);
             key_put(f.dest, some[3]);
-            for (uint32_t s = 0; s < f.n; s++) {
+            for (int b = 0; f.kind == LOCATE_DIGESTED && b < 600; b++) f.digest[rng_below(&r, LOCATE_DIGEST)] = 0xff;
+            for (uint32_t s = 0; f.kind != LOCATE_DIGESTED && s < f.n; s++) {
                 bool some_id = rng_below(&r, 3);
                 f.slots[s] = (struct locate_slot){.slot = (uint32_t)rng_below(&r, 7),
                                                   .cost = some_id ? 1 + (uint32_t)rng_below(&r, 900) : 0};

@@ -126,13 +126,15 @@ static void pull_names(struct locate *l, struct locate_link *k, struct locate_fr
 
 static bool pull_changes(struct locate *l, uint32_t link, moyai_ns now, struct locate_frame *out) {
     struct locate_link *k = locate_link(l, link);
-    if (!(k->dirty | k->names_dirty) || now < k->delta_at) return false;
+    if (!(k->dirty | k->names_dirty) || now < k->delta_at || now < k->linger_at) return false;
     if (k->dirty) {
         pull_neighbours(l, k, out);
     } else {
         pull_names(l, k, out);
     }
     if (!k->names_dirty) k->delta_at = locate_after(now, l->delta_every);
+    k->linger_at = 0;
+    if (!k->names_dirty) l->changed &= ~BIT(link);
     return true;
 }
 
@@ -140,13 +142,17 @@ static bool pull_request(struct locate *l, uint32_t link, moyai_ns now, struct l
     for (uint32_t i = 0; i < l->requests.n; i++) {
         struct locate_request *r = locate_request(l, i);
         if (!(r->send & BIT(link))) continue;
-        bool direct = r->direct & BIT(link);
+        bool direct = r->direct & BIT(link), hint = r->hint & BIT(link);
+        bool few = hint && (r->flags & REQ_OWN) && r->ring == LOCATE_FEW_RING;
         r->send &= ~BIT(link);
         r->direct &= ~BIT(link);
+        r->hint &= ~BIT(link);
         if (r->until < locate_after(now, (uint64_t)MOYAI_MS)) continue;
+        if (hint && !r->hint_ttl) continue; /* it was for who has his answer, or had to wait too long */
         frame(out, LOCATE_REQUEST, (enum locate_key_kind)r->kind, r->key);
-        out->ttl = direct ? 1 : r->ttl;
-        out->flags = (direct ? LOCATE_DIRECT : 0u) | (r->flags & REQ_FLOOD ? LOCATE_FLOOD : 0u);
+        out->ttl = direct ? 1 : hint ? r->hint_ttl : r->ttl;
+        out->flags = direct ? LOCATE_DIRECT : few ? LOCATE_FEW : hint ? LOCATE_HINTED : 0u;
+        if (!hint && (r->flags & REQ_FLOOD)) out->flags |= LOCATE_FLOOD;
         out->nonce = r->nonce;
         out->wait = milliseconds(r->until - now);
         if (r->kind != LOCATE_CLAIM) return true;
@@ -157,35 +163,44 @@ static bool pull_request(struct locate *l, uint32_t link, moyai_ns now, struct l
     return false;
 }
 
+static bool pull_digest(struct locate *l, uint32_t link, struct locate_frame *out) {
+    if (!(l->digest_send & BIT(link))) return false;
+    l->digest_send &= ~BIT(link);
+    frame(out, LOCATE_DIGESTED, LOCATE_NODE, NULL);
+    memcpy(out->digest, locate_digest(l, l->links), LOCATE_DIGEST);
+    return true;
+}
+
 bool locate_pull(struct locate *l, uint32_t link, moyai_ns now, struct locate_frame *out) {
     if (link >= l->links || !(l->up & BIT(link))) return false;
     struct locate_link *k = locate_link(l, link);
     if (now < paid_at(l, k)) return false;
     bool some = pull_note(l, link, out) || pull_reply(l, link, now, out) || pull_evidence(l, link, now, out) ||
-                pull_changes(l, link, now, out) || pull_request(l, link, now, out);
+                pull_changes(l, link, now, out) || pull_request(l, link, now, out) || pull_digest(l, link, out);
     if (!some) l->maybe &= ~BIT(link);
     if (some) k->paid = locate_after(k->paid > now ? k->paid : now, pay(l));
     return some;
 }
 
+/* Of one that is in `maybe` or `changed`. */
 static uint64_t ready_at(const struct locate *l, uint32_t link) {
     const struct locate_link *k = locate_link(l, link);
     uint64_t paid = paid_at(l, k);
     if (l->maybe & BIT(link)) return paid;
-    if (!(k->dirty | k->names_dirty)) return UINT64_MAX;
-    return paid > k->delta_at ? paid : k->delta_at;
+    uint64_t at = k->delta_at > k->linger_at ? k->delta_at : k->linger_at;
+    return paid > at ? paid : at;
 }
 
 uint64_t locate_ready(const struct locate *l, moyai_ns now) {
     uint64_t ready = 0;
-    for (uint64_t left = l->up; left; left &= left - 1)
+    for (uint64_t left = l->maybe | l->changed; left; left &= left - 1)
         if (ready_at(l, locate_low(left)) <= now) ready |= BIT(locate_low(left));
     return ready;
 }
 
 moyai_ns locate_deadline(const struct locate *l, moyai_ns now) {
     uint64_t at = l->due;
-    for (uint64_t left = l->up; left; left &= left - 1) {
+    for (uint64_t left = l->maybe | l->changed; left; left &= left - 1) {
         uint64_t ready = ready_at(l, locate_low(left));
         if (ready > now && ready < at) at = ready;
     }

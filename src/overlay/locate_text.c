@@ -47,8 +47,11 @@ void locate_frame_text(char *text, size_t n, const struct locate_frame *f) {
             add(text, n, " %u:%02x=%02x", f->slots[i].slot, f->slots[i].id[0], f->slots[i].object[0]);
         return;
     case LOCATE_REQUEST:
-        add(text, n, "REQUEST %c%02x/%u%s%s%s", kind_text(f->key_kind), key, f->ttl,
+        add(text, n, "REQUEST %c%02x/%u%s%s%s%s", kind_text(f->key_kind), key, f->ttl,
             f->flags & LOCATE_DIRECT ? " direct" : "", f->flags & LOCATE_FLOOD ? " flood" : "",
+            f->flags & LOCATE_HINTED ? " hinted"
+            : f->flags & LOCATE_FEW  ? " few"
+                                     : "",
             f->nonce ? "" : " several");
         if (f->key_kind == LOCATE_CLAIM) add(text, n, " %02x=%02x", f->owner[0], f->object[0]);
         return;
@@ -66,6 +69,9 @@ void locate_frame_text(char *text, size_t n, const struct locate_frame *f) {
         return;
     case LOCATE_LOST:
         add(text, n, "LOST %02x of %02x to %02x=%02x/%u", key, f->dest[0], f->owner[0], f->object[0], f->ttl);
+        return;
+    case LOCATE_DIGESTED:
+        add(text, n, "DIGEST");
         return;
     }
     add(text, n, "?");

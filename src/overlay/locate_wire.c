@@ -10,6 +10,7 @@
  *   BUSY        0 kind (1)  1 zero (3)   4 key (16)
  *   EVIDENCE    0 how (1)   1 ttl (1)    2 zero (2)   4 keep (4)  8 node (16)
  *   LOST        0 ttl (1)   1 zero (3)   4 name (16)  20 dest (16)  36 owner (16)  52 object (16)
+ *   DIGEST      0 bits (1)  1 zero (3)   4 the bits (1024): 2^bits of them, 13
  *
  * So the first four bytes are small numbers in all. A frame of another length than these is refused.
  */
@@ -18,6 +19,8 @@
 #include "base/err.h"
 
 #include <string.h>
+
+#define DIGEST_BITS 13u
 
 static void put32(uint8_t *p, uint32_t x) {
     for (int i = 0; i < 4; i++) p[i] = (uint8_t)(x >> (8 * i));
@@ -101,6 +104,10 @@ size_t locate_wire_put(uint8_t *out, const struct locate_frame *f) {
         memcpy(out + 36, f->owner, 16);
         memcpy(out + 52, f->object, 16);
         return 68;
+    case LOCATE_DIGESTED:
+        head(out, DIGEST_BITS, 0, 0);
+        memcpy(out + 4, f->digest, LOCATE_DIGEST);
+        return 4 + LOCATE_DIGEST;
     }
     return 0;
 }
@@ -122,6 +129,8 @@ static size_t right_size(enum locate_frame_kind kind, const uint8_t *p) {
         return 24;
     case LOCATE_LOST:
         return 68;
+    case LOCATE_DIGESTED:
+        return p[0] == DIGEST_BITS ? 4 + LOCATE_DIGEST : 0;
     }
     return 0;
 }
@@ -207,6 +216,9 @@ static bool get_body(const uint8_t *p, struct locate_frame *f) {
         memcpy(f->dest, p + 20, 16);
         memcpy(f->owner, p + 36, 16);
         memcpy(f->object, p + 52, 16);
+        return true;
+    case LOCATE_DIGESTED:
+        memcpy(f->digest, p + 4, LOCATE_DIGEST);
         return true;
     }
     return false;

@@ -94,6 +94,30 @@ static void test_vectors(void **state) {
     }
 }
 
+static void test_digest(void **state) {
+    (void)state;
+    static struct locate_frame f = {.kind = LOCATE_DIGESTED}, got;
+    uint8_t bytes[LOCATE_WIRE_MAX], type = FRAME_LOCATE + LOCATE_DIGESTED;
+    for (uint32_t i = 0; i < LOCATE_DIGEST; i++) f.digest[i] = (uint8_t)(i * 7);
+    assert_int_equal(locate_wire_put(bytes, &f), 4 + LOCATE_DIGEST);
+    assert_memory_equal(bytes, "\x0d\0\0\0\0\x07\x0e", 7);
+    assert_int_equal(locate_wire_get(type, bytes, 4 + LOCATE_DIGEST, &got, NULL), 0);
+    assert_memory_equal(&f, &got, sizeof f);
+    assert_int_equal(locate_wire_get(type, bytes, 3 + LOCATE_DIGEST, &got, NULL), MOYAI_EPROTO);
+    assert_int_equal(locate_wire_get(type, bytes, 5 + LOCATE_DIGEST, &got, NULL), MOYAI_EPROTO);
+    for (uint8_t bits = 0; bits < 64; bits++) { /* no other size yet */
+        bytes[0] = bits;
+        int rc = locate_wire_get(type, bytes, 4 + LOCATE_DIGEST, &got, NULL);
+        assert_int_equal(rc, bits == 13 ? 0 : MOYAI_EPROTO);
+    }
+    bytes[0] = 13;
+    for (size_t at = 1; at < 4; at++) {
+        bytes[at] = 1;
+        assert_int_equal(locate_wire_get(type, bytes, 4 + LOCATE_DIGEST, &got, NULL), MOYAI_EPROTO);
+        bytes[at] = 0;
+    }
+}
+
 static void refused(uint8_t kind, size_t at, uint8_t value, size_t n) {
     uint8_t bytes[LOCATE_WIRE_MAX + 36] = {0};
     struct locate_frame f;
@@ -142,6 +166,7 @@ static void test_largest(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_vectors),
+        cmocka_unit_test(test_digest),
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_largest),
     };

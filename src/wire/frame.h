@@ -26,7 +26,7 @@ enum frame_type {
     FRAME_RELAY = 32, /* 32 + enum relay_kind, overlay/relay_wire.h */
     FRAME_RELAY_LAST = 38,
     FRAME_LOCATE = 40, /* 40 + enum locate_frame_kind, overlay/locate_wire.h */
-    FRAME_LOCATE_LAST = 46,
+    FRAME_LOCATE_LAST = 47,
     FRAME_PEERS = 48, /* 48 + enum peers_frame_kind, overlay/peers_wire.h */
     FRAME_PEERS_LAST = 55,
     FRAME_DEATH = 64, /* 64 + enum death_frame_kind, overlay/death_wire.h */

@@ -34,6 +34,13 @@ static void check(const struct locate *l) {
 /* A payload of the right length for its kind as far as the input reaches; ids are short. */
 static size_t payload(struct input *in, uint8_t kind, uint8_t *out) {
     size_t n = 0;
+    if (kind == LOCATE_DIGESTED) { /* a few bytes, repeated */
+        uint8_t some[4] = {byte(in), byte(in), byte(in), byte(in)};
+        memset(out, 0, 4);
+        out[0] = some[0] & 0x80 ? some[0] : 13;
+        for (n = 4; n < 4 + LOCATE_DIGEST; n++) out[n] = some[n % 4];
+        return n;
+    }
     uint8_t first = byte(in);
     out[n++] = kind <= LOCATE_NAMES ? first % 4 : first;
     for (int i = 0; i < 3; i++)
@@ -79,6 +86,7 @@ static bool frame(struct input *in, uint8_t kind, struct locate_frame *f) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    if (size == 0) return 0;
     struct input in = {data, data + size}, raw = in;
     const struct locate_cfg cfg = {.self = {.b = {3}},
                                    .seed = 1,
@@ -90,7 +98,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                                    .routes = 2,
                                    .dead = 2,
                                    .rate = 1000,
-                                   .burst = 20};
+                                   .burst = 20,
+                                   .linger = data[0] & 1 ? 5 * MOYAI_MS : 0,
+                                   .digest_every = data[0] & 2 ? 500 * MOYAI_MS : 0};
     static struct locate_frame f;
     uint8_t type = byte(&raw);
     if (locate_wire_get(type, raw.p, (size_t)(raw.end - raw.p), &f, NULL) == 0) { /* the whole input as one frame */
@@ -105,8 +115,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     while (in.p < in.end) {
         uint8_t what = byte(&in);
         struct locate_event ev = {.kind = LOCATE_EV_RECEIVE, .now = now, .link = (what >> 4) % 6, .frame = &f};
-        if ((what & 15) < 7) {
-            if (!frame(&in, what & 15, &f)) continue;
+        if ((what & 15) < 7 || (what & 0x2f) == 0x2f) {
+            if (!frame(&in, (what & 15) < 7 ? what & 15 : LOCATE_DIGESTED, &f)) continue;
         } else {
             const enum locate_event_kind kinds[] = {LOCATE_EV_LINK_UP,  LOCATE_EV_LINK_DOWN, LOCATE_EV_COST,
                                                     LOCATE_EV_LOOKUP,   LOCATE_EV_WAIT,      LOCATE_EV_NAME_ADD,

@@ -2,11 +2,15 @@
 /*
  * What locating costs, on random graphs in which each node opens 7 or 8 links, so that it has 15 in all.
  *
- *   locate_cost [--nodes N] [--seed S] [--all]
+ *   locate_cost [--nodes N] [--seed S] [--all] [--hints]
  *
  * Prints for each size: frames a join, a look-up of a node and of a name, a registration; links of the routes found
  * against the shortest; what is left of them and of look-ups when a tenth of the nodes has vanished at once. And 948
  * nodes that look up one name within a second: under 100 frames a node, or it fails. --all: 10,000 nodes as well.
+ *
+ * And with digests: what a look-up of a node costs in a grid of 1,000 and of 4,000 (--all: 20,000). It must not grow
+ * with the grid as floods do; nor must one of a node that has died, if its neighbours know. --hints: this only, of
+ * --nodes.
  */
 #include "sim/graph.h"
 
@@ -26,14 +30,20 @@ static void quiet(struct grid *s) {
     (void)world_run(&s->w, NULL, NULL, s->w.now + 500 * (moyai_ns)MOYAI_MS);
 }
 
-static void grid_init(struct grid *s, uint64_t seed, uint32_t n) {
-    const struct graph_cfg cfg = {
+static void grid_init(struct grid *s, uint64_t seed, uint32_t n, bool hints) {
+    struct graph_cfg cfg = {
         .locate = {.told = 8, .names = 8, .lookups = 256, .requests = 1024, .routes = 256, .dead = 256},
         .delay = 100 * MOYAI_US,
         .jitter = 5 * MOYAI_MS,
         .notice = 10 * MOYAI_MS,
         .strict = true,
     };
+    if (hints) {
+        cfg.locate = (struct locate_cfg){.links = 40, .told = 2, .names = 2, .lookups = 64, .requests = 128};
+        cfg.locate.routes = cfg.locate.dead = 64;
+        cfg.locate.digest_every = 60 * MOYAI_SEC;
+        cfg.locate.linger = 500 * MOYAI_MS;
+    }
     world_init(&s->w, seed, false);
     trace_init(&s->trace, false, NULL);
     graph_init(&s->g, &s->w, &s->trace, &cfg);
@@ -124,7 +134,7 @@ static struct sum look_names(struct grid *s, uint32_t n) {
 
 static int sizes(uint32_t n, uint64_t seed, uint32_t samples) {
     struct grid s;
-    grid_init(&s, seed, n);
+    grid_init(&s, seed, n, false);
     printf("%" PRIu32 " nodes: %.1f frames a node to come up, all in one moment\n", n,
            (double)graph_sent(&s.g) / (double)n);
     uint64_t before = graph_sent(&s.g);
@@ -187,7 +197,7 @@ static void looks(void *who, uint64_t node) {
 static int together(uint32_t n, uint64_t seed, moyai_dur within, const char *how) {
     struct crowd *c = sim_alloc(sizeof *c);
     struct grid *s = &c->s;
-    grid_init(s, seed, n);
+    grid_init(s, seed, n, false);
     key_of(c->key, 1);
     (void)graph_name_add(&s->g, 5, c->key, s->g.nodes[5].id.b, false);
     quiet(s);
@@ -217,10 +227,60 @@ static int together(uint32_t n, uint64_t seed, moyai_dur within, const char *how
     return bad;
 }
 
+/* Digests go around, then nothing happens: all frames are those of the look-ups. */
+static int hinted(uint32_t n, uint64_t seed, uint32_t samples, double *each) {
+    struct grid s;
+    grid_init(&s, seed, n, true);
+    (void)world_run(&s.w, NULL, NULL, s.w.now + 200 * (moyai_ns)MOYAI_SEC);
+    printf("%" PRIu32 " nodes with digests: %.1f frames a node until all have them\n", n,
+           (double)graph_sent(&s.g) / (double)n);
+    struct sum t = look_nodes(&s, samples);
+    print_sum("look-up of a node", &t);
+    bool bad = t.found != t.n || t.reached != t.n;
+    *each = (double)t.frames / (double)t.n;
+
+    uint64_t asked = 0;
+    uint32_t told = 0;
+    for (uint32_t i = 0; i < samples; i++) {
+        uint32_t from = live(&s), to = live(&s);
+        if (from == to) continue;
+        struct moyai_node_id id = s.g.nodes[to].id;
+        graph_kill(&s.g, to, LOCATE_DEAD);
+        quiet(&s);
+        uint64_t before = s.g.frames[LOCATE_REQUEST] + s.g.frames[LOCATE_REPLY];
+        uint32_t token = graph_lookup(&s.g, from, LOCATE_NODE, id.b, 0);
+        quiet(&s);
+        (void)world_run(&s.w, NULL, NULL, s.w.now + 5 * (moyai_ns)MOYAI_SEC);
+        asked += s.g.frames[LOCATE_REQUEST] + s.g.frames[LOCATE_REPLY] - before;
+        told += s.g.lookups[token].fate == LOOKUP_DEAD;
+    }
+    printf("  look-up of a dead node     %5" PRIu32 " of %5" PRIu32 " told,  %7.1f requests and replies\n", told,
+           samples, (double)asked / (double)samples);
+    bad |= asked > 100 * samples || told < samples - 1;
+    if (s.g.broken) printf("broken: %s\n", s.g.why.text);
+    bad |= s.g.broken;
+    grid_done(&s);
+    return bad;
+}
+
+static int grows(const uint32_t *n, uint32_t sizes_n, uint64_t seed) {
+    double first = 0, last = 0;
+    int bad = 0;
+    for (uint32_t i = 0; i < sizes_n; i++) {
+        bad |= hinted(n[i], seed, 50, &last);
+        if (i == 0) first = last;
+        if (last > 100 || last > 4 * first + 20) {
+            printf("too many frames a look-up\n");
+            bad = 1;
+        }
+    }
+    return bad;
+}
+
 int main(int argc, char **argv) {
     uint64_t seed = 1;
     uint32_t only = 0;
-    bool all = false;
+    bool all = false, hints = false;
     for (int i = 1; i < argc; i++) {
         if (!strcmp(argv[i], "--seed") && i + 1 < argc) {
             seed = strtoull(argv[++i], NULL, 10);
@@ -228,16 +288,20 @@ int main(int argc, char **argv) {
             only = (uint32_t)strtoul(argv[++i], NULL, 10);
         } else if (!strcmp(argv[i], "--all")) {
             all = true;
+        } else if (!strcmp(argv[i], "--hints")) {
+            hints = true;
         } else {
-            fprintf(stderr, "usage: %s [--nodes N] [--seed S] [--all]\n", argv[0]);
+            fprintf(stderr, "usage: %s [--nodes N] [--seed S] [--all] [--hints]\n", argv[0]);
             return 2;
         }
     }
-    if (only) return sizes(only, seed, 100);
+    if (only) return hints ? grows(&only, 1, seed) : sizes(only, seed, 100);
     int bad = together(948, seed, MOYAI_SEC, "within a second");
     bad |= together(948, seed, MOYAI_MS, "within a millisecond");
     bad |= sizes(100, seed, 100);
     bad |= sizes(1000, seed, 30);
     if (all) bad |= sizes(10000, seed, 20);
+    static const uint32_t n[] = {1000, 4000, 20000};
+    bad |= grows(n, all ? 3 : 2, seed);
     return bad;
 }

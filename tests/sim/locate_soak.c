@@ -173,6 +173,8 @@ static struct graph_cfg some_graph(struct moyai_rng *r) {
                                    .routes = 16,
                                    .dead = 16,
                                    .ring_max = 3 * MOYAI_SEC};
+    if (rng_below(r, 2)) c.locate.digest_every = rng_below(r, 2) ? MOYAI_SEC : 20 * MOYAI_SEC;
+    if (rng_below(r, 2)) c.locate.linger = 500 * MOYAI_MS;
     if (!c.strict) {
         c.locate.requests = 4 + (uint32_t)rng_below(r, 5);
         c.locate.lookups = 4;

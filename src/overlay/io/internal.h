@@ -34,6 +34,7 @@
 #define ACCEPT_MOST    (320 * MOYAI_MS)
 #define REJOIN_EVERY   (1 * MOYAI_SEC) /* at most */
 #define DEAD_MOST      4096u           /* dead nodes remembered */
+#define DEAD_FEW       32u             /* with cfg.small */
 #define SWEEP_MOST     32u             /* entries that a node looks at ... */
 #define SWEEP_AFTER    (1 * MOYAI_SEC) /* when it has been there so long */
 #define PINGS_MOST     64u             /* unanswered on one link */
@@ -138,7 +139,7 @@ struct peer {
     size_t open;              /* counted requests */
     struct msg_list returned; /* told DROPPED while a session is drained, verdict pending */
 
-    struct inbound *in[PEER_STREAMS + 1];
+    struct inbound **in; /* of the session, PEER_STREAMS + 1; NULL without one */
 
     struct peer *dirty_next;
     bool dirty;
@@ -183,7 +184,7 @@ struct overlay {
     struct mourn *mourn; /* the same */
     struct peer *dirty;
     struct peer *dead_first, *dead_last;
-    size_t n_dead;
+    size_t n_dead, dead_most;
     struct exec_timer rejoin_timer; /* rejoin.c */
     moyai_ns rejoined;              /* when last; 0: never */
     moyai_dur appear_wait;          /* until its socket and entry are tried again */
@@ -203,8 +204,7 @@ struct olink *olink_new(struct overlay *o, int fd, struct tls *tls, struct peer 
 struct olink *olink_by_number(struct overlay *o, uint64_t number);
 void olink_used(struct olink *k);  /* both ends have agreed: sessions may use it */
 void olink_probe(struct olink *k); /* it is reset if nothing comes by it soon */
-void olink_wait(
-    struct olink *k); /* something was sent over it for which somebody waits: the same, but in silence only */
+void olink_wait(struct olink *k);  /* somebody waits for what was sent over it: the same, but in silence only */
 int olink_connect(struct peer *p);                             /* start a link to the peer. EDEAD, EAGAIN ... */
 struct olink *olink_ready(const struct peer *p);               /* one that is up, or NULL */
 bool olink_coming(const struct peer *p);                       /* is one on its way up? */

@@ -24,8 +24,11 @@ struct asked {
     struct probe *probe;
     uint8_t id[16];
 };
-#define PROBES     64u
-#define PROBE_WAIT (2 * MOYAI_SEC)
+#define PROBES 64u
+/* Whoever has just lost a link to a node asks it, too. If it lives its other neighbours say so; mostly it does not, and
+ * all of them would let frames wander that never arrive. */
+#define SUBJECT_HOPS 4u
+#define PROBE_WAIT   (2 * MOYAI_SEC)
 
 struct mourn {
     struct overlay *o;
@@ -87,7 +90,8 @@ static void send_frame(struct mourn *m, const uint8_t to[16], const struct death
     uint8_t bytes[DEATH_WIRE_MAX];
     size_t n = death_wire_size(f);
     death_wire_put(bytes, f);
-    route_forward(m->o, to, m->o->cfg.self.b, (uint8_t)(FRAME_DEATH + f->kind), bytes, n, FORWARD_HOPS);
+    unsigned hops = f->kind == DEATH_ENDED && id_equal(to, f->subject.b) ? SUBJECT_HOPS : FORWARD_HOPS;
+    route_forward(m->o, to, m->o->cfg.self.b, (uint8_t)(FRAME_DEATH + f->kind), bytes, n, hops);
 }
 
 static const char *cause_text(const struct death_effect *fx, char text[64]) {
@@ -255,9 +259,10 @@ static int begin(struct mourn *m) {
                           .keep = o->cfg.reattach < MOYAI_FOREVER / 3 ? 3 * o->cfg.reattach : MOYAI_FOREVER};
     size_t n = (death_size(&c) + 63) / 64 * 64;
     if (n == 0) return MOYAI_EINVAL;
-    if (!m->d) m->d = malloc(n);
+    bool first = !m->d;
+    if (first) m->d = calloc(1, n); /* zeros that need not be written */
     if (!m->d) return MOYAI_ENOMEM;
-    memset(m->d, 0, n);
+    if (!first) memset(m->d, 0, n);
     return death_init(m->d, &c);
 }
 

@@ -586,7 +586,7 @@ static void peer_settle(struct peer *p) {
 
 /* Forget the longest dead beyond the limit; run when nothing holds pointers to peers. */
 static void forget_dead(struct overlay *o) {
-    while (o->n_dead > DEAD_MOST && !o->dead_first->links && !o->ops->busy(o->ctx, o->dead_first)) {
+    while (o->n_dead > o->dead_most && !o->dead_first->links && !o->ops->busy(o->ctx, o->dead_first)) {
         struct peer *p = o->dead_first;
         o->dead_first = p->dead_next;
         if (!o->dead_first) o->dead_last = NULL;
@@ -627,7 +627,7 @@ static void on_hook(struct exec_hook *h) {
         if (!p->dirty) peer_settle(p);
     }
     route_flush(o->route);
-    if (o->n_dead > DEAD_MOST) forget_dead(o);
+    if (o->n_dead > o->dead_most) forget_dead(o);
 }
 
 static int join(struct overlay *o, struct moyai_error *reterr) {
@@ -668,6 +668,7 @@ int overlay_new(struct overlay **ret, struct exec *x, const struct overlay_cfg *
     o->ops = ops;
     o->ctx = ctx;
     o->listener = -1;
+    o->dead_most = cfg->small ? DEAD_FEW : DEAD_MOST;
     uint64_t seed;
     int rc = rng_system(&seed, sizeof seed);
     if (rc == 0) rc = buffers_new(&o->buffers);

@@ -90,6 +90,7 @@ struct overlay_cfg {
     bool outbound_only;
     uint32_t degree;
     uint64_t relay_memory; /* bytes */
+    bool small;            /* one of very many nodes in a process: tables for what such a one is in */
     moyai_dur link_delay;
     uint64_t link_rate;
     struct moyai_log *log;

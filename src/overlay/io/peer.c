@@ -40,6 +40,8 @@ static void step(struct peer *p, struct session_event *ev) {
     peer_drain(p, NULL, NULL, (struct via){0}, NULL, NULL, NULL);
 }
 
+#define STREAMS_SIZE ((PEER_STREAMS + 1) * sizeof(struct inbound *))
+
 static int session_make(struct peer *p) {
     struct overlay *o = p->o;
     struct session_cfg c = o->session_cfg;
@@ -47,7 +49,7 @@ static int session_make(struct peer *p) {
     while (c.id == 0);
     c.lower = id_cmp(o->cfg.self.b, p->id) < 0;
     size_t n = (session_size(&c) + 63) / 64 * 64;
-    struct session *s = aligned_alloc(64, n);
+    struct session *s = aligned_alloc(64, n + (STREAMS_SIZE + 63) / 64 * 64);
     if (!s) return MOYAI_ENOMEM;
     int rc = session_init(s, &c);
     if (rc < 0) {
@@ -55,6 +57,7 @@ static int session_make(struct peer *p) {
         return rc;
     }
     p->session = s;
+    p->in = memset((char *)s + n, 0, STREAMS_SIZE);
     p->session_key = c.id;
     p->opened = p->closing = p->want_path = false;
     p->via = (struct via){0};
@@ -76,15 +79,16 @@ static void session_end(struct peer *p) {
     exec_timer_clear(p->o->x, &p->session_timer);
     exec_timer_clear(p->o->x, &p->idle_timer);
     exec_timer_clear(p->o->x, &p->retry_timer);
-    for (uint32_t i = 1; i <= PEER_STREAMS; i++)
+    for (uint32_t i = 1; p->in && i <= PEER_STREAMS; i++)
         if (p->in[i]) peer_unplace(p, p->in[i]);
-    for (uint32_t i = 1; i <= PEER_STREAMS; i++) {
+    for (uint32_t i = 1; p->in && i <= PEER_STREAMS; i++) {
         struct inbound *in = p->in[i];
         p->in[i] = NULL;
         if (in) p->o->ops->aborted(p->o->ctx, in);
     }
     free(p->session);
     p->session = NULL;
+    p->in = NULL;
     set_via(p, (struct via){0}, true);
     p->opened = p->closing = p->want_path = false;
     peer_mark(p);

@@ -293,7 +293,7 @@ void peer_unplace(struct peer *p, const struct inbound *in) {
 
 void overlay_forget_inbound(struct inbound *in) {
     struct peer *p = in->peer;
-    if (!p || p->in[in->stream] != in) return;
+    if (!p || !p->in || p->in[in->stream] != in) return;
     p->in[in->stream] = NULL;
     peer_unplace(p, in);
 }

@@ -10,8 +10,6 @@
  * Bytes of session frames on their way are tokens: malloc'ed copies, the relay machine's as long as it has them.
  */
 #include "base/err.h"
-#include "overlay/death.h"
-#include "overlay/io/direct.h"
 #include "overlay/io/mourn.h"
 #include "overlay/io/route_internal.h"
 #include "overlay/locate_wire.h"
@@ -21,12 +19,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FIRST_COST (1 * MOYAI_MS) /* of a link whose round trip is not measured yet */
-#define PATHS      4096u          /* that end here or pass through */
-#define SPARE      256u           /* further places, for those that have ended until that is said */
-#define WRITE_MOST (64u * 1024)   /* bytes gathered for one write */
-#define QUEUE_MOST (128u * 1024)  /* on a link, behind which a small frame has to wait; the kernel has as much */
-#define FRAME_NEED ((size_t)RELAY_OWN + RELAY_HEAD + FRAME_HEAD)
+#define LINGER       (500 * MOYAI_MS)
+#define DIGEST_EVERY (60 * MOYAI_SEC)
+#define FIRST_COST   (1 * MOYAI_MS) /* of a link whose round trip is not measured yet */
+#define PATHS        4096u          /* that end here or pass through */
+#define PATHS_SMALL  128u           /* with cfg.small */
+#define SPARE        256u           /* further places, for those that have ended until that is said */
+#define WRITE_MOST   (64u * 1024)   /* bytes gathered for one write */
+#define QUEUE_MOST   (128u * 1024)  /* on a link, behind which a small frame has to wait; the kernel has as much */
+#define FRAME_NEED   ((size_t)RELAY_OWN + RELAY_HEAD + FRAME_HEAD)
 
 /* ---- stepping -------------------------------------------------------------------------------- */
 
@@ -59,6 +60,7 @@ static void fetch(struct route *t, bool of_relay) {
 static int relay(struct route *t, struct relay_event *ev) {
     ev->now = exec_now(t->o->x);
     int rc = relay_step(t->r, ev);
+    t->relayed = true;
     fetch(t, true);
     return rc;
 }
@@ -120,6 +122,7 @@ static bool takes(struct olink *k) {
 static void send_paths(struct route *t, struct olink *k) {
     struct relay_out out;
     bool any = false;
+    t->relayed = true;
     while (takes(k) && relay_pull(t->r, k->number, &out)) {
         fetch(t, true);
         any = true;
@@ -219,7 +222,8 @@ void route_run(struct route *t) {
     } while (t->n > 0);
     t->acting = false;
     if (t->closing) return;
-    set_timer(t, &t->r_timer, relay_deadline(t->r));
+    if (t->relayed) set_timer(t, &t->r_timer, relay_deadline(t->r));
+    t->relayed = false;
     set_timer(t, &t->l_timer, locate_deadline(t->l, exec_now(t->o->x)));
 }
 
@@ -348,6 +352,7 @@ uint64_t route_open(struct peer *p) {
     struct route *t = p->o->route;
     struct relay_event ev = {.kind = RELAY_EV_OPEN, .now = exec_now(t->o->x)};
     memcpy(ev.id.b, p->id, 16);
+    t->relayed = true;
     if (relay_step(t->r, &ev) < 0) return 0;
     struct relay_effect fx;
     if (!relay_next(t->r, &fx) || fx.kind != RELAY_FX_OPENED) return 0;
@@ -673,16 +678,37 @@ static void r_due(struct exec *x, struct exec_timer *timer) {
     route_run(t);
 }
 
+static uint32_t pointers_of(const struct overlay_cfg *c) {
+    return c->small ? PATHS_SMALL : PATHS;
+}
+static uint32_t spare_of(const struct overlay_cfg *c) {
+    return c->small ? PATHS_SMALL / 8 : SPARE;
+}
+
 /* Both machines as they are at the start, in the memory that they had before. */
 static int begin(struct route *t, struct moyai_error *reterr) {
     const struct overlay_cfg *c = &t->o->cfg;
-    struct locate_cfg lc = {
-        .self = c->self, .seed = rng_next(&t->o->rng), .links = LOCATE_LINKS, .reattach = c->reattach};
-    struct relay_cfg rc = {
-        .self = c->self, .seed = rng_next(&t->o->rng), .pointers = PATHS, .spare = SPARE, .memory = c->relay_memory};
+    struct locate_cfg lc = {.self = c->self,
+                            .seed = rng_next(&t->o->rng),
+                            .links = LOCATE_LINKS,
+                            .reattach = c->reattach,
+                            .linger = LINGER,
+                            .digest_every = DIGEST_EVERY};
+    struct relay_cfg rc = {.self = c->self,
+                           .seed = rng_next(&t->o->rng),
+                           .pointers = pointers_of(c),
+                           .spare = spare_of(c),
+                           .memory = c->relay_memory};
+    if (c->small) { /* few names, few look-ups at a time */
+        lc.told = lc.names = 4;
+        lc.lookups = 16;
+        lc.requests = 128;
+        lc.routes = lc.dead = 64;
+    }
     size_t ln = (locate_size(&lc) + 63) / 64 * 64, rn = (relay_size(&rc) + 63) / 64 * 64;
     if (ln == 0 || rn == 0) return err_set(reterr, MOYAI_EINVAL, "a bad limit for locating or relaying");
     bool first = !t->l;
+    t->relayed = true;
     if (first) { /* zeros that need not be written */
         t->l = calloc(1, ln);
         t->r = calloc(1, rn);
@@ -704,7 +730,7 @@ int route_new(struct overlay *o, struct moyai_error *reterr) {
     t->o = o;
     exec_timer_init(&t->l_timer, l_due);
     exec_timer_init(&t->r_timer, r_due);
-    t->n_ends = PATHS + SPARE; /* relay_index is below */
+    t->n_ends = pointers_of(&o->cfg) + spare_of(&o->cfg); /* relay_index is below */
     t->ends = calloc(t->n_ends, sizeof *t->ends);
     if (!t->ends) return err_set(reterr, MOYAI_ENOMEM, "out of memory");
     return begin(t, reterr);

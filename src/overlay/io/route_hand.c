@@ -17,8 +17,25 @@ static struct olink *any_link(struct route *t, uint64_t avoid) {
     return some;
 }
 
-/* Who knows no way lets a neighbour try: in a large grid hardly two neighbours of a third know one to each other, and
- * to ask for it would cost more than all of this. */
+/* Frames that were forwarded came from somewhere: answers go back the same way while it stands. */
+static void back_note(struct route *t, const uint8_t from[16], const struct olink *k) {
+    uint64_t h;
+    memcpy(&h, from, sizeof h);
+    struct back *b = &t->back[h % BACKS];
+    memcpy(b->id, from, 16);
+    b->link = k->number;
+}
+
+static struct olink *back_link(struct route *t, const uint8_t to[16], uint64_t avoid) {
+    uint64_t h;
+    memcpy(&h, to, sizeof h);
+    const struct back *b = &t->back[h % BACKS];
+    struct olink *k = b->link && id_equal(b->id, to) ? olink_by_number(t->o, b->link) : NULL;
+    return k && k->slot >= 0 && !(avoid >> k->slot & 1) ? k : NULL;
+}
+
+/* Who knows no way goes by where the other's frames came from, by a digest, or lets a neighbour try: in a large grid
+ * hardly two neighbours of a third know one to each other, and to ask for it would cost more than all of this. */
 static void forward(struct route *t, uint64_t avoid, const uint8_t to[16], const struct frame_head *h,
                     const struct link_piece *pieces, size_t n) {
     struct locate_hop hop;
@@ -28,6 +45,9 @@ static void forward(struct route *t, uint64_t avoid, const uint8_t to[16], const
     const struct peer *p = overlay_find(t->o, to);
     if (p) k = olink_ready(p);
     if (!k && h->hops > 0 && locate_route(t->l, &id, avoid, exec_now(t->o->x), &hop)) k = t->slot[hop.link];
+    if (!k && h->hops > 0) k = back_link(t, to, avoid);
+    uint32_t slot;
+    if (!k && h->hops > 0 && locate_guess(t->l, &id, avoid, &slot)) k = t->slot[slot];
     if (!k && h->hops > 0) k = any_link(t, avoid);
     if (!k || link_room(k->link) == 0) return;
     if (link_send(k->link, h, pieces, n) < 0) return;
@@ -57,6 +77,7 @@ int route_forwarded(struct olink *k, const struct frame_head *h, const uint8_t *
         return err_set(why, MOYAI_EPROTO, "forwarded frame of %u bytes", h->length);
     const uint8_t *to = payload, *from = payload + 16;
     uint8_t type = payload[32];
+    back_note(t, from, k);
     bool ping = type == FRAME_PING || type == FRAME_PONG;
     bool direct = type == FRAME_DIRECT_ASK || type == FRAME_DIRECT_TELL;
     if (!ping && !direct && (type < FRAME_DEATH || type > FRAME_DEATH_LAST))

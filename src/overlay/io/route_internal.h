@@ -26,7 +26,14 @@ struct hop {
     uint64_t path;
     uint32_t slot;
 };
-#define HOPS 1024u
+#define HOPS 256u
+
+/* By which link a forwarded frame of a node has come. Small, and forgets. */
+struct back {
+    uint8_t id[16];
+    uint64_t link; /* 0: none */
+};
+#define BACKS 128u
 
 /* Somebody waits for the locating machine. */
 struct asker {
@@ -55,9 +62,11 @@ struct route {
     struct effect *queue;
     size_t first, n, cap;
     bool acting, closing;
+    bool relayed;     /* the relay machine has moved since its timer was set */
     struct end *ends; /* by relay_index */
     size_t n_ends;
     struct hop hops[HOPS];
+    struct back back[BACKS];
     struct asker *askers;
     struct find *finds;
     struct claim *claims;

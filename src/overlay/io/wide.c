@@ -613,6 +613,7 @@ static int begin(struct wide *w, struct moyai_error *reterr) {
     w->cfg = (struct peers_cfg){.self = w->self,
                                 .seed = rng_next(&o->rng),
                                 .degree = degree,
+                                .text = c->small ? 32 : 0,
                                 .rescue = LOCATE_LINKS - taken < RESCUE ? LOCATE_LINKS - taken : RESCUE};
     size_t n = peers_size(&w->cfg);
     if (n == 0)

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Digests: who may be three links away.
+ *
+ * What neighbours say of their neighbours shows a node all who are two links away, some five hundred. In a grid of a
+ * hundred thousand that is nobody: to find one node by asking, ring after ring, costs a part of the grid. One link more
+ * to be seen makes that part twenty times smaller, but to tell it as lists would cost five hundred ids a link, and
+ * changes all the time. So it is told as a Bloom filter: some bits of each id, set in a field of a thousand bytes. It
+ * says "no" for certain and "yes" wrongly once in some hundred or thousand times; it is sent seldom and is old by then.
+ * That does no harm, since it is a hint and nothing else: whom to ask, never what to answer (after the attenuated
+ * filters of Rhea and Kubiatowicz, 2002, with one level).
+ *
+ * Ids are random, so bits of an id are as good as a hash of it. The dead that are known are among those told: who
+ * looks for one of them is led to somebody who knows, instead of asking the whole grid.
+ */
+#include "overlay/locate_internal.h"
+
+#define BITS   6u  /* of an id */
+#define INDEX  13u /* bits of an index: 8 * LOCATE_DIGEST = 2^13 */
+#define NEWS   8u  /* one of so many has changed: it is told sooner */
+#define SOONER 12u /* so many times */
+#define GATHER 30u /* the first on a new link waits for a part of digest_every */
+
+static uint32_t index_of(const uint8_t node[16], uint32_t k) {
+    const uint8_t *p = node + k * INDEX / 8;
+    uint32_t v = p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16;
+    return v >> k * INDEX % 8 & (8 * LOCATE_DIGEST - 1);
+}
+
+static void add(uint8_t *d, const uint8_t node[16]) {
+    for (uint32_t k = 0; k < BITS; k++) {
+        uint32_t i = index_of(node, k);
+        d[i / 8] |= (uint8_t)(1u << i % 8);
+    }
+}
+
+static bool has(const uint8_t *d, const uint8_t node[16]) {
+    for (uint32_t k = 0; k < BITS; k++) {
+        uint32_t i = index_of(node, k);
+        if (!(d[i / 8] >> i % 8 & 1)) return false;
+    }
+    return true;
+}
+
+uint64_t locate_digest_find(const struct locate *l, const uint8_t node[16], uint64_t among) {
+    uint64_t found = 0;
+    for (uint64_t left = l->digests & among; left; left &= left - 1)
+        if (has(locate_digest(l, locate_low(left)), node)) found |= BIT(locate_low(left));
+    return found;
+}
+
+bool locate_guess(struct locate *l, const struct moyai_node_id *node, uint64_t avoid, uint32_t *link) {
+    uint64_t found = locate_digest_find(l, node->b, l->up & ~avoid);
+    if (!found) return false;
+    for (uint64_t skip = rng_below(&l->rng, (uint64_t)__builtin_popcountll(found)); skip; skip--) found &= found - 1;
+    *link = locate_low(found);
+    return true;
+}
+
+static void make(struct locate *l, moyai_ns now) {
+    uint8_t *own = locate_digest(l, l->links);
+    memset(own, 0, LOCATE_DIGEST);
+    for (uint64_t left = l->up; left; left &= left - 1) {
+        const struct locate_near *near = locate_near(l, locate_low(left));
+        for (uint32_t i = 0; i < l->links; i++)
+            if (!id_zero(near[i].node)) add(own, near[i].node);
+    }
+    for (uint32_t i = 0; i < l->dead.n; i++) {
+        const struct locate_corpse *c = locate_entry(l, &l->dead, i);
+        if (c->until > now) add(own, c->node);
+    }
+}
+
+/* --- when it is told ---------------------------------------------------------------------------------- */
+
+static uint64_t drawn(struct locate *l, uint64_t span) {
+    return span / 2 + rng_below(&l->rng, span + 1);
+}
+
+static void make_at(struct locate *l, uint64_t at) {
+    if (at < l->digest_at) l->digest_at = at;
+    locate_due(l, l->digest_at);
+}
+
+void locate_digest_link_up(struct locate *l, uint32_t link, moyai_ns now) {
+    if (!l->digest_every) return;
+    l->digest_new |= BIT(link);
+    make_at(l, locate_after(now, l->digest_every / GATHER));
+}
+
+void locate_digest_link_down(struct locate *l, uint32_t link) {
+    if (l->digests & BIT(link)) memset(locate_digest(l, link), 0, LOCATE_DIGEST);
+    l->digests &= ~BIT(link);
+    l->digest_new &= ~BIT(link);
+    l->digest_send &= ~BIT(link);
+}
+
+void locate_digest_news(struct locate *l, uint32_t n, moyai_ns now) {
+    bool few = l->near_news * NEWS <= l->near_n;
+    if (!l->digest_every || n == 0) return;
+    l->near_news += n;
+    bool many = l->near_news * NEWS > l->near_n;
+    if (l->near_news > n && few != many) return; /* it is set */
+    uint64_t at = locate_after(l->digest_all, drawn(l, many ? l->digest_every / SOONER : l->digest_every));
+    make_at(l, at > now ? at : now);
+}
+
+void locate_digest_timeout(struct locate *l, moyai_ns now) {
+    if (now < l->digest_at) {
+        locate_due(l, l->digest_at);
+        return;
+    }
+    uint64_t soon = l->digest_every / SOONER / 2;
+    bool all = l->near_news * NEWS > l->near_n || now >= locate_after(l->digest_all, l->digest_every / 2);
+    all = all && l->near_news > 0 && now >= locate_after(l->digest_all, soon);
+    make(l, now);
+    uint64_t to = all ? l->up : l->digest_new;
+    l->digest_new = 0;
+    l->digest_send |= to;
+    l->maybe |= to;
+    l->digest_at = UINT64_MAX;
+    if (all) {
+        l->digest_all = now;
+        l->near_news = 0;
+    } else if (l->near_news) {
+        bool many = l->near_news * NEWS > l->near_n;
+        make_at(l, locate_after(l->digest_all, drawn(l, many ? l->digest_every / SOONER : l->digest_every)));
+    }
+}
+
+int locate_digest_receive(struct locate *l, const struct locate_event *ev) {
+    if (!l->digest_every) return 0; /* not kept */
+    memcpy(locate_digest(l, ev->link), ev->frame->digest, LOCATE_DIGEST);
+    l->digests |= BIT(ev->link);
+    return 0;
+}
