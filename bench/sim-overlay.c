@@ -10,14 +10,15 @@
  *   calls    each node calls another that it has nothing to do with: frames of a call, all told
  *   repair   a minute in which a tenth of the nodes crash and as many join: frames of a node beyond those of an idle
  *            minute
- *   lost     some nodes crash that others have a session with: frames of all for each, until it is given up. This is a
- *            search of the whole grid, and grows with it, unless the death becomes known
+ *   lost     some nodes crash that others have a session with: frames of all for each, of those that look for it, tell
+ * of its end, or end paths
  *
  * and the most that one node had: links, known nodes, paths that pass through; and memory.
  *
- *   sim-overlay [--seed N] [NODES...]
+ *   sim-overlay [--seed N] [--kinds] [NODES...]
  *
- * 10,000 nodes take 3 GB of memory and some minutes, 100,000 ten times as much.
+ * --kinds: also how many frames of each type (doc/spec/00-links.md, 2.2). 10,000 nodes take 3.5 GB of memory and some
+ * minutes, 100,000 ten times as much.
  *
  * The figure is the worst growth of all costs but the last from 1,000 nodes to the largest grid: 1 is flat. (In a grid
  * of 100 each knows everybody from what its neighbours say, and need not look.)
@@ -54,6 +55,27 @@ static void go(struct grid *g, moyai_dur span) {
     if (g->broken) bench_die("%s", g->why.text);
 }
 
+static bool by_kind;
+
+/* What has come since the last call, of each type: for finding out why a cost grows. */
+static void kinds(const struct grid *g, const char *what, double per) {
+    static uint64_t was[80];
+    for (int i = 0; i < 80; i++) {
+        uint64_t n = g->count.frames[i] - (g->count.frames[i] < was[i] ? 0 : was[i]);
+        was[i] = g->count.frames[i];
+        if (by_kind && what && (double)n / per >= 0.05)
+            printf("         %-8s type %2d: %8.2f\n", what, i, (double)n / per);
+    }
+}
+
+/* Looking for nodes, evidence of death, and paths: not what goes on all the time. */
+static uint64_t searching(const struct grid *g) {
+    uint64_t n = g->count.frames[FRAME_FORWARD];
+    for (int i = FRAME_RELAY; i <= FRAME_LOCATE_LAST; i++)
+        if (i != FRAME_LOCATE && i != FRAME_LOCATE_LAST) n += g->count.frames[i]; /* changes of neighbours, digests */
+    return n;
+}
+
 static uint64_t locating(const struct grid *g) {
     uint64_t n = 0;
     for (int i = FRAME_LOCATE; i <= FRAME_LOCATE_LAST; i++) n += g->count.frames[i];
@@ -88,12 +110,14 @@ static void measure(uint32_t nodes, uint64_t seed, struct figures *f) {
            "       join   %8.1f frames, %.0f bytes a node\n",
            nodes, whole, (double)g.net.dials / live, g.net.dials_most, g.net.calls_most, v.least, v.most, v.mean,
            f->kib, f->cost[0], f->cost[1]);
+    kinds(&g, "join", live);
 
     uint64_t frames = g.net.frames;
     go(&g, 60 * MOYAI_SEC);
     f->cost[2] = (double)(g.net.frames - frames) / live;
     printf("       idle   %8.1f frames a node and minute\n", f->cost[2]);
 
+    kinds(&g, "idle", live);
     grid_name(&g, 0);
     go(&g, 10 * MOYAI_SEC);
     frames = locating(&g);
@@ -106,6 +130,7 @@ static void measure(uint32_t nodes, uint64_t seed, struct figures *f) {
     if (g.count.found < nodes) bench_die("%" PRIu64 " of %u found the name", g.count.found, nodes);
     printf("       locate %8.1f frames a node, all having looked up one name in a second\n", f->cost[3]);
 
+    kinds(&g, "locate", live);
     frames = g.net.frames;
     uint64_t called = g.count.calls;
     for (uint32_t i = 0; i < nodes; i++) {
@@ -117,8 +142,10 @@ static void measure(uint32_t nodes, uint64_t seed, struct figures *f) {
     f->cost[4] = (double)(g.net.frames - frames) / (double)(g.count.calls - called) - f->cost[2] * 11 / 60;
     printf("       call   %8.1f frames, to a node that it has had nothing to do with\n", f->cost[4]);
 
+    kinds(&g, "call", (double)(g.count.calls - called));
     go(&g, 130 * MOYAI_SEC); /* sessions end that nobody needs any more */
     frames = g.net.frames;
+    kinds(&g, NULL, 1);
     const struct grid_faults faults = {.joins = nodes / 10., .crashes = nodes / 10.};
     grid_trouble(&g, &faults);
     go(&g, 60 * MOYAI_SEC);
@@ -126,6 +153,7 @@ static void measure(uint32_t nodes, uint64_t seed, struct figures *f) {
     f->cost[5] = (double)(g.net.frames - frames) / live - f->cost[2];
     printf("       repair %8.1f frames a node, %" PRIu64 " having crashed and %" PRIu64 " joined in a minute\n",
            f->cost[5], g.count.crashes, g.count.joins - nodes);
+    kinds(&g, "repair", live);
     go(&g, 30 * MOYAI_SEC);
 
     /* What has crashed and is not known to be dead is looked for. */
@@ -133,11 +161,13 @@ static void measure(uint32_t nodes, uint64_t seed, struct figures *f) {
     for (uint32_t i = 0; i < pairs; i++) grid_call(&g, g.live - 1 - i, i, 100);
     go(&g, 5 * MOYAI_SEC);
     if (grid_open(&g) || g.count.failed) bench_die("%" PRIu64 " calls were not answered", grid_open(&g));
-    frames = g.net.frames;
+    kinds(&g, NULL, 1);
+    frames = searching(&g);
     for (uint32_t i = pairs; i > 0; i--) grid_crash(&g, i - 1);
     go(&g, 15 * MOYAI_SEC);
+    kinds(&g, "lost", pairs);
     printf("       lost   %8.1f frames in all for a session whose other end has crashed\n",
-           (double)(g.net.frames - frames) / pairs - f->cost[2] / 4 * live / pairs);
+           (double)(searching(&g) - frames) / pairs);
     go(&g, 150 * MOYAI_SEC);
     if (!grid_rest(&g)) bench_die("%s", g.why.text);
     f->seconds = bench_now() - start;
@@ -154,10 +184,12 @@ int main(int argc, char **argv) {
     for (int i = 1; i < argc; i++) {
         if (!strcmp(argv[i], "--seed") && i + 1 < argc)
             seed = strtoull(argv[++i], NULL, 10);
+        else if (!strcmp(argv[i], "--kinds"))
+            by_kind = true;
         else if (n < 8 && atoi(argv[i]) >= 20)
             nodes[n++] = (uint32_t)atoi(argv[i]);
         else
-            bench_die("usage: sim-overlay [--seed N] [NODES...], NODES at least 20");
+            bench_die("usage: sim-overlay [--seed N] [--kinds] [NODES...], NODES at least 20");
     }
     if (n == 0) n = 3;
     printf("seed %" PRIu64 "\n", seed);
