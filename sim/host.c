@@ -264,7 +264,8 @@ static void find(void *who, uint64_t what) {
     struct net *n = h->net;
     (void)what;
     h->finding = false;
-    if (!h->s || !h->wants || h->ended) return;
+    /* It may have ended since another path was looked for, with a CLOSED still to be said: by the path it has. */
+    if (!h->s || !h->wants || h->s->state >= SESSION_ENDED) return;
     if (n->down || !other(h)->s) {
         h->finding = true;
         world_in(n->w, 100 * MOYAI_MS, find, h, 0);

@@ -69,7 +69,8 @@ MOYAI_API MOYAI_MUST_USE int moyai_node_new(moyai_node **ret, const struct moyai
 /*
  * End a node: its objects end, calls in progress on them are abandoned with their fibers, its calls
  * to others fail, its names are removed, peers are told farewell. NULL is fine. Free futures and sets of
- * the node before; references may be released afterwards, but not used. Not from a method or fiber.
+ * the node before; references may be released afterwards, but not used. On the thread that made the node, outside
+ * methods and fibers, or, with own_thread, on any but the node's: elsewhere that is logged, and nothing happens.
  * Threads that are blocked in a function of the node come back from it with ECLOSED before this returns,
  * and must not use the node, its futures or sets any more; nor may any thread call a function of it from
  * then on.

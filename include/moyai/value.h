@@ -222,7 +222,7 @@ MOYAI_API moyai_value *moyai_value_ref(moyai_value *v); /* share: returns v */
 MOYAI_API void moyai_value_free(moyai_value *v);        /* NULL is fine; frees parts with the last reference */
 MOYAI_API enum moyai_kind moyai_value_kind(const moyai_value *v);
 /* Store the value into one destination, with the conversions of MOYAI_INTO. 0, ETYPE, ERANGE, EINVAL (v
- * NULL). */
+ * or the destination is NULL). */
 MOYAI_API MOYAI_MUST_USE int moyai_value_get(const moyai_value *v, struct moyai_into_arg into);
 MOYAI_API size_t moyai_value_count(const moyai_value *v);                    /* parts of a list or map, else 0 */
 MOYAI_API const moyai_value *moyai_value_at(const moyai_value *v, size_t i); /* borrowed; NULL past the end */

@@ -595,6 +595,11 @@ void exec_halt(struct exec *x) {
     x->halted = true;
 }
 
+bool exec_may_free(const struct exec *x) {
+    bool here = exec_on_node_thread(x);
+    return x->own_thread ? !here : here && !x->scheduling;
+}
+
 void exec_free(struct exec *x) {
     if (!x) return;
     assert(!exec_on_node_thread(x) || !x->scheduling); /* not from inside a fiber or a callback */

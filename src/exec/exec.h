@@ -28,6 +28,8 @@ struct exec_cfg {
 
 /* Start: loop, progress thread, perhaps the node thread. The lock is not held afterwards. */
 int exec_new(struct exec **ret, const struct exec_cfg *cfg, struct moyai_error *reterr);
+/* Is this where exec_free may be called: outside fibers on the node thread (own_thread: on any other)? */
+bool exec_may_free(const struct exec *x);
 /* End. Lock not held; node thread (own_thread: any other). All handles registered below must have been
  * closed. Fibers that never finished are abandoned: their stacks are freed, nothing on them runs. */
 void exec_free(struct exec *x);

@@ -281,6 +281,13 @@ int moyai_node_new(moyai_node **ret, const struct moyai_node_opts *user, struct 
 void moyai_node_free(moyai_node *n) {
     if (!n) return;
     if (exec_forked(n->x)) return; /* the parent's: nothing of it may be touched here */
+    if (!exec_may_free(n->x)) {
+        log_error(
+            n->log, "node", "MOYAI-NODE-FREE",
+            "moyai_node_free() was called in a method or fiber, or on a thread that it does not belong on: the node "
+            "goes on: moyai_node(3)");
+        return;
+    }
     EVENT(n->events, node_id(n), "node-end", event_int("calls-made", (int64_t)n->calls_made),
           event_int("calls-served", (int64_t)n->calls_served));
     exec_halt(n->x); /* own thread: no user code runs from here on */

@@ -359,8 +359,15 @@ static int get_all(struct reader *r, const struct codec_lent *all, const struct 
         if (rc < 0) break;
     }
     if (rc == 0 && r->at < r->n) rc = MOYAI_EARGS;
+    size_t nowhere = 0; /* the number of a destination that is NULL */
+    for (size_t j = 0; rc == 0 && j < into->n; j++)
+        if (!into->v[j].p && into->v[j].tag != MOYAI_T_NULL && into->v[j].tag != MOYAI_T_SKIP) {
+            nowhere = j + 1;
+            rc = MOYAI_EINVAL;
+        }
     if (rc < 0) {
         for (size_t j = 0; j < i; j++) release(&into->v[j], &slots[j], drop);
+        if (nowhere) return err_set(reterr, rc, "destination %zu is NULL: moyai_skip() passes over a value", nowhere);
         return explain(r, all, into, i, rc, reterr);
     }
     for (i = 0; i < into->n; i++) store(&into->v[i], &slots[i]);

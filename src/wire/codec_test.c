@@ -255,6 +255,21 @@ static void a_wrong_type_is_named_and_nothing_stored(void **state) {
     testing_drop(ref);
 }
 
+static void a_destination_is_not_null(void **state) {
+    (void)state;
+    struct trip t;
+    int a = 1;
+    moyai_ref *ref = testing_ref(3), *got = NULL;
+    assert_int_equal(trip_put(&t, MOYAI_ARGS(ref, 300), SIZE_MAX), 0);
+    assert_int_equal(trip_get(&t, MOYAI_INTO(&got, (int *)NULL)), MOYAI_EINVAL);
+    assert_string_equal(t.e.text, "destination 2 is NULL: moyai_skip() passes over a value");
+    assert_int_equal(testing_refs_alive(), 1); /* the one made on the way is gone */
+    assert_int_equal(trip_get(&t, MOYAI_INTO((moyai_ref **)NULL, &a)), MOYAI_EINVAL);
+    assert_true(a == 1 && !got);
+    trip_done(&t);
+    testing_drop(ref);
+}
+
 static void a_number_is_shown_as_people_write_it(void **state) {
     (void)state;
     static const struct {
@@ -762,6 +777,7 @@ int main(void) {
         cmocka_unit_test(no_values_and_no_destinations),
         cmocka_unit_test(counts_must_agree),
         cmocka_unit_test(a_wrong_type_is_named_and_nothing_stored),
+        cmocka_unit_test(a_destination_is_not_null),
         cmocka_unit_test(a_number_is_shown_as_people_write_it),
         cmocka_unit_test(conversions_through_the_wire),
         cmocka_unit_test(bad_arguments_are_named_and_nothing_appended),

@@ -49,7 +49,7 @@ void moyai_value_free(moyai_value *v) {
 /* ---- construction --------------------------------------------------------------------------- */
 
 static moyai_value *new_bytes(enum moyai_kind kind, const void *p, size_t n) {
-    if (!p && n > 0) return NULL;
+    if ((!p && n > 0) || n > SIZE_MAX / 2) return NULL;
     moyai_value *v = value_alloc(kind, n + 1);
     if (!v) return NULL;
     v->n = n;
@@ -101,6 +101,7 @@ moyai_value *moyai_value_new(struct moyai_arg a) {
     case MOYAI_T_TEXT: {
         if (!a.v.p && a.n != 0) return NULL;
         size_t n = a.n == SIZE_MAX ? strlen(a.v.p) : a.n;
+        if (n > SIZE_MAX / 2) return NULL; /* a length of -2, say: there is no such text */
         return utf8_valid(a.v.p, n) ? new_bytes(MOYAI_K_TEXT, a.v.p, n) : NULL;
     }
     case MOYAI_T_BYTES:
@@ -239,7 +240,7 @@ static int give_data(const moyai_value *v, const struct moyai_into_arg *into, si
 }
 
 int moyai_value_get(const moyai_value *v, struct moyai_into_arg into) {
-    if (!v) return MOYAI_EINVAL;
+    if (!v || (!into.p && into.tag != MOYAI_T_NULL && into.tag != MOYAI_T_SKIP)) return MOYAI_EINVAL;
     bool bytes = v->kind == MOYAI_K_BYTES || (v->kind == MOYAI_K_ARRAY && v->elem == MOYAI_ELEM_U8);
     union {
         const moyai_value *from;

@@ -36,6 +36,19 @@ static int decode_hex(const char *hex, moyai_value **v, struct moyai_error *e) {
     return rc;
 }
 
+/* As of a read() that failed. */
+static void no_such_length(void **state) {
+    (void)state;
+    const int32_t one[] = {1};
+    assert_null(moyai_value_new(moyai_bytes("ab", (size_t)-1)));
+    assert_null(moyai_value_new(moyai_bytes("ab", SIZE_MAX / 2 + 1)));
+    assert_null(moyai_value_new(moyai_text("ab", (size_t)-2)));
+    assert_null(moyai_value_new(moyai_i32s(one, (size_t)-1)));
+    moyai_value *v = V(5);
+    assert_int_equal(moyai_value_get(v, MOYAI_DEST((int *)NULL)), MOYAI_EINVAL);
+    moyai_value_free(v);
+}
+
 static void kinds_and_access(void **state) {
     (void)state;
     static const char *const keys[] = {"zebra", "", "ant", "é"};
@@ -485,6 +498,7 @@ int main(void) {
     static uint64_t seed;
     seed = testing_seed();
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(no_such_length),
         cmocka_unit_test(kinds_and_access),
         cmocka_unit_test(integers_have_one_kind_each),
         cmocka_unit_test(bytes_and_arrays_go_to_what_holds_them),

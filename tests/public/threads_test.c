@@ -342,6 +342,39 @@ static void *stop_it(void *n) {
     return NULL;
 }
 
+static void *free_it(void *n) {
+    moyai_node_free(n);
+    return NULL;
+}
+
+static int m_free(moyai_request *rq, void *self) {
+    (void)self;
+    moyai_node_free(moyai_request_node(rq));
+    return 0;
+}
+
+/* On a thread where it does not belong it does nothing; nor in a method. */
+static void a_node_is_freed_where_it_belongs(void **state) {
+    (void)state;
+    static const struct moyai_method freeing[] = {{"free", m_free}, {NULL, NULL}};
+    static const struct moyai_class its = MOYAI_CLASS("Freeing", freeing, NULL);
+    for (int own = 0; own < 2; own++) {
+        struct moyai_node_opts opts = MOYAI_NODE_OPTS_INIT;
+        opts.own_thread = own;
+        moyai_node *n = kit_node(&opts);
+        moyai_ref *ref = kit_object(n, &its, NULL);
+        pthread_t thread;
+        if (!own) {
+            FIBER_ASSERT_INT(pthread_create(&thread, NULL, free_it, n), 0);
+            pthread_join(thread, NULL);
+        }
+        KIT_OK(moyai_call(ref, "free", MOYAI_NONE, MOYAI_NONE, NULL));
+        KIT_OK(moyai_call(ref, "free", MOYAI_NONE, MOYAI_NONE, NULL));
+        moyai_ref_unref(ref);
+        moyai_node_free(n);
+    }
+}
+
 static void a_thread_stops_a_node(void **state) {
     (void)state;
     moyai_node *n = kit_node(NULL);
@@ -527,6 +560,7 @@ static int tests(void) {
         cmocka_unit_test(two_nodes_with_threads_of_their_own),
         cmocka_unit_test(two_nodes_on_two_threads),
         cmocka_unit_test(functions_are_posted_from_threads),
+        cmocka_unit_test(a_node_is_freed_where_it_belongs),
         cmocka_unit_test(a_thread_stops_a_node),
         cmocka_unit_test(a_future_is_freed_while_its_function_runs),
         cmocka_unit_test(a_node_ends_with_everything_open),
