@@ -110,13 +110,14 @@ static void change_graph(struct soak *s) {
     case 1:
         if (s->g.n < 60) graph_join(&s->g, graph_add(&s->g), 1 + (uint32_t)below(s, 3));
         break;
-    case 2: { /* a cost that was measured anew */
+    case 2: { /* a cost that was measured anew: how long rings last follows from it, so it is never less than is true */
         uint32_t link = (uint32_t)below(s, 4);
+        moyai_dur least = 2 * s->g.nodes[node].ends[link].delay;
         if (s->g.nodes[node].ends[link].serial)
             (void)graph_step(&s->g, node,
                              &(struct locate_event){.kind = LOCATE_EV_COST,
                                                     .link = link,
-                                                    .cost = (moyai_dur)below(s, 40 * (uint64_t)MOYAI_MS)});
+                                                    .cost = least + (moyai_dur)below(s, 40 * (uint64_t)MOYAI_MS)});
         break;
     }
     case 3:
