@@ -17,7 +17,7 @@
  *
  *   sim-overlay [--seed N] [--kinds] [NODES...]
  *
- * --kinds: also how many frames of each type (doc/spec/00-links.md, 2.2). 10,000 nodes take 3.5 GB of memory and some
+ * --kinds: also how many frames of each type (doc/spec/00-links.md, 2.2). 10,000 nodes take 3 GB of memory and some
  * minutes, 100,000 ten times as much.
  *
  * The figure is the worst growth of all costs but the last from 1,000 nodes to the largest grid: 1 is flat. (In a grid
