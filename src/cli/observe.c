@@ -77,9 +77,13 @@ bool observe_target(int key, char *arg, const struct argp_state *state, const ch
 static int await_link(moyai_node *n, const char *grid, struct moyai_error *why) {
     int rc = node_await_link(n, LINK_TIME);
     if (rc == MOYAI_ECANCELED) return err_set(why, rc, "interrupted");
-    if (rc == MOYAI_ETIMEDOUT)
-        return err_set(why, rc, "no node of the grid at '%.150s' could be reached within %s", grid, DUR(LINK_TIME));
-    return rc;
+    if (rc != MOYAI_ETIMEDOUT) return rc;
+    char unmet[NODE_UNMET];
+    exec_lock(node_exec(n));
+    (void)node_unmet(n, unmet);
+    exec_unlock(node_exec(n));
+    return err_set(why, rc, "no node of the grid at '%.80s' could be reached within %s%s%s", grid, DUR(LINK_TIME),
+                   unmet[0] ? ": " : "", unmet);
 }
 
 int observer_join(struct observer *o, const char *title, const struct observe_opts *given) {

@@ -39,9 +39,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define KILL_LOOK MOYAI_SEC /* between looks at what does not end although it was killed */
-#define GRID_LOOK MOYAI_SEC /* between looks whether the grid of --grid is still there */
-#define KILL_MOST 10        /* such looks */
+#define KILL_LOOK MOYAI_SEC       /* between looks at what does not end although it was killed */
+#define GRID_LOOK MOYAI_SEC       /* between looks whether the grid of --grid is still there */
+#define KILL_MOST 10              /* such looks */
+#define MEET_TIME (3 * MOYAI_SEC) /* to meet somebody in a grid of several hosts, before it is said what is wrong */
 
 enum run_state { RUN_ON, RUN_ENDING, RUN_KILLING, RUN_OVER };
 
@@ -73,6 +74,7 @@ struct run {
     bool stopped;        /* by Ctrl-Z */
     bool orphaned;       /* front or keeper have been killed */
     bool told_rest;
+    bool told_unmet;
     int looks;
     struct exec_timer grace, timeout, grid_look;
     struct ward ward;
@@ -168,12 +170,21 @@ static void kill_all(struct run *r) {
     exec_timer_set(r->x, &r->grace, moyai_now() + (moyai_ns)KILL_LOOK);
 }
 
+/* Could nobody of a grid of several hosts be met? The processes wait for others without knowing why. */
+static void look_unmet(struct run *r) {
+    char unmet[NODE_UNMET];
+    if (r->told_unmet || !node_unmet(r->node, unmet)) return;
+    r->told_unmet = true;
+    output_say(r->out, "%s: nobody of the grid at '%.200s' could be met: %s", r->a->title, r->grid->address, unmet);
+}
+
 static void end_run(struct run *r, int status, bool hurry) {
     r->hurry |= hurry;
     if (r->hurry && r->nodes) nodes_hurry(r->nodes);
     if (r->state != RUN_ON) return;
     r->state = RUN_ENDING;
     r->status = status;
+    look_unmet(r);
     exec_timer_clear(r->x, &r->timeout);
     if (r->nodes) nodes_stop(r->nodes);
     /* One that is stopped would never know. This order, since a process that ends may be stopping itself on purpose:
@@ -225,6 +236,11 @@ static void on_timeout(struct exec *x, struct exec_timer *t) {
 static void on_grid_look(struct exec *x, struct exec_timer *t) {
     struct run *r = (struct run *)(void *)((char *)t - offsetof(struct run, grid_look));
     if (r->state != RUN_ON) return;
+    if (!r->grid->path[0]) {
+        look_unmet(r);
+        exec_timer_set(x, t, moyai_now() + GRID_LOOK);
+        return;
+    }
     if (access(r->grid->path, F_OK) == 0 || errno != ENOENT) {
         exec_timer_set(x, t, moyai_now() + GRID_LOOK);
         return;
@@ -555,7 +571,8 @@ static int prepare(struct run *r, struct moyai_error *why) {
     }
     number_all(r);
     node_witness(r->node);
-    if (r->a->grid && r->grid->path[0]) exec_timer_set(r->x, &r->grid_look, moyai_now() + GRID_LOOK);
+    bool wide = !r->grid->path[0];
+    if (r->a->grid || wide) exec_timer_set(r->x, &r->grid_look, moyai_now() + (moyai_ns)(wide ? MEET_TIME : GRID_LOOK));
     if (r->a->timeout) exec_timer_set(r->x, &r->timeout, moyai_now() + (moyai_ns)r->a->timeout);
     return 0;
 }

@@ -453,6 +453,10 @@ int node_names(moyai_node *n, bool (*fn)(const char *name, void *ctx), void *ctx
     return rc;
 }
 
+bool node_unmet(moyai_node *n, char out[NODE_UNMET]) {
+    return overlay_unmet(n->o, out);
+}
+
 struct link_wait {
     struct exec_hook hook; /* first */
     moyai_node *node;

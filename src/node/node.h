@@ -5,7 +5,7 @@
 
 #include "base/config.h"
 #include "exec/exec.h"
-#include "overlay/io/rendezvous.h"
+#include "overlay/io/overlay.h"
 #include <moyai.h>
 
 struct exec *node_exec(moyai_node *n);
@@ -38,6 +38,10 @@ int node_names(moyai_node *n, bool (*fn)(const char *name, void *ctx), void *ctx
 /* Wait for a link to another node: in a grid of several hosts a node begins without, and knows nobody until it has one.
  * 0; ETIMEDOUT; ECANCELED: the node was asked to stop. Lock not held; may switch fibers. */
 int node_await_link(moyai_node *n, moyai_dur timeout);
+
+/* As overlay_unmet. Lock held. */
+#define NODE_UNMET OVERLAY_UNMET
+bool node_unmet(moyai_node *n, char out[NODE_UNMET]);
 
 /* moyai_go with the lock held. */
 int node_go(moyai_node *n, void (*fn)(void *arg), void *arg);

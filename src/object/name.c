@@ -442,10 +442,15 @@ static int not_found(moyai_node *n, const char *name, int rc, const char *late, 
     struct others o = {.n = n};
     if (n->config.parent) (void)id_parse(n->config.parent, strlen(n->config.parent), o.parent);
     if (overlay_locates(n->o)) {
+        char unmet[OVERLAY_UNMET];
         overlay_each_link(n->o, count_linked, &o);
+        (void)overlay_unmet(n->o, unmet);
+        const bool said = o.found == 0 && unmet[0];
         return err_set(e, rc,
-                       "nobody has registered the name \"%s\"%s in this grid, which has %zu node%s linked to this one",
-                       name, late, o.found, o.found == 1 ? "" : "s");
+                       "nobody has registered the name \"%.100s\"%s in the grid at \"%.100s\", which has %zu node%s "
+                       "linked to this one%s%s",
+                       name, late, n->config.grid, o.found, o.found == 1 ? "" : "s", said ? ": " : "",
+                       said ? unmet : "");
     }
     if (!r)
         return err_set(e, rc, "nobody has registered the name \"%s\"%s: this node is alone, as MOYAI_GRID is not set",

@@ -30,6 +30,7 @@ struct ear {
     struct keyfile *keys;
     atomic_bool stop;
     int done, asked, code, entries;
+    size_t foreign;
     unsigned bad; /* places that were not well, a bit each */
     char text[300], last[100];
 };
@@ -53,7 +54,12 @@ static void on_done(void *ctx) {
     atomic_store(&e->stop, true);
     exec_kick(e->x);
 }
-static const struct meet_ops ops = {.entry = on_entry, .asked = on_asked, .done = on_done};
+static void on_foreign(void *ctx, size_t place, const char *url, size_t n) {
+    struct ear *e = ctx;
+    (void)place, (void)url;
+    e->foreign = n;
+}
+static const struct meet_ops ops = {.entry = on_entry, .asked = on_asked, .foreign = on_foreign, .done = on_done};
 
 static void open_ear(struct ear *e, const char *const *urls, size_t n) {
     memset(e, 0, sizeof *e);
@@ -152,6 +158,7 @@ static void members_meet(void **state) {
     look(&b);
     assert_int_equal(b.code, 0);
     assert_int_equal(b.entries, 0);
+    assert_int_equal(b.foreign, 1);
     close_ear(&b);
     assert_int_equal(keyfile_write(&before, key_path, false, NULL), 0);
     /* Another grid of the same server; a slash at the end does no harm. */
@@ -304,6 +311,12 @@ static void lies_are_refused(void **state) {
     char *huge = calloc(1, HUGE_ANSWER);
     int n = sprintf(huge, "HTTP/1.1 200 OK\r\nContent-Length: 99999999\r\n\r\n");
     memset(huge + n, 'x', (size_t)(HUGE_ANSWER - n));
+    /* A head without an end, and answers that say only that another will come. */
+    char *head = malloc(HUGE_ANSWER), *early = malloc(HUGE_ANSWER);
+    n = sprintf(head, "HTTP/1.1 200 OK\r\n");
+    for (int i = n; i < HUGE_ANSWER; i++) head[i] = "X-A: yyyyyyyyyyyyyyyyyyyyyyy\r\n"[(i - n) % 30];
+    for (int i = 0; i < HUGE_ANSWER; i++) early[i] = "HTTP/1.1 100 Continue\r\n\r\n"[i % 25];
+    static const char half[] = "HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\n0123";
     static const char torn[] =
         "HTTP/1.1 200 OK\r\nContent-Length: 20\r\nConnection: close\r\n\r\n0123456789abcdef\x05\x00xy";
     static const char zero[] =
@@ -316,15 +329,19 @@ static void lies_are_refused(void **state) {
         const char *text;
         size_t n;
         int code;
+        const char *why;
     } lies[] = {
-        {"SSH-2.0-OpenSSH_9.2\r\n", 21, MOYAI_EUNREACHABLE},
-        {"", 0, MOYAI_EUNREACHABLE},
-        {huge, HUGE_ANSWER, MOYAI_EUNREACHABLE},
-        {torn, sizeof torn - 1, MOYAI_EPROTO},
-        {zero, sizeof zero - 1, MOYAI_EPROTO},
-        {noise, sizeof noise - 1, 0}, /* well formed, and nobody's whom we know: passed over */
-        {page, sizeof page - 1, MOYAI_EPROTO},
-        {moved, sizeof moved - 1, MOYAI_EPROTO},
+        {"SSH-2.0-OpenSSH_9.2\r\n", 21, MOYAI_EUNREACHABLE, "what answers there is no HTTP server"},
+        {"", 0, MOYAI_EUNREACHABLE, "it ends the connection without an answer"},
+        {huge, HUGE_ANSWER, MOYAI_EUNREACHABLE, "its answer is longer than 526592 bytes"},
+        {head, HUGE_ANSWER, MOYAI_EUNREACHABLE, "its answer is longer than 65536 bytes"},
+        {early, HUGE_ANSWER, MOYAI_EUNREACHABLE, "its answer is longer than 65536 bytes"},
+        {half, sizeof half - 1, MOYAI_EUNREACHABLE, "it ends the connection in the middle of its answer"},
+        {torn, sizeof torn - 1, MOYAI_EPROTO, "not a moyai endpoint"},
+        {zero, sizeof zero - 1, MOYAI_EPROTO, "not a moyai endpoint"},
+        {noise, sizeof noise - 1, 0, ""}, /* well formed, and nobody's whom we know: passed over */
+        {page, sizeof page - 1, MOYAI_EPROTO, "it answers with status 404"},
+        {moved, sizeof moved - 1, MOYAI_EPROTO, "it answers with status 302"},
     };
     for (size_t i = 0; i < sizeof lies / sizeof lies[0]; i++) {
         struct liar l;
@@ -334,11 +351,15 @@ static void lies_are_refused(void **state) {
         open_ear(&a, urls, 1);
         look(&a);
         assert_int_equal(a.code, lies[i].code);
+        if (!strstr(a.text, lies[i].why)) fail_msg("lie %zu: %s", i, a.text);
+        assert_int_equal(a.foreign, 0);
         assert_int_equal(a.entries, 0);
         close_ear(&a);
         end_liar(&l);
     }
     free(huge);
+    free(head);
+    free(early);
 }
 
 /* A server that says nothing does not keep a node from ending. */

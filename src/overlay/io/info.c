@@ -2,11 +2,17 @@
 /* What the overlay knows of this node and its links, for reports. */
 #include "overlay/io/internal.h"
 #include "overlay/io/route.h"
+#include "overlay/io/wide.h"
 
 void overlay_self(const struct overlay *o, struct overlay_self *out) {
     *out = (struct overlay_self){.title = o->title, .site = o->site};
     memcpy(out->host, o->hello.host, sizeof out->host);
     route_counts(o->route, &out->locating, &out->forwarded);
+}
+
+bool overlay_unmet(const struct overlay *o, char out[OVERLAY_UNMET]) {
+    out[0] = 0;
+    return o->wide && wide_nobody(o->wide, out, OVERLAY_UNMET);
 }
 
 static const char *kind_of(const struct olink *k) {

@@ -46,9 +46,9 @@ void place_take(struct place *p, const uint8_t *sealed, size_t n) {
     size_t got;
     if (n > MEET_SEALED_MAX) return;
     exec_lock(m->x);
-    if (unseal(keyfile_keys(m->keys), (int64_t)time(NULL), SEAL_RENDEZVOUS, sealed, n, plain, &got) == 0 &&
-        !place_stopping(p))
-        m->ops->entry(m->ctx, plain, got);
+    int rc = unseal(keyfile_keys(m->keys), (int64_t)time(NULL), SEAL_RENDEZVOUS, sealed, n, plain, &got);
+    if (rc == MOYAI_EPERM) p->foreign++;
+    if (rc == 0 && !place_stopping(p)) m->ops->entry(m->ctx, plain, got);
     exec_unlock(m->x);
 }
 
@@ -67,7 +67,10 @@ static void want_all(struct meet *m) {
 static void tell(struct place *p, int code, const char *text) {
     struct meet *m = p->m;
     exec_lock(m->x);
-    if (!place_stopping(p)) m->ops->asked(m->ctx, (size_t)(p - m->place), p->url, code, text);
+    if (!place_stopping(p)) {
+        if (m->ops->foreign) m->ops->foreign(m->ctx, (size_t)(p - m->place), p->url, p->foreign);
+        m->ops->asked(m->ctx, (size_t)(p - m->place), p->url, code, text);
+    }
     exec_unlock(m->x);
     pthread_mutex_lock(&m->mutex);
     bool last = --m->asking == 0;
@@ -96,6 +99,7 @@ static void *run(void *arg) {
         p->wanted = false;
         pthread_mutex_unlock(&m->mutex);
         struct moyai_error why = {0};
+        p->foreign = 0;
         int rc = p->kind->ask(p, &why);
         tell(p, rc, why.text);
         pthread_mutex_lock(&m->mutex);

@@ -25,6 +25,8 @@ struct meet_ops {
     /* The place of that number has been asked: code 0, or why not: EUNREACHABLE, EPROTO, EPERM (it does not take our
      * entry), ESYS (libcurl is missing: the text says what to install), ENOSPC ... */
     void (*asked)(void *ctx, size_t place, const char *url, int code, const char *text);
+    /* Before that: so many entries were there that no key of ours opens. */
+    void (*foreign)(void *ctx, size_t place, const char *url, size_t n);
     /* All places have been asked for this time. */
     void (*done)(void *ctx);
 };

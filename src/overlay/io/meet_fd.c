@@ -33,7 +33,7 @@ struct meet_fd {
     struct exec_fd *watched;
     struct exec_timer answer;
     struct moyai_rng rng;
-    bool spoken, troubled;
+    bool spoken, troubled, foreign;
     size_t n_seen, next_seen;
     uint64_t seen[SEEN]; /* beginnings of ids */
     size_t n;            /* of the line that is being read; beyond LINE: it is too long */
@@ -147,7 +147,12 @@ static void take_line(struct meet_fd *m) {
         if (a < 0 || b < 0) return;
         sealed[n++] = (uint8_t)(a << 4 | b);
     }
-    if (unseal(keyfile_keys(m->keys), (int64_t)time(NULL), SEAL_RENDEZVOUS, sealed, n, plain, &got) < 0) return;
+    int rc = unseal(keyfile_keys(m->keys), (int64_t)time(NULL), SEAL_RENDEZVOUS, sealed, n, plain, &got);
+    if (rc == MOYAI_EPERM && !m->foreign) {
+        m->foreign = true;
+        m->ops->trouble(m->ctx, rc, "what is said there is sealed with another key");
+    }
+    if (rc < 0) return;
     met(m, plain, got);
     m->ops->entry(m->ctx, plain, got);
 }

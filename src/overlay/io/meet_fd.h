@@ -25,7 +25,7 @@ struct meet_fd;
 struct meet_fd_ops {
     void (*entry)(void *ctx, const uint8_t *p, size_t n); /* unsealed; it may be old, or this node's own */
     size_t (*own)(void *ctx, uint8_t *out);               /* the own entry as of now, up to that size; 0: none */
-    void (*trouble)(void *ctx, int code, const char *text);
+    void (*trouble)(void *ctx, int code, const char *text); /* EPERM: another key is in use there; told once */
 };
 
 /* EINVAL: they are no descriptors that can be waited for. keys: borrowed. */

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #define ANSWER_MOST (128u * (18u + 4096u))
+#define HEAD_MOST   (64u << 10)
 #define CONNECT_MS  5000L
 #define ANSWER_MS   15000L
 #define GOODBYE_MS  1000L
@@ -95,15 +96,30 @@ static int load(struct moyai_error *reterr) {
 struct transfer {
     uint8_t *p; /* the answer; or what is sent */
     size_t n, at, most;
+    size_t head; /* bytes of the answer's head */
+    size_t over; /* it was longer than that, and curl was told to give up */
 };
 
 static size_t on_answer(char *p, size_t size, size_t n, void *arg) {
     struct transfer *t = arg;
     n *= size;
-    if (n > t->most - t->n) return 0; /* too much: curl gives up */
+    if (n > t->most - t->n) {
+        t->over = t->most;
+        return 0;
+    }
     memcpy(t->p + t->n, p, n);
     t->n += n;
     return n;
+}
+
+/* Also of answers that say only that another follows: there may be no end of them. */
+static size_t on_head(char *p, size_t size, size_t n, void *arg) {
+    struct transfer *t = arg;
+    (void)p;
+    t->head += n * size;
+    if (t->head <= HEAD_MOST) return n * size;
+    t->over = HEAD_MOST;
+    return 0;
 }
 
 static size_t on_upload(char *p, size_t size, size_t n, void *arg) {
@@ -164,6 +180,30 @@ static int on_close(void *arg, curl_socket_t fd) {
     return 0;
 }
 
+/* curl knows neither what we ask for nor why we stop it. */
+static int failed(CURLcode result, const struct transfer *down, struct moyai_error *why) {
+    const char *text = curl.easy_strerror(result);
+    if (down->over) return err_set(why, MOYAI_EUNREACHABLE, "its answer is longer than %zu bytes", down->over);
+    switch ((int)result) {
+    case CURLE_UNSUPPORTED_PROTOCOL: /* an answer of "HTTP/0.9", without a head: the address was checked before */
+    case CURLE_WEIRD_SERVER_REPLY:
+        text = "what answers there is no HTTP server";
+        break;
+    case CURLE_GOT_NOTHING:
+        text = "it ends the connection without an answer";
+        break;
+    case CURLE_PARTIAL_FILE:
+        text = "it ends the connection in the middle of its answer";
+        break;
+    case CURLE_OPERATION_TIMEDOUT:
+        text = "it does not answer in time";
+        break;
+    default:
+        break;
+    }
+    return err_set(why, MOYAI_EUNREACHABLE, "%s", text);
+}
+
 /* method: NULL: GET. Returns 0 or a code with its text; to the end, or until the node ends (ECLOSED) unless goodbye. */
 static int request(struct place *p, const char *method, const char *url, struct transfer *up, struct transfer *down,
                    moyai_dur lifetime, bool goodbye, struct moyai_error *why) {
@@ -194,6 +234,8 @@ static int request(struct place *p, const char *method, const char *url, struct 
     curl.easy_setopt(c, CURLOPT_HTTPHEADER, heads);
     curl.easy_setopt(c, CURLOPT_WRITEFUNCTION, on_answer);
     curl.easy_setopt(c, CURLOPT_WRITEDATA, down);
+    curl.easy_setopt(c, CURLOPT_HEADERFUNCTION, on_head);
+    curl.easy_setopt(c, CURLOPT_HEADERDATA, down);
     curl.easy_setopt(c, CURLOPT_OPENSOCKETFUNCTION, on_open);
     curl.easy_setopt(c, CURLOPT_OPENSOCKETDATA, p);
     curl.easy_setopt(c, CURLOPT_CLOSESOCKETFUNCTION, on_close);
@@ -220,7 +262,7 @@ static int request(struct place *p, const char *method, const char *url, struct 
     if (running)
         rc = err_set(why, MOYAI_ECLOSED, "the node ends");
     else if (result != CURLE_OK)
-        rc = err_set(why, MOYAI_EUNREACHABLE, "%s", curl.easy_strerror(result));
+        rc = failed(result, down, why);
     else if (status == 403)
         rc = err_set(why, MOYAI_EPERM, "it does not take entries sealed with our key");
     else if (status < 200 || status > 299)

@@ -171,6 +171,10 @@ uint8_t *overlay_buffer(struct overlay *o, size_t n);
 void overlay_buffer_free(struct overlay *o, uint8_t *p);
 
 size_t overlay_links(const struct overlay *o); /* that are up */
+/* What is wrong with the places where others are to be met; "": nothing that is known of. True: so nobody could be met
+ * there, since the beginning. */
+#define OVERLAY_UNMET 240
+bool overlay_unmet(const struct overlay *o, char out[OVERLAY_UNMET]);
 
 /* For reports (info.c): what this node calls itself, and its links that are up until fn returns false. */
 struct overlay_self {

@@ -18,6 +18,7 @@
 #include "overlay/io/listen.h"
 #include "overlay/io/meet.h"
 #include "overlay/io/meet_fd.h"
+#include "overlay/io/met.h"
 #include "overlay/locate.h"
 #include "overlay/peers.h"
 #include "overlay/peers_wire.h"
@@ -59,8 +60,8 @@ struct wide {
     uint8_t text[PEERS_TEXT];
     struct exec_timer timer;
     struct meet *meet;
-    int said[MEET_PLACES]; /* what was wrong with each place when it was asked last; and with members */
-    int said_member[PLACES_MOST];
+    struct met met;
+    size_t at_member, at_fd; /* the first of them there; before them those of `meet` */
     struct meet_fd *fds;
     struct lines *lines; /* NULL: none */
     struct making *making;
@@ -145,13 +146,9 @@ static void one_has_answered(struct wide *w) {
     if (w->looked && !w->stepping) step(w, NULL);
 }
 
-static bool place_news(struct wide *w, const char *place, int code) {
+static bool place_news(struct wide *w, const char *place, int code, const char *text) {
     for (size_t i = 0; i < w->places.n_member; i++)
-        if (w->places.member[i] == place) {
-            bool news = w->said_member[i] != code;
-            w->said_member[i] = code;
-            return news;
-        }
+        if (w->places.member[i] == place) return met_tell(&w->met, w->at_member + i, code, text);
     return true;
 }
 
@@ -162,7 +159,7 @@ static void on_dialled(void *arg, const struct dialled *got, const struct moyai_
     m->dial = NULL;
     struct olink *k = NULL;
     if (got) {
-        if (m->place) (void)place_news(w, m->place, 0);
+        if (m->place) (void)place_news(w, m->place, 0, "");
         struct peer *p = m->place ? NULL : overlay_peer(o, m->id);
         if (m->place || (p && !p->dead)) k = olink_new(o, got->fd, got->tls, p, 0);
         if (k) {
@@ -178,8 +175,9 @@ static void on_dialled(void *arg, const struct dialled *got, const struct moyai_
     } else {
         char id[33] = "";
         if (!m->place) id_format(m->id, id);
+        if (!m->place && !m->direct) met_dial_failed(&w->met, m->id, why->text);
         /* What somebody has typed, and that no key fits, is worth a word: once, as long as it stays so. */
-        if (m->place ? place_news(w, m->place, why->code) : why->code == MOYAI_EPERM)
+        if (m->place ? place_news(w, m->place, why->code, why->text) : why->code == MOYAI_EPERM)
             log_warning(o->cfg.log, "overlay", "MOYAI-DIAL", "cannot connect to %s%.8s: %s",
                         m->place ? m->place : "node ", id, why->text);
         else
@@ -304,6 +302,7 @@ static void on_entry(void *ctx, const uint8_t *p, size_t n) {
     struct peer *known = overlay_find(w->o, e->id.b);
     if (known && known->dead) return;
     w->entries++;
+    w->met.others = true;
     struct peers_event ev = {.kind = PEERS_EV_ENTRY, .endpoint = e};
     step(w, &ev);
 }
@@ -311,10 +310,19 @@ static void on_entry(void *ctx, const uint8_t *p, size_t n) {
 /* What stays as it is need not be said each time. */
 static void on_asked(void *ctx, size_t place, const char *url, int code, const char *text) {
     struct wide *w = ctx;
-    if (code < 0 && code != w->said[place])
+    if (!met_tell(&w->met, place, code, text)) return;
+    if (code < 0)
         log_warning(w->o->cfg.log, "overlay", "MOYAI-RENDEZVOUS", "%s: %s", url, text);
-    if (code == 0 && w->said[place]) log_info(w->o->cfg.log, "overlay", "MOYAI-RENDEZVOUS", "%s answers", url);
-    w->said[place] = code;
+    else
+        log_info(w->o->cfg.log, "overlay", "MOYAI-RENDEZVOUS", "%s answers", url);
+}
+
+static void on_foreign(void *ctx, size_t place, const char *url, size_t n) {
+    struct wide *w = ctx;
+    char text[MET_TEXT];
+    if (!met_foreign(&w->met, place, n)) return;
+    met_foreign_text(n, text);
+    log_warning(w->o->cfg.log, "overlay", "MOYAI-RENDEZVOUS", "%s: %s", url, text);
 }
 
 static void on_done(void *ctx) {
@@ -328,12 +336,15 @@ static size_t own_entry(void *ctx, uint8_t *out) {
 
 static void on_fd_trouble(void *ctx, int code, const char *text) {
     struct wide *w = ctx;
-    (void)code;
+    if (code == MOYAI_EPERM)
+        (void)met_foreign(&w->met, w->at_fd, 1);
+    else
+        (void)met_tell(&w->met, w->at_fd, code, text);
     log_warning(w->o->cfg.log, "overlay", "MOYAI-RENDEZVOUS", "fd:%d,%d: %s", w->places.in, w->places.out, text);
 }
 
 static const struct meet_fd_ops fd_ops = {.entry = on_entry, .own = own_entry, .trouble = on_fd_trouble};
-static const struct meet_ops meet_ops = {.entry = on_entry, .asked = on_asked, .done = on_done};
+static const struct meet_ops meet_ops = {.entry = on_entry, .asked = on_asked, .foreign = on_foreign, .done = on_done};
 
 /* Within a step: what is told at once is told after it. */
 static void look(struct wide *w) {
@@ -372,6 +383,7 @@ static void met_member(struct olink *k, const struct link_hello *h) {
         if (strcmp(h->endpoints[i], k->at) != 0) (void)peers_address_put(text, sizeof text, &e.n_text, h->endpoints[i]);
     e.text = text;
     w->entries++;
+    w->met.others = true;
     struct peers_event ev = {.kind = PEERS_EV_ENTRY, .endpoint = &e};
     step(w, &ev);
 }
@@ -627,6 +639,13 @@ static int begin(struct wide *w, struct moyai_error *reterr) {
     size_t n_urls = 0;
     if (w->places.file && !o->rdv) urls[n_urls++] = w->places.file;
     for (size_t i = 0; i < w->places.n_http; i++) urls[n_urls++] = w->places.http[i];
+    for (size_t i = 0; i < n_urls; i++) (void)met_add(&w->met, urls[i]);
+    w->at_member = w->met.n;
+    for (size_t i = 0; i < w->places.n_member; i++) (void)met_add(&w->met, w->places.member[i]);
+    if (w->places.in >= 0) {
+        w->at_fd = met_add(&w->met, "fd:");
+        w->met.of[w->at_fd].answered = true; /* who listens there answers to what it hears, if it hears anything */
+    }
     if (n_urls > 0) rc = meet_new(&w->meet, o->x, w->keys, urls, n_urls, &meet_ops, w, reterr);
     if (rc == 0 && w->places.in >= 0)
         rc = meet_fd_new(&w->fds, o->x, w->keys, w->places.in, w->places.out, &fd_ops, w, reterr);
@@ -650,6 +669,10 @@ int wide_new(struct overlay *o, const struct places *places, struct moyai_error 
     struct peers_event ev = {.kind = PEERS_EV_START};
     step(w, &ev);
     return 0;
+}
+
+bool wide_nobody(const struct wide *w, char *out, size_t n) {
+    return met_nobody(&w->met, out, n);
 }
 
 void wide_pause(struct wide *w) {

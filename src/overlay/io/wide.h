@@ -23,6 +23,9 @@ void wide_free(struct wide *w);
 void wide_pause(struct wide *w);
 void wide_again(struct wide *w);
 
+/* As met_nobody (met.h), of the places where the grid is met. */
+bool wide_nobody(const struct wide *w, char *out, size_t n);
+
 void wide_hello(struct olink *k, const struct link_hello *h); /* it is greeted */
 int wide_frame(struct olink *k, const struct frame_head *h, const uint8_t *payload, struct moyai_error *why);
 void wide_link_down(struct olink *k); /* the link has ended, by whoever's doing; it still exists */

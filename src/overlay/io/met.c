@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "overlay/io/met.h"
+
+#include "base/id.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+size_t met_add(struct met *m, const char *place) {
+    assert(m->n < sizeof m->of / sizeof m->of[0]);
+    m->of[m->n].place = place;
+    return m->n++;
+}
+
+bool met_tell(struct met *m, size_t place, int code, const char *text) {
+    struct met_place *p = &m->of[place];
+    bool news = p->code != code;
+    p->code = code;
+    if (code == 0) p->answered = true;
+    snprintf(p->text, sizeof p->text, "%s", code ? text : "");
+    return news;
+}
+
+/* That there are some is news; that there are more of them is not. */
+bool met_foreign(struct met *m, size_t place, size_t n) {
+    struct met_place *p = &m->of[place];
+    bool news = n > 0 && p->foreign == 0;
+    p->foreign = n;
+    return news;
+}
+
+void met_foreign_text(size_t n, char out[MET_TEXT]) {
+    snprintf(out, MET_TEXT, "%zu entr%s there %s sealed with another key", n, n == 1 ? "y" : "ies",
+             n == 1 ? "is" : "are");
+}
+
+void met_dial_failed(struct met *m, const uint8_t id[16], const char *text) {
+    char name[33];
+    id_format(id, name);
+    snprintf(m->dial, sizeof m->dial, "cannot connect to node %.8s: %s", name, text);
+}
+
+bool met_nobody(const struct met *m, char *out, size_t n) {
+    size_t at = 0;
+    bool well = m->others;
+    out[0] = 0;
+    for (size_t i = 0; i < m->n; i++) {
+        const struct met_place *p = &m->of[i];
+        char foreign[MET_TEXT];
+        const char *text = p->code ? p->text : p->foreign ? foreign : NULL;
+        met_foreign_text(p->foreign, foreign);
+        if (!text && p->answered) well = true;
+        if (!text || at >= n) continue;
+        int k = snprintf(out + at, n - at, "%s%s%s%s", at ? "; " : "", m->n > 1 ? p->place : "", m->n > 1 ? ": " : "",
+                         text);
+        if (k > 0) at += (size_t)k;
+    }
+    bool places = at > 0;
+    if (!places && m->dial[0]) snprintf(out, n, "%s", m->dial);
+    return places && !well;
+}

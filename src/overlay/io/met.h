@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How it goes at each place where the grid is met, in words: for the log, once as long as it stays so, and for whoever
+ * has met nobody. Pure; node lock held.
+ */
+#ifndef OVERLAY_IO_MET_H
+#define OVERLAY_IO_MET_H
+
+#include "overlay/io/meet.h"
+#include "overlay/io/places.h"
+
+#define MET_TEXT 160u
+
+struct met_place {
+    const char *place; /* borrowed */
+    bool answered;     /* at least once */
+    int code;          /* of the last time; 0: well, or not asked yet */
+    size_t foreign;    /* entries there that no key of ours opens, at the last time */
+    char text[MET_TEXT];
+};
+
+struct met {
+    struct met_place of[MEET_PLACES + PLACES_MOST];
+    size_t n;
+    bool others;         /* somebody has been met, at any place and time */
+    char dial[MET_TEXT]; /* the connection to one who was met that failed last */
+};
+
+size_t met_add(struct met *m, const char *place); /* its number */
+/* What has come of asking it. True: that is news, and worth a word. */
+bool met_tell(struct met *m, size_t place, int code, const char *text);
+bool met_foreign(struct met *m, size_t place, size_t n);
+void met_foreign_text(size_t n, char out[MET_TEXT]);
+void met_dial_failed(struct met *m, const uint8_t id[16], const char *text);
+
+/* What is wrong, with all of them; "": nothing that is known of. True: so nobody could be met there, ever. */
+bool met_nobody(const struct met *m, char *out, size_t n);
+
+#endif
