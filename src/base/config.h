@@ -31,7 +31,7 @@ enum config_type {
     X(key_file, char *, STRING, "MOYAI_KEY_FILE", NULL, 0, 0, "path",                                                  \
       "the grid's keys, mode 0600; none: $XDG_CONFIG_HOME/moyai/key, then ~/.config/moyai/key")                        \
     X(listen, char *, STRING, "MOYAI_LISTEN", NULL, 0, 0, "addresses",                                                 \
-      "addresses of this host to listen at, each with or without a port, or any; none: any")                           \
+      "numeric addresses of this host to listen at, each with or without a port, or any; none: any")                   \
     X(advertise, char *, STRING, "MOYAI_ADVERTISE", NULL, 0, 0, "addresses",                                           \
       "host[:port] by which others reach it, where they are not those at which it listens")                            \
     X(port_range, char *, STRING, "MOYAI_PORT_RANGE", NULL, 0, 0, "ports",                                             \

@@ -26,10 +26,10 @@
 /* ---- addresses ------------------------------------------------------------------------------- */
 
 int tcp_split(const char *text, bool port_needed, char host[TCP_HOST], uint16_t *port, struct moyai_error *reterr) {
-    const char *end, *colon;
+    const char *begin = text, *end, *colon;
     if (text[0] == '[') {
-        end = strchr(++text, ']');
-        if (!end) return err_set(reterr, MOYAI_EINVAL, "\"[%.80s\": the ']' is missing", text);
+        end = strchr(++begin, ']');
+        if (!end) return err_set(reterr, MOYAI_EINVAL, "\"%.80s\": the ']' is missing", text);
         colon = end + 1;
     } else {
         end = colon = strrchr(text, ':') ? strrchr(text, ':') : text + strlen(text);
@@ -37,13 +37,15 @@ int tcp_split(const char *text, bool port_needed, char host[TCP_HOST], uint16_t 
             return err_set(reterr, MOYAI_EINVAL, "\"%.80s\": write an IPv6 address in brackets: [2001:db8::7]:4711",
                            text);
     }
-    size_t n = (size_t)(end - text);
-    if (n == 0 || n >= TCP_HOST) return err_set(reterr, MOYAI_EINVAL, "\"%.80s\": no host", text);
+    size_t n = (size_t)(end - begin);
+    /* A number alone is a port whose host was forgotten; to the resolver it would be an IPv4 address. */
+    if (n == 0 || n >= TCP_HOST || (begin == text && strspn(begin, "0123456789") == n))
+        return err_set(reterr, MOYAI_EINVAL, "\"%.80s\": no host", text);
     int64_t p = 0;
     if (*colon == 0 && port_needed) return err_set(reterr, MOYAI_EINVAL, "\"%.80s\": no port (HOST:PORT)", text);
     if (*colon != 0 && (*colon != ':' || config_parse_integer(colon + 1, &p) < 0 || p < port_needed || p > 65535))
         return err_set(reterr, MOYAI_EINVAL, "\"%.80s\": a port is a number from %d to 65535", text, port_needed);
-    memcpy(host, text, n);
+    memcpy(host, begin, n);
     host[n] = 0;
     *port = (uint16_t)p;
     return 0;
@@ -55,10 +57,13 @@ int tcp_parse(const char *text, struct tcp_addr *ret, struct moyai_error *reterr
     int rc = tcp_split(text, false, host, &port, reterr);
     if (rc < 0) return rc;
     struct tcp_addr a = {0};
+    struct in_addr v4;
     struct addrinfo hints = {.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV, .ai_socktype = SOCK_STREAM}, *found;
     char number[8];
     snprintf(number, sizeof number, "%u", port);
-    if (getaddrinfo(host, number, &hints, &found) != 0) /* with these flags it asks nobody */
+    /* Of IPv4 it takes short forms besides: "127.1". With these flags it asks nobody. */
+    bool whole = strchr(host, ':') || inet_pton(AF_INET, host, &v4) == 1;
+    if (!whole || getaddrinfo(host, number, &hints, &found) != 0)
         return err_set(reterr, MOYAI_EINVAL, "\"%.80s\": not a numeric address", text);
     memcpy(&a.ss, found->ai_addr, found->ai_addrlen);
     a.n = found->ai_addrlen;
@@ -115,7 +120,9 @@ int tcp_parse_range(const char *text, uint16_t *first, uint16_t *last, struct mo
             return 0;
         }
     }
-    return err_set(reterr, MOYAI_EINVAL, "\"%.40s\": not a range of ports such as 9000-9100", text);
+    return err_set(reterr, MOYAI_EINVAL,
+                   "\"%.40s\": not a port or a range of them such as 9000-9100, which are numbers from 1 to 65535",
+                   text);
 }
 
 /* ---- sockets --------------------------------------------------------------------------------- */

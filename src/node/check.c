@@ -40,30 +40,37 @@ static int check_range(const char *text, struct moyai_error *reterr) {
     return tcp_parse_range(text, &first, &last, reterr);
 }
 
-/* host or host:port, several with blanks or commas between them; or that word. */
-static int check_addresses(const char *text, const char *or_word, struct moyai_error *reterr) {
+/* host or host:port, several with blanks or commas between them. */
+static int check_addresses(const char *text, int (*check)(const char *word, struct moyai_error *reterr),
+                           struct moyai_error *reterr) {
     int rc = 0;
     while (rc == 0) {
         text += strspn(text, " \t\n,");
         size_t n = strcspn(text, " \t\n,");
         if (n == 0) break;
-        char *word = strndup(text, n), host[TCP_HOST];
-        uint16_t port;
+        char *word = strndup(text, n);
         text += n;
-        if (!word)
-            rc = err_set(reterr, MOYAI_ENOMEM, "out of memory");
-        else if (!or_word || strcmp(word, or_word) != 0)
-            rc = tcp_split(word, false, host, &port, reterr);
+        rc = word ? check(word, reterr) : err_set(reterr, MOYAI_ENOMEM, "out of memory");
         free(word);
     }
     return rc;
 }
 
+static int check_here(const char *word, struct moyai_error *reterr) {
+    struct tcp_addr at;
+    return strcmp(word, "any") == 0 ? 0 : tcp_parse(word, &at, reterr);
+}
 static int check_listen(const char *text, struct moyai_error *reterr) {
-    return check_addresses(text, "any", reterr);
+    return check_addresses(text, check_here, reterr);
+}
+
+static int check_place(const char *word, struct moyai_error *reterr) {
+    char host[TCP_HOST];
+    uint16_t port;
+    return tcp_split(word, false, host, &port, reterr);
 }
 static int check_advertise(const char *text, struct moyai_error *reterr) {
-    return check_addresses(text, NULL, reterr);
+    return check_addresses(text, check_place, reterr);
 }
 
 enum { CHECKS = 7 };

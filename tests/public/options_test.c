@@ -21,8 +21,13 @@ static void of_the_environment(void **state) {
         {"MOYAI_PARENT", "foo", "$MOYAI_PARENT: \"foo\" is no node id"},
         {"MOYAI_LOG", "lnk=trace", "$MOYAI_LOG: log levels \"lnk=trace\""},
         {"MOYAI_PORT_RANGE", "x", "$MOYAI_PORT_RANGE: \"x\""},
-        {"MOYAI_LISTEN", "a b:c", "$MOYAI_LISTEN: \"b:c\""},
+        {"MOYAI_LISTEN", "any 127.0.0.1 b:c", "$MOYAI_LISTEN: \"b:c\""},
+        {"MOYAI_LISTEN", "any foo", "$MOYAI_LISTEN: \"foo\": not a numeric address"},
+        {"MOYAI_LISTEN", "127.0.0.1 99999", "$MOYAI_LISTEN: \"99999\": no host"},
+        {"MOYAI_LISTEN", "[::1]:x", "$MOYAI_LISTEN: \"[::1]:x\": a port is a number"},
+        {"MOYAI_PORT_RANGE", "70000-70100", "$MOYAI_PORT_RANGE: \"70000-70100\""},
         {"MOYAI_ADVERTISE", "b:c", "$MOYAI_ADVERTISE: \"b:c\""},
+        {"MOYAI_ADVERTISE", "7471", "$MOYAI_ADVERTISE: \"7471\": no host"},
         {"MOYAI_STACK", "1k", "$MOYAI_STACK is \"1k\""},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {

@@ -83,15 +83,8 @@ static int listen_at(struct listeners *w, const char *text, uint16_t first, uint
     if (w->n == LISTENERS) return err_set(reterr, MOYAI_EINVAL, "more than %u addresses to listen at", LISTENERS);
     struct tcp_addr where;
     bool any = strcmp(text, "any") == 0;
-    if (!any) {
-        char host[TCP_HOST], full[TCP_HOST + 8];
-        uint16_t port;
-        int rc = tcp_split(text, false, host, &port, reterr);
-        if (rc < 0) return rc;
-        snprintf(full, sizeof full, strchr(host, ':') ? "[%s]:%u" : "%s:%u", host, port);
-        rc = tcp_parse(full, &where, reterr);
-        if (rc < 0) return rc;
-    }
+    int rc = any ? 0 : tcp_parse(text, &where, reterr);
+    if (rc < 0) return rc;
     return listen_on(w, any ? NULL : &where, first, last, at, reterr);
 }
 
