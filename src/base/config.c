@@ -290,7 +290,8 @@ int config_load_all(struct config *c, struct config_faults *faults, struct moyai
 }
 
 /* Set by `moyai run` and `moyai node` for programs, and read by tests: no options, but no mistakes either. */
-static const char *const others[] = {"MOYAI_RANK", "MOYAI_SIZE", "MOYAI_GROUP", "MOYAI_COMMAND", "MOYAI_TEST_SEED"};
+static const char *const others[] = {"MOYAI_RANK",  "MOYAI_SIZE",    "MOYAI_GROUP",
+                                     "MOYAI_INDEX", "MOYAI_COMMAND", "MOYAI_TEST_SEED"};
 
 static bool is_known(const char *name) {
     for (size_t i = 0; i < CONFIG_COUNT; i++)

@@ -148,6 +148,7 @@ static void unknown_variables_are_told(void **state) {
         "MOYAI_RANK",
         "MOYAI_SIZE",
         "MOYAI_GROUP",
+        "MOYAI_INDEX",
         "MOYAI_TEST_SEED",
         "MOYAIGRID",
         "MOYAI_GRIDS",

@@ -54,14 +54,16 @@ size_t utf8_line(char *to, size_t cap, const char *from, size_t n) {
     for (size_t i = 0; i < n;) {
         size_t k = utf8_length(p + i, n - i), m = k ? k : 1;
         if (at + m > cap - 1) break;
-        if (k == 0 || p[i] == 0x7f) {
+        bool c1 =
+            k == 2 && p[i] == 0xc2 && p[i + 1] < 0xa0; /* U+0080 to U+009F: to some terminals they are ESC and more */
+        if (k == 0 || p[i] == 0x7f || c1) {
             to[at] = '?';
         } else if (p[i] < 0x20) {
             to[at] = p[i] == '\n' || p[i] == '\r' || p[i] == '\t' ? ' ' : '?';
         } else {
             memcpy(to + at, p + i, k);
         }
-        at += m;
+        at += c1 ? 1 : m;
         i += m;
     }
     to[at] = 0;

@@ -24,15 +24,15 @@ struct request {
 
 static void add_argument(struct request *r, const char *json, const struct argp_state *state) {
     struct moyai_error why;
-    if (r->n == ARGS_MOST) argp_error(state, "more than %d arguments", ARGS_MOST);
-    if (value_json_read(json, &r->given[r->n], &why) < 0) argp_error(state, "argument %zu: %s", r->n + 1, why.text);
+    if (r->n == ARGS_MOST) cli_usage(state, "more than %d arguments", ARGS_MOST);
+    if (value_json_read(json, &r->given[r->n], &why) < 0) cli_usage(state, "argument %zu: %s", r->n + 1, why.text);
     r->n++;
 }
 
 /* -5 is an argument, not an option: to argp it is the option '5', or, as in -25, '2' with the value "5". */
 static void add_negative(struct request *r, char first, const char *rest, const struct argp_state *state) {
     char *json;
-    if (!r->method) argp_error(state, "'-%c%s' is neither an object nor a method", first, rest ? rest : "");
+    if (!r->method) cli_usage(state, "'-%c%s' is neither an object nor a method", first, rest ? rest : "");
     if (asprintf(&json, "-%c%s", first, rest ? rest : "") < 0) argp_failure(state, CLI_FAILED, 0, "out of memory");
     add_argument(r, json, state);
     free(json);
@@ -54,15 +54,15 @@ static error_t on_option(int key, char *arg, struct argp_state *state) {
         if (!r->target) {
             r->target = arg;
         } else if (!r->method) {
-            if (!*arg || strlen(arg) > 255) argp_error(state, "a method's name has 1 to 255 bytes");
+            if (!*arg || strlen(arg) > 255) cli_usage(state, "a method's name has 1 to 255 bytes");
             r->method = arg;
         } else {
             add_argument(r, arg, state);
         }
         return 0;
     case ARGP_KEY_END:
-        if (!r->target) argp_error(state, "which object? A reference, a name, or a node's id or its beginning");
-        if (!r->method) argp_error(state, "which method?");
+        if (!r->target) cli_usage(state, "which object? A reference, a name, or a node's id or its beginning");
+        if (!r->method) cli_usage(state, "which method?");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -148,11 +148,11 @@ static void print_hint(const char *title, const struct moyai_error *e, const str
     const char *mark = want ? value_json_mark(want + strlen(expected)) : NULL;
     if (e->code == MOYAI_ETYPE && json_is_array(given) && mark) {
         bool doubles = strcmp(mark, "f64") == 0 && json_array_size(given) > 0;
-        fprintf(stderr, "%s: argument %zu: such an array is written {\"$%s\": [...]}%s: moyai-call(1)\n", title, i,
-                mark, doubles ? ", or with a point in one of its numbers, as in [1.0, 2]" : "");
+        cli_say(title, "argument %zu: such an array is written {\"$%s\": [...]}%s: moyai-call(1)", i, mark,
+                doubles ? ", or with a point in one of its numbers, as in [1.0, 2]" : "");
     } else if (e->code == MOYAI_ERANGE && json_is_real(given) && strstr(e->text, "does not fit float")) {
-        fprintf(stderr, "%s: argument %zu: a number to be rounded to float is written {\"$f32\": %g}: moyai-call(1)\n",
-                title, i, json_real_value(given));
+        cli_say(title, "argument %zu: a number to be rounded to float is written {\"$f32\": %g}: moyai-call(1)", i,
+                json_real_value(given));
     }
 }
 
@@ -278,7 +278,7 @@ int cli_call(int argc, char **argv) {
     bool joined = status == CLI_OK;
     for (size_t i = 0; i < q.n && status == CLI_OK; i++)
         if (value_of_json(o.node, q.given[i], &q.value[i], &why) < 0) {
-            fprintf(stderr, "%s: argument %zu: %s\n", argv[0], i + 1, why.text);
+            cli_say(argv[0], "argument %zu: %s", i + 1, why.text);
             status = why.code == MOYAI_ENOMEM ? CLI_FAILED : CLI_USAGE;
         }
     if (status == CLI_OK && observer_find(&o, q.target, &ref, &why) < 0) {

@@ -4,7 +4,8 @@
 #define CLI_CLI_H
 
 #include <argp.h>
-#include <moyai/base.h>
+#include <moyai.h>
+#include <stdarg.h>
 
 /* Exit statuses of our own, as of env(1) and timeout(1). */
 enum cli_exit {
@@ -28,6 +29,15 @@ int cli_ps(int argc, char **argv);
 int cli_graph(int argc, char **argv);
 int cli_node(int argc, char **argv);
 int cli_trace(int argc, char **argv);
+
+/* One line "TITLE: TEXT" on standard error, and argp_error, of whatever: say.c. cli_line_of: such a text. */
+void cli_say(const char *title, const char *fmt, ...) MOYAI_PRINTF(2, 3);
+void cli_usage(const struct argp_state *state, const char *fmt, ...) MOYAI_PRINTF(2, 3);
+void cli_line_of(char *out, size_t cap, const char *fmt, va_list ap);
+/* The node's log is said so, too. title: borrowed. */
+void cli_log(moyai_node *n, const char *title);
+/* "interrupted", "got SIGTERM" */
+const char *cli_signal_text(int sig, char out[40]);
 
 /* -h, --help and --usage, the same for every parser. In a parser: the two rows at the end of its options, ARGP_NO_HELP
  * among its flags, and cli_help first in its function: true if it was one of them (it exits). */

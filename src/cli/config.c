@@ -18,7 +18,7 @@ static error_t on_option(int key, char *arg, struct argp_state *state) {
         *json = false;
         return 0;
     case ARGP_KEY_ARG:
-        argp_error(state, "unknown argument '%s'", arg);
+        cli_usage(state, "unknown argument '%s'", arg);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -45,7 +45,7 @@ int cli_config(int argc, char **argv) {
     struct moyai_error why;
     int rc = config_load_all(&c, &faults, &why), bad = 0;
     if (rc < 0) {
-        fprintf(stderr, "%s: %s\n", argv[0], why.text);
+        cli_say(argv[0], "%s", why.text);
         return CLI_FAILED;
     }
     node_check_all(&c, &faults);
@@ -53,7 +53,7 @@ int cli_config(int argc, char **argv) {
     config_done(&c);
     for (size_t i = 0; i < CONFIG_COUNT; i++) {
         if (faults.of[i].code == 0) continue;
-        fprintf(stderr, "%s: %s\n", argv[0], faults.of[i].text);
+        cli_say(argv[0], "%s", faults.of[i].text);
         bad++;
     }
     return rc == 0 && bad == 0 ? CLI_OK : CLI_FAILED; /* what could not be written the end of the process says */

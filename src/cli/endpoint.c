@@ -14,16 +14,20 @@
 #include "link/tcp.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <microhttpd.h>
 #include <moyai/base.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #define PORT_DEFAULT  7471
+#define ENTRIES_MOST  1000000000u
+#define MEMORY_MOST   (UINT64_C(1) << 50)
 #define CONNECTIONS   1000
 #define IDLE_SECONDS  10 /* a connection on which nothing moves is closed */
 #define LIFETIME      120
@@ -170,25 +174,29 @@ struct request {
     uint64_t memory;
 };
 
+/* A port, or an address with one or without. */
+static void listen_option(struct request *r, const char *arg, const struct argp_state *state) {
+    struct moyai_error why;
+    int64_t port = 0;
+    bool alone = *arg && strspn(arg, "0123456789") == strlen(arg);
+    if (alone && (config_parse_integer(arg, &port) < 0 || port > 65535))
+        cli_usage(state, "--listen: '%s': a port is a number from 0 to 65535", arg);
+    r->listens = !alone;
+    r->port = (uint16_t)port;
+    if (alone) return;
+    if (tcp_parse(arg, &r->listen, &why) < 0) cli_usage(state, "--listen: %s", why.text);
+    const char *host_end = strrchr(arg, ']') ? strrchr(arg, ']') : arg;
+    if (!strchr(host_end, ':')) tcp_set_port(&r->listen, PORT_DEFAULT);
+    r->port = tcp_port(&r->listen);
+}
+
 static error_t on_option(int key, char *arg, struct argp_state *state) {
     struct request *r = state->input;
-    struct moyai_error why;
     cli_help(key, state);
     switch (key) {
-    case KEY_LISTEN: {
-        uint16_t first, last;
-        if (tcp_parse_range(arg, &first, &last, NULL) == 0 && first == last) {
-            r->port = first;
-        } else if (strcmp(arg, "0") == 0) {
-            r->port = 0;
-        } else if (tcp_parse(arg, &r->listen, &why) == 0) {
-            r->listens = true;
-            r->port = tcp_port(&r->listen);
-        } else {
-            argp_error(state, "--listen: %s", why.text);
-        }
+    case KEY_LISTEN:
+        listen_option(r, arg, state);
         return 0;
-    }
     case KEY_PORT_FILE:
         r->port_file = arg;
         return 0;
@@ -196,31 +204,38 @@ static error_t on_option(int key, char *arg, struct argp_state *state) {
         r->key_file = arg;
         return 0;
     case KEY_ENTRIES:
-        if (config_parse_integer(arg, &r->entries) < 0 || r->entries < 1)
-            argp_error(state, "--entries: '%s' is not a number from 1", arg);
+        if (config_parse_integer(arg, &r->entries) < 0 || r->entries < 1 || r->entries > ENTRIES_MOST)
+            cli_usage(state, "--entries: '%s' is not a number from 1 to %u", arg, ENTRIES_MOST);
         return 0;
     case KEY_MEMORY:
-        if (config_parse_size(arg, &r->memory) < 0 || r->memory < 65536)
-            argp_error(state, "--memory: '%s' is not a size from 64k", arg);
+        if (config_parse_size(arg, &r->memory) < 0 || r->memory < 65536 || r->memory > MEMORY_MOST)
+            cli_usage(state, "--memory: '%s' is not a size from 64k to 1024T", arg);
         return 0;
     case ARGP_KEY_ARG:
-        argp_error(state, "unknown argument '%s'", arg);
+        cli_usage(state, "unknown argument '%s'", arg);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
     }
 }
 
-static int write_port(const char *path, uint16_t port, struct moyai_error *why) {
-    FILE *f = fopen(path, "we");
-    if (!f) return err_sys(why, errno, "cannot write %.150s", path);
-    bool ok = fprintf(f, "%u\n", port) > 0;
-    int e = errno;
-    if (fclose(f) != 0) {
-        e = errno;
-        ok = false;
+/* Of a FIFO it is waited for who reads it, while others are served; a signal of `end` ends that, and *sig is it. */
+static int write_port(const char *path, uint16_t port, const sigset_t *end, int *sig, struct moyai_error *why) {
+    char text[8];
+    const struct timespec pause = {.tv_nsec = 50 * MOYAI_MS};
+    int fd, n = snprintf(text, sizeof text, "%u\n", port);
+    while ((fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0666)) < 0) {
+        struct stat st;
+        int e = errno;
+        if (e != ENXIO || stat(path, &st) < 0 || !S_ISFIFO(st.st_mode))
+            return err_sys(why, e, "cannot write %.150s", path);
+        *sig = sigtimedwait(end, NULL, &pause);
+        if (*sig > 0) return 0;
     }
-    return ok ? 0 : err_sys(why, e, "cannot write %.150s", path);
+    ssize_t k = write(fd, text, (size_t)n);
+    int e = k < 0 ? errno : k < n ? ENOSPC : 0;
+    if (close(fd) < 0 && e == 0) e = errno;
+    return e ? err_sys(why, e, "cannot write %.150s", path) : 0;
 }
 
 static int serve(struct server *s, const struct request *q, const char *title, struct moyai_error *why) {
@@ -233,6 +248,7 @@ static int serve(struct server *s, const struct request *q, const char *title, s
     sigaddset(&end, SIGTERM);
     sigaddset(&end, SIGHUP);
     sigprocmask(SIG_BLOCK, &end, NULL); /* before the server's thread begins */
+    signal(SIGPIPE, SIG_IGN);           /* of who has the port file open */
     struct MHD_Daemon *d = MHD_start_daemon(
         MHD_USE_EPOLL_INTERNAL_THREAD, 0, NULL, NULL, on_request, s, MHD_OPTION_LISTEN_SOCKET, listener,
         MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_SECONDS,
@@ -241,8 +257,9 @@ static int serve(struct server *s, const struct request *q, const char *title, s
         close(listener);
         return err_set(why, MOYAI_ELIMIT, "cannot start the HTTP server: out of memory, descriptors or threads");
     }
-    if (q->port_file) rc = write_port(q->port_file, tcp_port(&at), why);
-    if (rc == 0) {
+    int sig = 0;
+    if (q->port_file) rc = write_port(q->port_file, tcp_port(&at), &end, &sig, why);
+    if (rc == 0 && sig <= 0) {
         char text[TCP_TEXT];
         tcp_format(&at, text);
         if (q->listens)
@@ -250,7 +267,6 @@ static int serve(struct server *s, const struct request *q, const char *title, s
         else
             printf("%s: serving http://HOST:%u/NAME, HOST being this host and NAME any name of a grid\n", title,
                    tcp_port(&at));
-        int sig;
         bool lost = fflush(stdout) != 0; /* the end of the process says why */
         while (!lost && sigwait(&end, &sig) != 0) {
         }
@@ -261,8 +277,8 @@ static int serve(struct server *s, const struct request *q, const char *title, s
 
 int cli_endpoint(int argc, char **argv) {
     static const struct argp_option options[] = {
-        {"listen", KEY_LISTEN, "[HOST:]PORT", 0, "Where to listen: numeric; port 0 is any that is free (default 7471)",
-         0},
+        {"listen", KEY_LISTEN, "[HOST][:PORT]", 0,
+         "Where to listen: numeric; port 0 is any that is free (default 7471)", 0},
         {"port-file", KEY_PORT_FILE, "FILE", 0, "Write the port to FILE once it listens", 0},
         {"key-file", KEY_KEY_FILE, "FILE", 0, "Take only what is sealed with a key of FILE", 0},
         {"entries", KEY_ENTRIES, "N", 0, "The most nodes of one grid (default 20000)", 0},
@@ -288,7 +304,7 @@ int cli_endpoint(int argc, char **argv) {
     if (rc < 0) err_set(&why, rc, "%s", moyai_strerror(rc));
     if (rc == 0 && q.key_file) rc = keyfile_open(&s.keys, q.key_file, &why);
     if (rc == 0) rc = serve(&s, &q, argv[0], &why);
-    if (rc < 0) fprintf(stderr, "%s: %s\n", argv[0], why.text);
+    if (rc < 0) cli_say(argv[0], "%s", why.text);
     keyfile_close(s.keys);
     endpoint_store_free(s.store);
     return rc == 0 && !ferror(stdout) ? CLI_OK : CLI_FAILED;

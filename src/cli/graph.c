@@ -25,11 +25,11 @@ static error_t on_option(int key, char *arg, struct argp_state *state) {
     case OBSERVE_JSON:
     case KEY_DOT:
     case KEY_SVG:
-        if (r->form && r->form != key) argp_error(state, "only one of --json, --dot and --svg");
+        if (r->form && r->form != key) cli_usage(state, "only one of --json, --dot and --svg");
         r->form = key;
         return 0;
     case ARGP_KEY_ARG:
-        argp_error(state, "unknown argument '%s'", arg);
+        cli_usage(state, "unknown argument '%s'", arg);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -165,7 +165,7 @@ int cli_graph(int argc, char **argv) {
     int rc = crawl(&c, o.node, q.o.timeout, &why);
     if (rc == 0) rc = draw(&c, q.form, &why);
     if (rc < 0) {
-        fprintf(stderr, "%s: %s\n", argv[0], why.text);
+        cli_say(argv[0], "%s", why.text);
         status = CLI_FAILED;
     }
     crawl_done(&c);

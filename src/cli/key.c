@@ -31,7 +31,7 @@ static error_t on_option(int key, char *arg, struct argp_state *state) {
         r->json = true;
         return 0;
     case KEY_FILE:
-        if (!*arg) argp_error(state, "--key-file: the path is empty");
+        if (!*arg) cli_usage(state, "--key-file: the path is empty");
         r->file = arg;
         return 0;
     case KEY_KEEP:
@@ -39,17 +39,17 @@ static error_t on_option(int key, char *arg, struct argp_state *state) {
         r->keeps = true;
         return 0;
     case ARGP_KEY_ARG:
-        if (r->action) argp_error(state, "unknown argument '%s'", arg);
+        if (r->action) cli_usage(state, "unknown argument '%s'", arg);
         if (strcmp(arg, "new") != 0 && strcmp(arg, "show") != 0 && strcmp(arg, "rotate") != 0)
-            argp_error(state, "unknown action '%s': new, show or rotate", arg);
+            cli_usage(state, "unknown action '%s': new, show or rotate", arg);
         r->action = arg;
         return 0;
     case ARGP_KEY_NO_ARGS:
-        argp_error(state, "what to do? new, show or rotate");
+        cli_usage(state, "what to do? new, show or rotate");
         return 0;
     case ARGP_KEY_END:
         if (r->keeps && r->action && strcmp(r->action, "rotate") != 0)
-            argp_error(state, "--keep is for rotate, not for %s", r->action);
+            cli_usage(state, "--keep is for rotate, not for %s", r->action);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -149,7 +149,7 @@ int cli_key(int argc, char **argv) {
     if (rc == 0)
         show(&r, path, q.json);
     else
-        fprintf(stderr, "%s %s: %s\n", argv[0], q.action, why.text);
+        cli_say(argv[0], "%s: %s", q.action, why.text);
     keyring_wipe(&r);
     free(path);
     return rc == 0 ? CLI_OK : CLI_FAILED;

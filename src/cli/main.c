@@ -51,10 +51,10 @@ void cli_help(int key, const struct argp_state *state) {
 static size_t add_place(const struct argp_state *state, struct cli_grid *g, size_t n, const char *text) {
     char path[PATH_MAX];
     bool directory = !strchr(text, ':');
-    if (directory && !realpath(text, path)) argp_error(state, "--grid: '%s': %s", text, strerror(errno));
+    if (directory && !realpath(text, path)) cli_usage(state, "--grid: '%s': %s", text, strerror(errno));
     int more = snprintf(g->several + n, sizeof g->several - n, "%s%s%s", n ? " " : "", directory ? "file:" : "",
                         directory ? path : text);
-    if (more < 0 || (size_t)more >= sizeof g->several - n) argp_error(state, "--grid: the addresses are too long");
+    if (more < 0 || (size_t)more >= sizeof g->several - n) cli_usage(state, "--grid: the addresses are too long");
     return n + (size_t)more;
 }
 
@@ -70,14 +70,14 @@ void cli_grid(const struct argp_state *state, struct cli_grid *g, const char *te
 moyai_dur cli_duration(const struct argp_state *state, const char *option, const char *text) {
     moyai_dur d = 0;
     int rc = config_parse_duration(text, &d);
-    if (rc == MOYAI_ERANGE) argp_error(state, "--%s: '%s' is more than 292 years", option, text);
-    if (rc < 0) argp_error(state, "--%s: '%s' is not a time such as 500ms, 90s, 5m, 12h or 7d", option, text);
+    if (rc == MOYAI_ERANGE) cli_usage(state, "--%s: '%s' is more than 292 years", option, text);
+    if (rc < 0) cli_usage(state, "--%s: '%s' is not a time such as 500ms, 90s, 5m, 12h or 7d", option, text);
     return d;
 }
 
 static void warn_of_unknown(const char *name, const char *value, const char *like, void *arg) {
     (void)value;
-    fprintf(stderr, "%s: %s is not a setting of moyai%s%s%s\n", (const char *)arg, name,
+    cli_say((const char *)arg, "%s is not a setting of moyai%s%s%s", name,
             like ? "; did you mean " : " (moyai config lists all)", like ? like : "", like ? "?" : "");
 }
 
@@ -106,7 +106,7 @@ static void unknown_verb(const struct argp_state *state, const char *arg) {
     for (size_t i = 0; i < N_VERBS; i++) {
         if (near_is(arg, verbs[i].name, &least)) snprintf(meant, sizeof meant, " (did you mean '%s'?)", verbs[i].name);
     }
-    argp_error(state, "unknown verb '%s'%s; the verbs are: %s", arg, meant, all_verbs().text);
+    cli_usage(state, "unknown verb '%s'%s; the verbs are: %s", arg, meant, all_verbs().text);
 }
 
 static error_t on_option(int key, char *arg, struct argp_state *state) {
@@ -127,7 +127,7 @@ static error_t on_option(int key, char *arg, struct argp_state *state) {
         state->next = state->argc;
         return 0;
     case ARGP_KEY_NO_ARGS:
-        argp_error(state, "no verb; there are: %s", all_verbs().text);
+        cli_usage(state, "no verb; there are: %s", all_verbs().text);
         return 0;
     case ARGP_KEY_END:
         if (p->help && !p->verb) argp_state_help(state, state->out_stream, ARGP_HELP_STD_HELP);
@@ -171,7 +171,7 @@ static void open_stdout(struct out *o) {
     o->ignored = sigaction(SIGPIPE, NULL, &pipe) == 0 && pipe.sa_handler == SIG_IGN;
     FILE *f = fopencookie(o, "w", (cookie_io_functions_t){.write = write_out});
     if (!f || setvbuf(f, NULL, isatty(STDOUT_FILENO) ? _IOLBF : _IOFBF, BUFSIZ) != 0) {
-        fprintf(stderr, "%s: out of memory\n", o->title);
+        cli_say(o->title, "out of memory");
         _exit(CLI_FAILED);
     }
     stdout = f;
@@ -190,7 +190,7 @@ static void close_stdout(int status, void *arg) {
         sigprocmask(SIG_UNBLOCK, &pipe, NULL);
         raise(SIGPIPE);
     }
-    fprintf(stderr, "%s: cannot write to standard output: %s\n", o->title, strerror(o->sys));
+    cli_say(o->title, "cannot write to standard output: %s", strerror(o->sys));
     _exit(status ? status : CLI_FAILED);
 }
 

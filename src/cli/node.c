@@ -45,7 +45,7 @@ static error_t on_option(int key, char *arg, struct argp_state *state) {
         return 0;
     case KEY_SLOTS:
         if (config_parse_integer(arg, &q->slots) < 0 || q->slots < 1 || q->slots > AGENT_SLOTS)
-            argp_error(state, "--slots: '%s' is not a number from 1 to %u", arg, AGENT_SLOTS);
+            cli_usage(state, "--slots: '%s' is not a number from 1 to %u", arg, AGENT_SLOTS);
         return 0;
     case KEY_SITE:
         q->site = arg;
@@ -57,7 +57,7 @@ static error_t on_option(int key, char *arg, struct argp_state *state) {
         q->grace = cli_duration(state, "grace", arg);
         return 0;
     case ARGP_KEY_ARG:
-        argp_error(state, "unknown argument '%s'", arg);
+        cli_usage(state, "unknown argument '%s'", arg);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -94,7 +94,7 @@ static void say(const struct host *h, const char *fmt, ...) {
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    fprintf(stderr, "%s: %s\n", h->q->title, text);
+    cli_say(h->q->title, "%s", text);
 }
 
 static void on_over(void *arg) {
@@ -118,9 +118,10 @@ static void on_signal(int sig, void *arg) {
         break;
     }
     size_t n = agent_running(h->agent);
+    char what[40];
     if (!h->ending && n > 0)
-        say(h, "%s: ending %zu command%s in order; another %s kills %s", sig == SIGINT ? "interrupted" : strsignal(sig),
-            n, n == 1 ? "" : "s", sig == SIGINT ? "Ctrl-C" : "signal", n == 1 ? "it" : "them");
+        say(h, "%s: ending %zu command%s in order; another %s kills %s", cli_signal_text(sig, what), n,
+            n == 1 ? "" : "s", sig == SIGINT ? "Ctrl-C" : "signal", n == 1 ? "it" : "them");
     h->ending = true;
     agent_end(h->agent, false);
 }
@@ -165,15 +166,17 @@ static int make_env(struct host *h, struct moyai_error *why) {
 }
 
 static int make_node(struct host *h, struct moyai_error *why) {
-    static const char *const theirs[] = {"MOYAI_RANK", "MOYAI_GROUP",   "MOYAI_SIZE", "MOYAI_PARENT",
-                                         "MOYAI_GRID", "MOYAI_RUN_DIR", AGENT_MARK};
+    static const char *const theirs[] = {"MOYAI_RANK",   "MOYAI_GROUP", "MOYAI_INDEX",   "MOYAI_SIZE",
+                                         "MOYAI_PARENT", "MOYAI_GRID",  "MOYAI_RUN_DIR", AGENT_MARK};
     for (size_t i = 0; i < sizeof theirs / sizeof theirs[0]; i++) unsetenv(theirs[i]);
     struct moyai_node_opts o = MOYAI_NODE_OPTS_INIT;
     o.grid = h->grid->address;
     o.run_dir = h->grid->run_dir[0] ? h->grid->run_dir : NULL;
     o.title = h->q->title;
     o.site = h->q->site;
-    return moyai_node_new(&h->node, &o, why);
+    int rc = moyai_node_new(&h->node, &o, why);
+    if (rc == 0) cli_log(h->node, h->q->title);
+    return rc;
 }
 
 static int begin(struct host *h, struct moyai_error *why) {
@@ -217,7 +220,7 @@ static int live(const struct request *q, struct run_grid *grid, const struct gua
         if (h.orphaned) ward_end_orphaned(guard, h.node, grid);
         leave(&h);
     } else {
-        fprintf(stderr, "%s: %s\n", q->title, why.text);
+        cli_say(q->title, "%s", why.text);
     }
     if (h.x) {
         exec_lock(h.x);
@@ -237,7 +240,7 @@ static int divide(const struct request *q, struct run_grid *grid) {
     struct guard guard;
     struct moyai_error why;
     if (guard_divide(&guard, "node", &why) < 0) {
-        fprintf(stderr, "%s: %s\n", q->title, why.text);
+        cli_say(q->title, "%s", why.text);
         return CLI_FAILED;
     }
     if (guard.role == GUARD_RUNNER) return live(q, grid, &guard);
@@ -270,7 +273,7 @@ int cli_node(int argc, char **argv) {
     struct moyai_error why = {0};
     int status = !grid ? CLI_FAILED : !where ? CLI_USAGE : CLI_OK;
     if (status == CLI_OK && run_grid_join(grid, where, &why) < 0) {
-        fprintf(stderr, "%s: %s\n", argv[0], why.text);
+        cli_say(argv[0], "%s", why.text);
         status = why.code == MOYAI_EINVAL ? CLI_USAGE : CLI_FAILED;
     } else if (status == CLI_OK) {
         status = divide(&q, grid);

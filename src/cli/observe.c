@@ -24,18 +24,17 @@
 const char *cli_which_grid(const char *title, const struct cli_grid *given) {
     const char *grid = given->all ? given->all : getenv("MOYAI_GRID");
     if (given->all && !*given->all) { /* as of --grid "$(cat missing)": another grid would be a surprise */
-        fprintf(stderr, "%s: the address of --grid is empty; it is DIR, file:DIR, http://HOST:PORT/NAME or HOST:PORT\n",
-                title);
+        cli_say(title, "the address of --grid is empty; it is DIR, file:DIR, http://HOST:PORT/NAME or HOST:PORT");
         return NULL;
     }
     if (grid && *grid) return grid;
-    fprintf(stderr, "%s: which grid? Give --grid, or set MOYAI_GRID\n", title);
+    cli_say(title, "which grid? Give --grid, or set MOYAI_GRID");
     return NULL;
 }
 
 void cli_key_file(const struct argp_state *state, const char *path) {
     char full[PATH_MAX];
-    if (!realpath(path, full)) argp_error(state, "--key-file: '%s': %s", path, strerror(errno));
+    if (!realpath(path, full)) cli_usage(state, "--key-file: '%s': %s", path, strerror(errno));
     if (setenv("MOYAI_KEY_FILE", full, 1) < 0) argp_failure(state, CLI_FAILED, errno, "--key-file");
 }
 
@@ -61,11 +60,11 @@ bool observe_option(int key, char *arg, const struct argp_state *state, struct o
 bool observe_target(int key, char *arg, const struct argp_state *state, const char **target) {
     switch (key) {
     case ARGP_KEY_ARG:
-        if (*target) argp_error(state, "unknown argument '%s'", arg);
+        if (*target) cli_usage(state, "unknown argument '%s'", arg);
         *target = arg;
         return true;
     case ARGP_KEY_NO_ARGS:
-        argp_error(state, "which node? Its id or the beginning of it, a name or a reference");
+        cli_usage(state, "which node? Its id or the beginning of it, a name or a reference");
         return true;
     default:
         return false;
@@ -101,10 +100,11 @@ int observer_join(struct observer *o, const char *title, const struct observe_op
     if (rc == 0) rc = moyai_node_new(&o->node, &opts, &why);
     if (rc == 0) {
         node_observe(o->node);
+        cli_log(o->node, title);
         if (!o->grid.path[0]) rc = await_link(o->node, grid, &why);
     }
     if (rc == 0) return CLI_OK;
-    fprintf(stderr, "%s: %s\n", title, why.text);
+    cli_say(title, "%s", why.text);
     moyai_node_free(o->node);
     (void)run_grid_end(&o->grid, NULL);
     return why.code == MOYAI_EINVAL ? CLI_USAGE : CLI_FAILED;

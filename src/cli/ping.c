@@ -26,7 +26,7 @@ static error_t on_option(int key, char *arg, struct argp_state *state) {
     switch (key) {
     case 'c':
         if (config_parse_integer(arg, &r->count) < 0 || r->count < 1)
-            argp_error(state, "--count: '%s' is not a number from 1", arg);
+            cli_usage(state, "--count: '%s' is not a number from 1", arg);
         return 0;
     case 'i':
         r->interval = cli_duration(state, "interval", arg);
@@ -154,7 +154,7 @@ int cli_ping(int argc, char **argv) {
     if (rc == 0) {
         status = ping(&o, node, &q);
     } else {
-        fprintf(stderr, "%s: %s\n", argv[0], why.text);
+        cli_say(argv[0], "%s", why.text);
         status = CLI_FAILED;
     }
     moyai_ref_unref(node);

@@ -19,7 +19,7 @@ static error_t on_option(int key, char *arg, struct argp_state *state) {
     if (observe_option(key, arg, state, &r->o)) return 0;
     switch (key) {
     case ARGP_KEY_ARG:
-        argp_error(state, "unknown argument '%s'", arg);
+        cli_usage(state, "unknown argument '%s'", arg);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -195,7 +195,7 @@ int cli_ps(int argc, char **argv) {
     struct crawl c = {.n = 0};
     struct moyai_error why = {0};
     if (crawl(&c, o.node, q.o.timeout, &why) < 0) {
-        fprintf(stderr, "%s: %s\n", argv[0], why.text);
+        cli_say(argv[0], "%s", why.text);
         status = CLI_FAILED;
     } else if (q.o.json) {
         print_json(&c);

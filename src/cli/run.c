@@ -54,14 +54,14 @@ static int check_programs(const struct run_args *a) {
         if (e == 0) continue;
         const char *name = a->groups[i].argv[0];
         bool sought = e == ENOENT && !strchr(name, '/');
-        fprintf(stderr, "%s: cannot run '%s': %s\n", a->title, name, sought ? "not found in PATH" : strerror(e));
+        cli_say(a->title, "cannot run '%s': %s", name, sought ? "not found in PATH" : strerror(e));
         return e == ENOENT || e == ENOTDIR ? CLI_NOT_FOUND : CLI_CANNOT_RUN;
     }
     return 0;
 }
 
 static int fail(const struct run_args *a, const struct moyai_error *why) {
-    fprintf(stderr, "%s: %s\n", a->title, why->text);
+    cli_say(a->title, "%s", why->text);
     return why->code == MOYAI_EINVAL ? CLI_USAGE : CLI_BROKEN;
 }
 

@@ -58,7 +58,7 @@ static const char doc[] =
     "Exit status: that of the first group, 128+n if signal n ended it; 124 timed out, 125 moyai run itself failed, 126 "
     "or 127 a program cannot be run or found; 2 usage.\n\n"
     "Each process finds in its environment MOYAI_GRID, MOYAI_RUN_DIR, MOYAI_PARENT, MOYAI_RANK (0 to MOYAI_SIZE-1 "
-    "over all groups) and MOYAI_GROUP.\n\n" CLI_TIME_FORM;
+    "over all groups), MOYAI_GROUP and MOYAI_INDEX (within it).\n\n" CLI_TIME_FORM;
 
 struct piece {
     struct run_args *a;
@@ -68,14 +68,14 @@ struct piece {
 
 /* For a group after the first: options of the whole run come too late there. */
 static void whole_run(const struct piece *p, struct argp_state *state, const char *name) {
-    if (!p->first) argp_error(state, "--%s is for the whole run: put it before the first program", name);
+    if (!p->first) cli_usage(state, "--%s is for the whole run: put it before the first program", name);
 }
 
 static unsigned count(struct argp_state *state, const char *text) {
     int64_t n = 0;
     if (config_parse_integer(text, &n) < 0 || n < 1 || n > RUN_PROCESSES_MOST)
-        argp_error(state, "-n: '%s' is not a number from 1 to %d%s", text, RUN_PROCESSES_MOST,
-                   text[0] == 'p' ? "; for the -np of other launchers write -n" : "");
+        cli_usage(state, "-n: '%s' is not a number from 1 to %d%s", text, RUN_PROCESSES_MOST,
+                  text[0] == 'p' ? "; for the -np of other launchers write -n" : "");
     return (unsigned)n;
 }
 
@@ -88,9 +88,9 @@ static void *must(void *p) {
 /* NAME alone: as it is here. */
 static void add_env(struct run_args *a, struct argp_state *state, char *arg) {
     const char *value = getenv(arg);
-    if (!*arg || *arg == '=') argp_error(state, "--env: '%s' has no name", arg);
+    if (!*arg || *arg == '=') cli_usage(state, "--env: '%s' has no name", arg);
     if (!strchr(arg, '=')) {
-        if (!value) argp_error(state, "--env: there is no variable '%s' here", arg);
+        if (!value) cli_usage(state, "--env: there is no variable '%s' here", arg);
         char *text = must(malloc(strlen(arg) + strlen(value) + 2));
         sprintf(text, "%s=%s", arg, value);
         arg = text; /* lives as long as the process */
@@ -111,7 +111,7 @@ static error_t on_option(int key, char *arg, struct argp_state *state) {
         p->g->n = count(state, arg);
         return 0;
     case KEY_GRID:
-        if (run_grid_check(arg, &why) < 0) argp_error(state, "--grid: %s", why.text);
+        if (run_grid_check(arg, &why) < 0) cli_usage(state, "--grid: %s", why.text);
         cli_grid(state, &a->grids, arg);
         a->grid = a->grids.all;
         return 0;
@@ -125,7 +125,7 @@ static error_t on_option(int key, char *arg, struct argp_state *state) {
         a->on_nodes = true;
         return 0;
     case KEY_DIR:
-        if (!*arg) argp_error(state, "--dir: the path is empty");
+        if (!*arg) cli_usage(state, "--dir: the path is empty");
         a->dir = arg;
         return 0;
     case KEY_ENV:
@@ -154,22 +154,22 @@ static error_t on_option(int key, char *arg, struct argp_state *state) {
         return 0;
     case KEY_TIMEOUT:
         a->timeout = cli_duration(state, "timeout", arg);
-        if (a->timeout <= 0) argp_error(state, "--timeout: '%s' is no time at all", arg);
+        if (a->timeout <= 0) cli_usage(state, "--timeout: '%s' is no time at all", arg);
         return 0;
     case ARGP_KEY_ARG:
-        if (!*arg) argp_error(state, "the program's name is empty");
+        if (!*arg) cli_usage(state, "the program's name is empty");
         p->g->argv = state->argv + state->next - 1;
         state->next = state->argc;
         return 0;
     case ARGP_KEY_NO_ARGS:
-        argp_error(state, p->first ? "no program to run" : "no program after ':'");
+        cli_usage(state, p->first ? "no program to run" : "no program after ':'");
         return 0;
     case ARGP_KEY_END:
-        if (!a->on_nodes && (a->dir || a->env)) argp_error(state, "--dir and --env are for --on-nodes");
+        if (!a->on_nodes && (a->dir || a->env)) cli_usage(state, "--dir and --env are for --on-nodes");
         if (a->on_nodes && (a->keep || a->grid_file))
-            argp_error(state, "--keep and --grid-file are for a private grid, not with --on-nodes");
-        if (a->grid && a->keep) argp_error(state, "--keep is for a private grid, not with --grid");
-        if (a->grid && a->grid_file) argp_error(state, "--grid-file is for a private grid, not with --grid");
+            cli_usage(state, "--keep and --grid-file are for a private grid, not with --on-nodes");
+        if (a->grid && a->keep) cli_usage(state, "--keep is for a private grid, not with --grid");
+        if (a->grid && a->grid_file) cli_usage(state, "--grid-file is for a private grid, not with --grid");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -205,7 +205,7 @@ void run_args_parse(struct run_args *a, int argc, char **argv) {
         g->argv = piece;
         a->n_processes += g->n;
         if (a->n_processes > RUN_PROCESSES_MOST) {
-            fprintf(stderr, "%s: more than %d processes in all\n", a->title, RUN_PROCESSES_MOST);
+            cli_say(a->title, "more than %d processes in all", RUN_PROCESSES_MOST);
             exit(CLI_USAGE);
         }
     }

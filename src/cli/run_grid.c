@@ -267,10 +267,48 @@ int run_grid_look(struct run_grid *g, const char *where, struct moyai_error *ret
 
 /* ---- the address in a file ------------------------------------------------------------------- */
 
+/* The first line of what is no more than that; NULL: it is something else. O_NONBLOCK: it may be a FIFO. */
+static char *only_line(int fd, char *line, size_t cap) {
+    struct stat st;
+    if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)) return NULL;
+    size_t n = 0;
+    ssize_t k;
+    while (n < cap && (k = read(fd, line + n, cap - n)) > 0) n += (size_t)k;
+    if (n == cap) return NULL;
+    line[n] = 0;
+    size_t len = strcspn(line, "\n");
+    if (n > len + 1 || strlen(line) != n) return NULL;
+    line[len] = 0;
+    return line;
+}
+
+static int open_told(const char *file) {
+    return open(file, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+}
+
+/* What is there is replaced, and removed at the end: so only if it is of that kind, left by a run that was killed. */
+static int may_tell(const char *file, struct moyai_error *reterr) {
+    char line[sizeof((struct run_grid *)0)->address + 1];
+    struct places p;
+    int fd = open_told(file);
+    if (fd < 0) return errno == ENOENT ? 0 : err_sys(reterr, errno, "cannot look at '%s'", file);
+    const char *text = only_line(fd, line, sizeof line);
+    close(fd);
+    bool good = text && (!*text || places_parse(&p, text, NULL) == 0);
+    if (good && *text) places_done(&p);
+    if (good) return 0;
+    return err_set(reterr, MOYAI_EEXIST,
+                   "'%.100s' is there, and not the address of a grid: --grid-file would replace it; remove it or give "
+                   "another name",
+                   file);
+}
+
 int run_grid_tell(struct run_grid *g, const char *file, struct moyai_error *reterr) {
     char temp[PATH_MAX];
     if (snprintf(temp, sizeof temp, "%s.XXXXXX", file) >= (int)sizeof temp)
         return err_set(reterr, MOYAI_ERANGE, "cannot write '%.60s...': the path is too long", file);
+    int rc = may_tell(file, reterr);
+    if (rc < 0) return rc;
     int fd = mkostemp(temp, O_CLOEXEC);
     if (fd < 0) return err_sys(reterr, errno, "cannot write '%s'", file);
     int e = 0;
@@ -287,12 +325,11 @@ int run_grid_tell(struct run_grid *g, const char *file, struct moyai_error *rete
 
 static void untell(const struct run_grid *g) {
     char line[sizeof g->address + 1];
-    FILE *f = fopen(g->told, "re");
-    if (!f) return;
-    size_t n = fread(line, 1, sizeof line - 1, f);
-    fclose(f);
-    size_t len = strlen(g->address);
-    if (n == len + 1 && memcmp(line, g->address, len) == 0) unlink(g->told);
+    int fd = open_told(g->told);
+    if (fd < 0) return;
+    const char *text = only_line(fd, line, sizeof line);
+    close(fd);
+    if (text && strcmp(text, g->address) == 0) unlink(g->told);
 }
 
 int run_grid_end(struct run_grid *g, struct moyai_error *reterr) {

@@ -44,6 +44,7 @@
 #include "cli/run_guard.h"
 
 #include "base/err.h"
+#include "cli/cli.h"
 #include "exec/child.h"
 
 #include <errno.h>
@@ -116,9 +117,9 @@ void guard_say(const char *fmt, ...) {
     char text[1024];
     va_list ap;
     va_start(ap, fmt);
-    int len = vsnprintf(text, sizeof text - 1, fmt, ap);
+    cli_line_of(text, sizeof text - 1, fmt, ap);
     va_end(ap);
-    size_t at = 0, n = len < 0 ? 0 : (size_t)len < sizeof text - 1 ? (size_t)len : sizeof text - 2;
+    size_t at = 0, n = strlen(text);
     text[n++] = '\n';
     moyai_ns end = moyai_now() + SAY_TIME;
     int own = open_own();

@@ -293,7 +293,8 @@ static void on_signal(int sig, void *arg) {
     }
     if (r->state == RUN_ON) {
         size_t n = alive(r) + r->spawning; /* one that is just being started may have spoken already */
-        const char *what = sig == SIGINT ? "interrupted" : strsignal(sig);
+        char what[40];
+        (void)cli_signal_text(sig, what);
         if (n == 0)
             output_say(r->out, "%s: %s", r->a->title, what);
         else
@@ -379,8 +380,8 @@ static void on_exit_of(struct exec_child *c, int status, void *arg) {
     look(r);
 }
 
-enum { ENV_RANK, ENV_GROUP, ENV_SIZE, ENV_PARENT, ENV_GRID, ENV_RUN_DIR, N_ENV };
-static const char *const env_names[N_ENV] = {"MOYAI_RANK",   "MOYAI_GROUP", "MOYAI_SIZE",
+enum { ENV_RANK, ENV_GROUP, ENV_INDEX, ENV_SIZE, ENV_PARENT, ENV_GRID, ENV_RUN_DIR, N_ENV };
+static const char *const env_names[N_ENV] = {"MOYAI_RANK",   "MOYAI_GROUP", "MOYAI_INDEX",  "MOYAI_SIZE",
                                              "MOYAI_PARENT", "MOYAI_GRID",  "MOYAI_RUN_DIR"};
 
 static bool env_set(struct run *r, int which, const char *value) {
@@ -408,7 +409,7 @@ static bool env_make(struct run *r) {
     moyai_node_id_format(moyai_node_self(r->node), id);
     if (!env_set(r, ENV_PARENT, id) || !env_set(r, ENV_GRID, r->grid->address) ||
         !env_set_number(r, ENV_SIZE, r->a->n_processes) || !env_set(r, ENV_RUN_DIR, r->grid->run_dir) ||
-        !env_set_number(r, ENV_RANK, 0) || !env_set_number(r, ENV_GROUP, 0))
+        !env_set_number(r, ENV_RANK, 0) || !env_set_number(r, ENV_GROUP, 0) || !env_set_number(r, ENV_INDEX, 0))
         return false;
     memcpy(r->env + N_ENV, environ, n * sizeof *environ);
     return true;
@@ -434,7 +435,8 @@ static void has_started(const struct proc *p) {
 }
 
 static int start(struct run *r, struct proc *p, struct moyai_error *why) {
-    if (!env_set_number(r, ENV_RANK, p->rank) || !env_set_number(r, ENV_GROUP, p->group)) {
+    if (!env_set_number(r, ENV_RANK, p->rank) || !env_set_number(r, ENV_GROUP, p->group) ||
+        !env_set_number(r, ENV_INDEX, p->index)) {
         *why = (struct moyai_error){.code = MOYAI_ENOMEM, .text = "out of memory"};
         return MOYAI_ENOMEM;
     }
@@ -547,7 +549,9 @@ static int make_node(struct run *r, struct moyai_error *why) {
     o.grid = r->grid->address;
     o.run_dir = r->grid->run_dir[0] ? r->grid->run_dir : NULL;
     o.title = r->a->title;
-    return moyai_node_new(&r->node, &o, why);
+    int rc = moyai_node_new(&r->node, &o, why);
+    if (rc == 0) cli_log(r->node, r->a->title);
+    return rc;
 }
 
 /* Lock held. */
@@ -605,6 +609,7 @@ int run_live(const struct run_args *a, struct run_grid *grid, const struct guard
     int rc = prepare(&r, &why);
     if (rc == 0 && a->grid_file) rc = run_grid_tell(grid, a->grid_file, &why);
     if (rc == 0) {
+        if (a->keep) output_say(r.out, "%s: keeps the grid's directory '%s'", a->title, grid->path);
         if (a->print_grid) output_say(r.out, "%s: grid %s", a->title, grid->address);
         if (a->on_nodes)
             rc = place_all(&r, &why);

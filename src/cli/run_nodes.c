@@ -424,16 +424,17 @@ static void end_place(struct place *p) {
     if (s->waiting > 0) (void)scout(s);
 }
 
-static const char **make_env(const struct place *p, char text[3][24]) {
+static const char **make_env(const struct place *p, char text[4][24]) {
     struct nodes *s = p->s;
     unsigned index;
-    const char **env = malloc((s->n_env + 4) * sizeof *env);
+    const char **env = malloc((s->n_env + 5) * sizeof *env);
     if (!env) return NULL;
     snprintf(text[0], 24, "MOYAI_RANK=%u", p->rank);
     snprintf(text[1], 24, "MOYAI_GROUP=%u", group_of(s, p->rank, &index));
     snprintf(text[2], 24, "MOYAI_SIZE=%u", s->a->n_processes);
-    for (int i = 0; i < 3; i++) env[i] = text[i];
-    memcpy(env + 3, s->env, (s->n_env + 1) * sizeof *env);
+    snprintf(text[3], 24, "MOYAI_INDEX=%u", index);
+    for (int i = 0; i < 4; i++) env[i] = text[i];
+    memcpy(env + 4, s->env, (s->n_env + 1) * sizeof *env);
     return env;
 }
 
@@ -441,7 +442,7 @@ static void run_place(void *arg) {
     struct place *p = arg;
     struct nodes *s = p->s;
     unsigned index;
-    char id[AGENT_ID], text[3][24];
+    char id[AGENT_ID], text[4][24];
     const char **env = make_env(p, text);
     snprintf(id, sizeof id, "%s.%u", s->run_id, p->rank);
     struct remote_order o = {.id = id,

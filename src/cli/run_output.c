@@ -9,6 +9,7 @@
 #include "cli/run_output.h"
 
 #include "base/err.h"
+#include "cli/cli.h"
 #include "cli/run_lines.h"
 
 #include <errno.h>
@@ -305,10 +306,8 @@ void output_say(struct output *o, const char *fmt, ...) {
     char text[1024];
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
+    cli_line_of(text, sizeof text, fmt, ap);
     va_end(ap);
-    for (char *c = text; *c; c++)
-        if (*c == '\n') *c = ' ';
     struct sink *k = o->of[1];
     if (!k->gone && lines_say(&k->lines, text) < 0) o->failed = true;
     exec_attention(o->x);
@@ -416,6 +415,23 @@ static void set_prefix(const struct output_pair *p, struct stream *s) {
              colored ? "\033[0m" : "");
 }
 
+/* Files and devices (/dev/null, a terminal) only: a FIFO would make us wait for somebody who reads it, at the beginning
+ * or later, and a socket cannot be opened. -1: errno. */
+static int open_file(const char *path) {
+    struct stat st;
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0666);
+    if (fd < 0) {
+        if (errno == ENXIO) errno = ENOTSUP;
+        return -1;
+    }
+    bool good = fstat(fd, &st) == 0 && (S_ISREG(st.st_mode) || S_ISCHR(st.st_mode));
+    if (good && fcntl(fd, F_SETFL, 0) == 0) return fd;
+    int e = good ? errno : ENOTSUP;
+    close(fd);
+    errno = e;
+    return -1;
+}
+
 /* Its file, if there is to be one. */
 static int stream_begin(struct output *o, struct output_pair *p, int which, struct moyai_error *reterr) {
     struct stream *s = &p->s[which];
@@ -427,8 +443,11 @@ static int stream_begin(struct output *o, struct output_pair *p, int which, stru
     if (!o->cfg.dir) return 0;
     char path[PATH_MAX];
     file_path(s, path);
-    s->file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    return s->file < 0 ? err_sys(reterr, errno, "cannot make '%s'", path) : 0;
+    s->file = open_file(path);
+    if (s->file >= 0) return 0;
+    if (errno == ENOTSUP)
+        return err_set(reterr, MOYAI_EEXIST, "cannot write to '%.150s': it is there, and no file", path);
+    return err_sys(reterr, errno, "cannot make '%s'", path);
 }
 
 static void stream_opened(struct stream *s) {

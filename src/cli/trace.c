@@ -203,7 +203,7 @@ int cli_trace(int argc, char **argv) {
         rc = trace(&t, &why);
     }
     if (rc < 0) {
-        fprintf(stderr, "%s: %s\n", argv[0], why.text);
+        cli_say(argv[0], "%s", why.text);
         status = CLI_FAILED;
     } else {
         if (q.o.json)

@@ -195,6 +195,16 @@ static void node_release(moyai_node *n) {
     free(n);
 }
 
+/* The program's name; in a process of moyai run with its number there, as its lines begin: several are told apart. */
+static const char *default_title(moyai_node *n) {
+    const char *group = getenv("MOYAI_GROUP"), *index = getenv("MOYAI_INDEX");
+    int64_t g, i;
+    bool numbered = group && index && config_parse_integer(group, &g) == 0 && config_parse_integer(index, &i) == 0;
+    if (!numbered) return program_invocation_short_name;
+    snprintf(n->title, sizeof n->title, "%.30s [%lld.%lld]", program_invocation_short_name, (long long)g, (long long)i);
+    return n->title;
+}
+
 int moyai_node_new(moyai_node **ret, const struct moyai_node_opts *user, struct moyai_error *reterr) {
     struct moyai_error unused;
     if (!reterr) reterr = &unused;
@@ -231,7 +241,7 @@ int moyai_node_new(moyai_node **ret, const struct moyai_node_opts *user, struct 
     n->max_message = opts.max_message;
     struct overlay_cfg oc = {.grid = opts.grid,
                              .run_dir = opts.run_dir,
-                             .title = opts.title ? opts.title : program_invocation_short_name,
+                             .title = opts.title ? opts.title : default_title(n),
                              .self = *node_id(n),
                              .queue_calls = opts.queue_calls,
                              .queue_bytes = opts.queue_bytes,

@@ -165,6 +165,7 @@ struct moyai_node {
     struct self_id first_id;
     _Atomic(const struct self_id *) self; /* the present one */
     struct config config;
+    char title[80]; /* where the program has not given one */
     struct moyai_rng rng;
     struct codec_refs refs;
     struct object *objects; /* uthash by id */

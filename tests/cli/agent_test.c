@@ -345,7 +345,7 @@ static void agent_leaves_in_order(void **state) {
     cli_await(&c, 1, "ready", 2);
     kill(one.pid, SIGTERM);
     assert_int_equal(cli_wait(&one), 0);
-    has(one.text[1].p, "Terminated: ending 2 commands in order");
+    has(one.text[1].p, "got SIGTERM: ending 2 commands in order");
     cli_free(&one);
     assert_int_equal(cli_wait(&c), 7);
     assert_int_equal(kit_count(&c.text[0], "ends in order"), 2);

@@ -7,6 +7,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
@@ -243,11 +244,76 @@ static void a_port_in_use_is_named(void **state) {
     end(&c);
 }
 
+static void where_to_listen_is_checked(void **state) {
+    (void)state;
+    static const char *const wrong[][3] = {
+        {"--listen", "99999", "--listen: '99999': a port is a number from 0 to 65535"},
+        {"--listen", "99999999999999999999", "a port is a number from 0 to 65535"},
+        {"--listen", "127.0.0.1:70000", "\"127.0.0.1:70000\": a port is a number from 0 to 65535"},
+        {"--listen", "[::1]:x", "\"[::1]:x\": a port is a number from 0 to 65535"},
+        {"--listen", "[::1", "\"[::1\": the ']' is missing"},
+        {"--listen", "127.1", "\"127.1\": not a numeric address"},
+        {"--listen", "", "\"\": no host"},
+        {"--memory", "99999999999T", "--memory: '99999999999T' is not a size from 64k to 1024T"},
+        {"--entries", "0", "--entries: '0' is not a number from 1 to 1000000000"},
+    };
+    struct cli c;
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        assert_int_equal(cli_do(&c, "endpoint", wrong[i][0], wrong[i][1], NULL), 2);
+        if (!strstr(c.text[1].p, wrong[i][2])) fail_msg("%s: %s", wrong[i][1], c.text[1].p);
+        cli_free(&c);
+    }
+    /* Without a port it is the default's, which somebody has: we, or another program. */
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(7471), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (bind(fd, (struct sockaddr *)&a, sizeof a) == 0) assert_int_equal(listen(fd, 1), 0);
+    assert_int_equal(cli_do(&c, "endpoint", "--listen", "127.0.0.1", NULL), 1);
+    assert_non_null(strstr(c.text[1].p, "cannot listen at 127.0.0.1:7471: another program does"));
+    cli_free(&c);
+    close(fd);
+}
+
+/* Of a FIFO it waits for the reader, serving, and can be ended. */
+static void a_fifo_for_the_port(void **state) {
+    (void)state;
+    char fifo[100], at[40], text[16] = "";
+    snprintf(fifo, sizeof fifo, "%s/fifo", dir);
+    assert_int_equal(mkfifo(fifo, 0600), 0);
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof a;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&a, sizeof a), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&a, &len), 0);
+    close(fd);
+    port = ntohs(a.sin_port);
+    snprintf(at, sizeof at, "127.0.0.1:%u", port);
+    for (int read_it = 0; read_it < 2; read_it++) {
+        struct cli c;
+        cli_start(&c, NULL, "endpoint", "--listen", at, "--port-file", fifo, NULL);
+        for (bool there = false; !there; close(fd)) {
+            fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+            there = connect(fd, (struct sockaddr *)&a, sizeof a) == 0;
+            if (!there) usleep(1000);
+        }
+        ask(&r, "GET", "/lab", "", NULL, 0);
+        assert_int_equal(r.status, 200);
+        if (read_it) {
+            fd = open(fifo, O_RDONLY | O_CLOEXEC);
+            assert_true(read(fd, text, sizeof text - 1) > 0);
+            assert_int_equal(atoi(text), port);
+            close(fd);
+            (void)cli_line(&c, 1, "serving http://127.0.0.1:");
+        }
+        end(&c);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(entries_are_kept),       cmocka_unit_test(what_is_wrong_is_refused),
         cmocka_unit_test(garbage_harms_nobody),   cmocka_unit_test(with_a_key_only_seals_are_taken),
-        cmocka_unit_test(a_port_in_use_is_named),
+        cmocka_unit_test(a_port_in_use_is_named), cmocka_unit_test(where_to_listen_is_checked),
+        cmocka_unit_test(a_fifo_for_the_port),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

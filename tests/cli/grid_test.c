@@ -174,6 +174,59 @@ static void joining(void **state) {
     cli_free(&c);
 }
 
+/* What is in the place of --grid-file is nobody's to lose, and holds nobody up. */
+static void the_grid_file_replaces_grid_files_only(void **state) {
+    (void)state;
+    static const char *const wrong[] = {"precious\n", "file:/tmp/x\nprecious\n", "\n\n", "precious"};
+    static const char *const good[] = {"", "\n", "file:/tmp/x\n", "file:/tmp/x"};
+    char file[128];
+    struct cli c;
+    snprintf(file, sizeof file, "/tmp/moyai-cli-grid-%d", (int)getpid());
+    for (size_t i = 0; i < 4; i++) {
+        FILE *f = fopen(file, "w");
+        fputs(wrong[i], f);
+        fclose(f);
+        assert_int_equal(cli_do(&c, "run", "--grid-file", file, "@h", "exit", "3", NULL), 125);
+        assert_non_null(strstr(c.text[1].p, "is there, and not the address of a grid"));
+        cli_free(&c);
+        char *text = kit_read(file);
+        assert_string_equal(text, wrong[i]);
+        free(text);
+        f = fopen(file, "w");
+        fputs(good[i], f);
+        fclose(f);
+        assert_int_equal(cli_do(&c, "run", "--grid-file", file, "@h", "exit", "3", NULL), 3);
+        cli_free(&c);
+        assert_int_equal(access(file, F_OK), -1);
+    }
+    assert_int_equal(mkfifo(file, 0600), 0);
+    assert_int_equal(cli_do(&c, "run", "--grid-file", file, "true", NULL), 125);
+    cli_free(&c);
+    assert_int_equal(unlink(file), 0);
+    assert_int_equal(kit_left(), 0);
+}
+
+/* Nodes without a title of their own are told apart as their lines are. */
+static void nodes_are_called_after_their_numbers(void **state) {
+    (void)state;
+    struct cli c, ps;
+    cli_start(&c, NULL, "run", "--print-grid", "@n", "master", ":", "-n", "2", "sh", "-c",
+              "exec \"$0\" serve w$MOYAI_INDEX", kit_program("NODE"), ":", "env", "MOYAI_TITLE=mine", "@n", "serve",
+              "t", NULL);
+    char address[200];
+    snprintf(address, sizeof address, "%s", strstr(cli_line(&c, 2, "moyai run: grid file:/"), "file:"));
+    assert_true(atoi(ask(&c, "call w0")) > 0 && atoi(ask(&c, "call w1")) > 0 && atoi(ask(&c, "call t")) > 0);
+    assert_int_equal(cli_do(&ps, "ps", "--grid", address, NULL), 0);
+    assert_int_equal(kit_count(&ps.text[0], "  cli_node [0.0]  "), 1);
+    assert_int_equal(kit_count(&ps.text[0], "  cli_node [1.0]  "), 1);
+    assert_int_equal(kit_count(&ps.text[0], "  cli_node [1.1]  "), 1);
+    assert_int_equal(kit_count(&ps.text[0], "  mine "), 1);
+    cli_free(&ps);
+    cli_close_in(&c);
+    assert_int_equal(cli_wait(&c), 0);
+    cli_free(&c);
+}
+
 /* A grid of several hosts: met at a server, with a key. Who runs a process witnesses its end there, too. */
 static void met_at_a_server(void **state) {
     (void)state;
@@ -238,6 +291,9 @@ static void keeping(void **state) {
     assert_int_equal(cli_do(&c, "run", "--keep", "--no-prefix", "sh", "-c", "echo $MOYAI_GRID", NULL), 0);
     char *dir = strdup(c.text[0].p + 5);
     dir[strcspn(dir, "\n")] = 0;
+    char said[300];
+    snprintf(said, sizeof said, "moyai run: keeps the grid's directory '%s'\n", dir);
+    assert_string_equal(c.text[1].p, said);
     cli_free(&c);
     assert_int_equal(access(dir, F_OK), 0);
     /* The next run removes what others have left, but not this. */
@@ -258,6 +314,8 @@ int main(void) {
         cmocka_unit_test(ending_in_order_is_no_death),
         cmocka_unit_test(process_events),
         cmocka_unit_test(joining),
+        cmocka_unit_test(the_grid_file_replaces_grid_files_only),
+        cmocka_unit_test(nodes_are_called_after_their_numbers),
         cmocka_unit_test(met_at_a_server),
         cmocka_unit_test(grid_of_ones_own),
         cmocka_unit_test(keeping),

@@ -404,8 +404,8 @@ static void lists_nodes(void **state) {
     assert_int_equal(kit_count(&c.text[0], "no answer in 100 ms"), 1);
     cli_free(&c);
     assert_int_equal(IN_GRID("ps", "--json", "--timeout", "100ms"), 0);
-    snprintf(want, sizeof want, "{\"node\": \"%s\", \"state\": \"silent\", \"title\": \"cli_node\", \"pid\": %d, ", b,
-             (int)pid_b);
+    snprintf(want, sizeof want,
+             "{\"node\": \"%s\", \"state\": \"silent\", \"title\": \"cli_node [1.0]\", \"pid\": %d, ", b, (int)pid_b);
     HAS(c.text[0].p, want);
     cli_free(&c);
     kill(pid_b, SIGCONT);
@@ -453,7 +453,7 @@ static void draws(void **state) {
     id_of(pid_a, a);
     assert_int_equal(IN_GRID("graph"), 0);
     assert_int_equal(kit_count(&c.text[0], ""), 3);
-    snprintf(want, sizeof want, "%.8s cli_node, pid %d, at ", a, (int)pid_a);
+    snprintf(want, sizeof want, "%.8s cli_node [0.0], pid %d, at ", a, (int)pid_a);
     HAS(c.text[0].p, want);
     HAS(c.text[0].p, " moyai run (unix)\n");
     HAS_NOT(c.text[0].p, "moyai graph");

@@ -338,6 +338,31 @@ static void full_file(void **state) {
     assert_int_equal(system(path), 0);
 }
 
+/* What is no file in the place of one is refused, and waited for by nobody; a device is fine. */
+static void no_file_in_the_place_of_one(void **state) {
+    (void)state;
+    char dir[128], path[300];
+    struct cli c;
+    snprintf(dir, sizeof dir, "%s/files", kit_dir());
+    assert_int_equal(mkdir(dir, 0700), 0);
+    snprintf(path, sizeof path, "%s/0.0.out", dir);
+    for (int reader = 0; reader < 2; reader++) {
+        assert_int_equal(mkfifo(path, 0600), 0);
+        int fd = reader ? open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC) : -1;
+        assert_int_equal(cli_do(&c, "run", "--output", dir, "echo", "a", NULL), 125);
+        assert_non_null(strstr(c.text[1].p, "0.0.out': it is there, and no file"));
+        cli_free(&c);
+        if (fd >= 0) close(fd);
+        assert_int_equal(unlink(path), 0);
+    }
+    assert_int_equal(symlink("/dev/null", path), 0);
+    assert_int_equal(cli_do(&c, "run", "--output", dir, "echo", "a", NULL), 0);
+    assert_string_equal(c.text[1].p, "");
+    cli_free(&c);
+    snprintf(path, sizeof path, "rm -r %s", dir);
+    assert_int_equal(system(path), 0);
+}
+
 /* With files, they get it all when the reader has gone. */
 static void files_without_reader(void **state) {
     (void)state;
@@ -401,11 +426,22 @@ static void colours(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(both_outputs),        cmocka_unit_test(many_writers),   cmocka_unit_test(long_line),
-        cmocka_unit_test(slow_reader),         cmocka_unit_test(stopped_reader), cmocka_unit_test(reader_gone),
-        cmocka_unit_test(status_of_a_wrapper), cmocka_unit_test(full_disk),      cmocka_unit_test(one_file_for_both),
-        cmocka_unit_test(socket_output),       cmocka_unit_test(files),          cmocka_unit_test(files_without_reader),
-        cmocka_unit_test(pipe_stays_blocking), cmocka_unit_test(colours),        cmocka_unit_test(full_file),
+        cmocka_unit_test(both_outputs),
+        cmocka_unit_test(many_writers),
+        cmocka_unit_test(long_line),
+        cmocka_unit_test(slow_reader),
+        cmocka_unit_test(stopped_reader),
+        cmocka_unit_test(reader_gone),
+        cmocka_unit_test(status_of_a_wrapper),
+        cmocka_unit_test(full_disk),
+        cmocka_unit_test(one_file_for_both),
+        cmocka_unit_test(socket_output),
+        cmocka_unit_test(files),
+        cmocka_unit_test(files_without_reader),
+        cmocka_unit_test(pipe_stays_blocking),
+        cmocka_unit_test(colours),
+        cmocka_unit_test(full_file),
+        cmocka_unit_test(no_file_in_the_place_of_one),
     };
     return cmocka_run_group_tests(tests, kit_setup, kit_teardown);
 }

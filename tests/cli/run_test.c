@@ -48,6 +48,23 @@ static void environment(void **state) {
     assert_int_equal(kit_left(), 0);
 }
 
+/* Whatever it says itself begins so, its log as well. */
+static void what_it_says_begins_with_its_name(void **state) {
+    (void)state;
+    static const char *const full[] = {"MOYAI_EVENTS=/dev/full", NULL};
+    struct cli c;
+    cli_start(&c, &(struct cli_opts){.env = full}, "run", "sh", "-c", "echo up; exec cat", NULL);
+    (void)cli_line(&c, 1, "up");
+    kill(c.pid, SIGTERM);
+    assert_int_equal(cli_wait(&c), 143);
+    const char *said =
+        strstr(c.text[1].p, "moyai run: got SIGTERM: ending 1 process in order; another signal kills it\n");
+    assert_non_null(said);
+    assert_int_equal(kit_count(&c.text[1], "MOYAI-EVENTS-LOST"), 1);
+    assert_int_equal(kit_count(&c.text[1], "moyai run: "), kit_count(&c.text[1], ""));
+    cli_free(&c);
+}
+
 static void exit_status(void **state) {
     (void)state;
     static const struct {
@@ -206,9 +223,15 @@ static void odd_parents(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(environment),  cmocka_unit_test(exit_status), cmocka_unit_test(descriptors),
-        cmocka_unit_test(input_closed), cmocka_unit_test(others_die),  cmocka_unit_test(cannot_be_started),
-        cmocka_unit_test(nested),       cmocka_unit_test(odd_parents),
+        cmocka_unit_test(environment),
+        cmocka_unit_test(exit_status),
+        cmocka_unit_test(what_it_says_begins_with_its_name),
+        cmocka_unit_test(descriptors),
+        cmocka_unit_test(input_closed),
+        cmocka_unit_test(others_die),
+        cmocka_unit_test(cannot_be_started),
+        cmocka_unit_test(nested),
+        cmocka_unit_test(odd_parents),
     };
     return cmocka_run_group_tests(tests, kit_setup, kit_teardown);
 }

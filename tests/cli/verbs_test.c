@@ -309,6 +309,7 @@ static void config(void **state) {
         {"MOYAI_LOG=warning,lnk=trace", "$MOYAI_LOG: log levels \"warning,lnk=trace\""},
         {"MOYAI_PORT_RANGE=9-x", "$MOYAI_PORT_RANGE: \"9-x\""},
         {"MOYAI_LISTEN=any,a:b:c", "$MOYAI_LISTEN: \"a:b:c\""},
+        {"MOYAI_LISTEN=foo", "$MOYAI_LISTEN: \"foo\": not a numeric address"},
         {"MOYAI_ADVERTISE=h:99999", "$MOYAI_ADVERTISE: \"h:99999\""},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
@@ -323,6 +324,40 @@ static void config(void **state) {
     assert_int_equal(cli_wait(&c), 2);
     assert_non_null(strstr(c.text[1].p, "MOYAI_STACK"));
     cli_free(&c);
+}
+
+/* Names may hold anything: what is said of them is one line, and nothing that a terminal obeys. */
+static void names_are_said_in_one_line(void **state) {
+    (void)state;
+#define NASTY "/nowhere/no\n\033[31m\xc2\x9b\tMARK"
+    static const char *const words[][6] = {
+        {NASTY},
+        {"run", NASTY},
+        {"run", "--timeout", NASTY, "true"},
+        {"run", "--grid", NASTY, "true"},
+        {"run", "--output", NASTY, "true"},
+        {"run", "--grid-file", NASTY, "true"},
+        {"node", "--grid", NASTY},
+        {"ps", NASTY},
+        {"ps", "--grid", NASTY},
+        {"ping", "-i", NASTY, "x"},
+        {"call", "a", "b", NASTY},
+        {"key", NASTY},
+        {"key", "show", "--key-file", NASTY},
+        {"endpoint", "--listen", NASTY},
+        {"endpoint", "--key-file", NASTY},
+        {"trace", "--grid", NASTY, "x"},
+        {"graph", "--key-file", NASTY},
+    };
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        struct cli c;
+        cli_startv(&c, NULL, words[i]);
+        assert_int_not_equal(cli_wait(&c), 0);
+        for (const char *p = c.text[1].p; *p; p++)
+            if ((unsigned char)*p < ' ' && *p != '\n') fail_msg("%zu: %s", i, c.text[1].p);
+        if (!strstr(c.text[1].p, "/no ?[31m? MARK") || strstr(c.text[1].p, "\xc2\x9b")) fail_msg("%zu: %s", i, c.text[1].p);
+        cli_free(&c);
+    }
 }
 
 /* What could not be written is an error. */
@@ -346,6 +381,7 @@ int main(void) {
         cmocka_unit_test(usage_errors),
         cmocka_unit_test(programs_own_options),
         cmocka_unit_test(config),
+        cmocka_unit_test(names_are_said_in_one_line),
         cmocka_unit_test(full_disk),
     };
     return cmocka_run_group_tests(tests, kit_setup, kit_teardown);
