@@ -31,6 +31,9 @@ int value_json_read(const char *text, json_t **ret, struct moyai_error *why) {
         *ret = j;
         return 0;
     }
+    if (json_error_code(&e) == json_error_numeric_overflow) /* it is JSON, which knows no limits */
+        return err_set(why, MOYAI_EINVAL, "'%.60s'%s is larger than %s (column %d)", text,
+                       strlen(text) > 60 ? "..." : "", strstr(e.text, "integer") ? "64 bits" : "a double", e.column);
     return err_set(why, MOYAI_EINVAL, "'%.60s' is not JSON: %.100s (column %d)%s", text, e.text, e.column,
                    strpbrk(text, "\"[{") ? "" : "; a text has quotes within: '\"text\"'");
 }

@@ -28,6 +28,24 @@
 
 /* ---- configuration --------------------------------------------------------------------------- */
 
+/* The numbers as the environment's are: -1 that became a size_t is none. */
+static int check_sizes(const struct moyai_node_opts *o, struct moyai_error *reterr) {
+    const struct {
+        enum config_index which;
+        size_t value;
+    } sizes[] = {{CONFIG_max_fibers, o->max_fibers},
+                 {CONFIG_queue_calls, o->queue_calls},
+                 {CONFIG_queue_bytes, o->queue_bytes},
+                 {CONFIG_max_message, o->max_message}};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        const struct config_option *c = &config_options()[sizes[i].which];
+        if (sizes[i].value >= (uint64_t)c->least && sizes[i].value <= (uint64_t)c->most) continue;
+        return err_set(reterr, MOYAI_EINVAL, "option %s: %zu is not from %lld to %lld", c->field, sizes[i].value,
+                       (long long)c->least, (long long)c->most);
+    }
+    return 0;
+}
+
 /* Options of the program take precedence over the environment. */
 static int configure(moyai_node *n, const struct moyai_node_opts *in, struct moyai_node_opts *opts,
                      struct moyai_error *reterr) {
@@ -65,6 +83,11 @@ static int configure(moyai_node *n, const struct moyai_node_opts *in, struct moy
     if (!opts->reattach) opts->reattach = c->reattach;
     opts->outbound_only |= c->outbound_only;
     rc = node_check(c, reterr);
+    if (rc < 0) return rc;
+    if (opts->reattach < 0)
+        return err_set(reterr, MOYAI_EINVAL, "option reattach: %lld ns; a time is not negative",
+                       (long long)opts->reattach);
+    rc = check_sizes(opts, reterr);
     if (rc < 0) return rc;
     if (opts->stack < 16384)
         return err_set(reterr, MOYAI_EINVAL, "option stack: %zu bytes are less than 16384", opts->stack);

@@ -474,8 +474,11 @@ void future_cancel(moyai_future *f) {
     uint64_t id = f->id;
     bool unsent = f->msg.state == MSG_WAITING || (local && !local->running);
     struct moyai_error e = {0};
+    char names[128] = "", who[PEER_NAME] = "";
+    call_names(f, names, sizeof names);
+    if (p) peer_name(p, who);
     failure_set(&e, MOYAI_ECANCELED, MOYAI_AT_CALLER, unsent ? MOYAI_NEVER_EXECUTED : MOYAI_MAY_HAVE_EXECUTED,
-                "cancelled by the caller");
+                "%s%s%s: cancelled by the caller", names, who[0] ? " in " : "", who);
     future_fail(f, &e);
     if (local) {
         request_cancel(local);

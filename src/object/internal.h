@@ -62,6 +62,7 @@ struct object {
 
 const struct moyai_method *klass_find(const struct klass *k, const char *name, size_t n);
 const char *klass_name(const struct klass *k);
+void klass_list(const struct klass *k, const char *wanted, char *out, size_t cap); /* behind "has no method" */
 
 struct moyai_ref {
     struct codec_ref head; /* first: structured values hold references by it */

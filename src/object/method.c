@@ -72,8 +72,13 @@ static int raise_error(moyai_request *rq, const moyai_future *cause, int code, c
         err_prefix(
             &e, "'%s' raised %d, which is no error code (one of the table, or -1000 and below for errors of your own)",
             rq->method->name, given);
+    /* Not all that fail have one: a call without a reference, or without memory for it. */
+    struct moyai_error below;
+    bool bare = cause && moyai_future_error(cause, 0, &below) != 0;
     exec_lock(rq->node->x);
-    struct failure *f = failure_new(&e, cause ? cause->failure : NULL);
+    struct failure *made = bare && !cause->failure ? failure_new(&below, NULL) : NULL;
+    struct failure *f = failure_new(&e, made ? made : cause ? cause->failure : NULL);
+    failure_unref(made);
     failure_unref(rq->raised);
     rq->raised = f;
     exec_unlock(rq->node->x);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Classes, objects, references. */
 #include "base/err.h"
+#include "base/near.h"
 #include "object/internal.h"
 
 #include <stdlib.h>
@@ -37,6 +38,27 @@ const struct moyai_method *klass_find(const struct klass *k, const char *name, s
 
 const char *klass_name(const struct klass *k) {
     return k->cls->name;
+}
+
+/* The methods it has, as many as there is room for, and which of them was meant: "; did you mean 'give'? It has: add,
+ * give, ...". */
+void klass_list(const struct klass *k, const char *wanted, char *out, size_t cap) {
+    const struct moyai_method *m;
+    const char *nearest = NULL;
+    size_t least = SIZE_MAX, at = 0;
+    for (m = k->cls->methods; m->name; m++)
+        if (near_is(wanted, m->name, &least)) nearest = m->name;
+    if (nearest) at = (size_t)snprintf(out, cap, "; did you mean '%s'? It has: ", nearest);
+    if (!nearest) at = (size_t)snprintf(out, cap, k->cls->methods->name ? "; it has: " : ", nor any other");
+    for (m = k->cls->methods; m->name && at < cap; m++) {
+        static const char more[] = ", ...";
+        size_t n = strlen(m->name) + (m > k->cls->methods ? 2 : 0), rest = m[1].name ? sizeof more - 1 : 0;
+        if (at + n + rest >= cap) {
+            snprintf(out + at, cap - at, "%s", m > k->cls->methods ? more : more + 2);
+            return;
+        }
+        at += (size_t)snprintf(out + at, cap - at, "%s%s", m > k->cls->methods ? ", " : "", m->name);
+    }
 }
 
 /* One more user of it, to be taken back with klass_leave. */

@@ -409,8 +409,11 @@ static moyai_request *take(moyai_node *n, struct peer *p, const uint8_t *bytes, 
     }
     const struct moyai_method *m = klass_find(ob->klass, h.method, h.method_len);
     if (!m) {
-        failure_set(no, MOYAI_ENOMETHOD, REFUSED, "class %s has no method '%.*s'", klass_name(ob->klass), h.method_len,
-                    h.method);
+        char wanted[256], list[160];
+        snprintf(wanted, sizeof wanted, "%.*s", h.method_len, h.method);
+        klass_list(ob->klass, wanted, list, sizeof list);
+        failure_set(no, MOYAI_ENOMETHOD, REFUSED, "class %.60s has no method '%.60s'%s", klass_name(ob->klass), wanted,
+                    list);
         return NULL;
     }
     if (total > n->max_message) {

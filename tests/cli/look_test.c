@@ -243,7 +243,7 @@ static void calls_that_fail(void **state) {
     (void)state;
     assert_int_equal(IN_GRID("call", "a", "nonsense"), 1);
     assert_string_equal(c.text[0].p, "");
-    HAS(c.text[1].p, "moyai call: MOYAI_ENOMETHOD: class Server has no method 'nonsense' (at the peer, said node ");
+    HAS(c.text[1].p, "moyai call: MOYAI_ENOMETHOD: class Server has no method 'nonsense'; it has: ");
     HAS(c.text[1].p, "; never executed)\n");
     cli_free(&c);
 

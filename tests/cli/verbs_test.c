@@ -169,6 +169,9 @@ static void usage_errors(void **state) {
         {{"call", "a"}, "which method"},
         {{"call", "a", ""}, "1 to 255"},
         {{"call", "a", "b", "c"}, "argument 1: 'c' is not JSON"},
+        {{"call", "a", "b", "99999999999999999999"}, "argument 1: '99999999999999999999' is larger than 64 bits"},
+        {{"call", "a", "b", "-99999999999999999999"}, "argument 1: '-99999999999999999999' is larger than 64 bits"},
+        {{"call", "a", "b", "[1e999]"}, "argument 1: '[1e999]' is larger than a double"},
         {{"call", "a", "b", "1", "{"}, "argument 2: "},
         {{"run"}, "no program"},
         {{"run", ":", "true"}, "no program"},
@@ -355,7 +358,8 @@ static void names_are_said_in_one_line(void **state) {
         assert_int_not_equal(cli_wait(&c), 0);
         for (const char *p = c.text[1].p; *p; p++)
             if ((unsigned char)*p < ' ' && *p != '\n') fail_msg("%zu: %s", i, c.text[1].p);
-        if (!strstr(c.text[1].p, "/no ?[31m? MARK") || strstr(c.text[1].p, "\xc2\x9b")) fail_msg("%zu: %s", i, c.text[1].p);
+        if (!strstr(c.text[1].p, "/no ?[31m? MARK") || strstr(c.text[1].p, "\xc2\x9b"))
+            fail_msg("%zu: %s", i, c.text[1].p);
         cli_free(&c);
     }
 }

@@ -277,7 +277,10 @@ static void cancelled_before_it_leaves(void **state) {
     for (int i = 0; i < N; i++) f[i] = moyai_call_async(far, "touch", MOYAI_NONE);
     kit_settle(node);
     for (int i = N; i-- > 0;) moyai_future_cancel(f[i]);
-    KIT_FAILED(f[N - 1], MOYAI_ECANCELED, MOYAI_AT_CALLER, MOYAI_NEVER_EXECUTED);
+    struct moyai_error last = KIT_FAILED(f[N - 1], MOYAI_ECANCELED, MOYAI_AT_CALLER, MOYAI_NEVER_EXECUTED);
+    KIT_TEXT(last.text, "'touch' of object ");
+    KIT_TEXT(last.text, " in node ");
+    KIT_TEXT(last.text, ": cancelled by the caller");
     int never = 0;
     for (int i = 0; i < N; i++) {
         struct moyai_error e;

@@ -58,6 +58,15 @@ static int m_relay(moyai_request *rq, void *self) {
     return rc;
 }
 
+/* Its cause is a call that had no reference. */
+static int m_blank(moyai_request *rq, void *self) {
+    (void)self;
+    moyai_future *f = moyai_call_async(NULL, "echo", MOYAI_NONE);
+    int rc = moyai_raise_from(rq, f, -1500, "outer");
+    moyai_future_free(f);
+    return rc;
+}
+
 /* Passes on what a call of its own failed with, without raising it anew. */
 static int m_pass(moyai_request *rq, void *self) {
     (void)self;
@@ -124,7 +133,7 @@ static int m_typed(moyai_request *rq, void *self) {
 static const struct moyai_method victim_methods[] = {
     {"echo", m_echo}, {"raise", m_raise}, {"code", m_code},   {"relay", m_relay}, {"pass", m_pass},
     {"rec", m_rec},   {"hang", m_hang},   {"begun", m_begun}, {"stuck", m_stuck}, {"mark", m_mark},
-    {"stop", m_stop}, {"typed", m_typed}, {NULL, NULL}};
+    {"stop", m_stop}, {"typed", m_typed}, {"blank", m_blank}, {NULL, NULL}};
 static const struct moyai_class victim_class = MOYAI_CLASS("Victim", victim_methods, NULL);
 
 enum { MARKS = 20000 };
@@ -329,7 +338,18 @@ static void what_cannot_be_called_is_never_executed(void **state) {
         moyai_ref *ref = i ? far : near;
         check_refused(ref, "nonsense", MOYAI_NONE, MOYAI_ENOMETHOD, MOYAI_AT_PEER, "nonsense");
         check_refused(ref, "nonsense", MOYAI_NONE, MOYAI_ENOMETHOD, MOYAI_AT_PEER, "Victim");
-        check_refused(ref, "ech", MOYAI_ARGS(1), MOYAI_ENOMETHOD, MOYAI_AT_PEER, "'ech'");
+        check_refused(
+            ref, "nonsense", MOYAI_NONE, MOYAI_ENOMETHOD, MOYAI_AT_PEER,
+            "class Victim has no method 'nonsense'; it has: echo, raise, code, relay, pass, rec, hang, begun, ");
+        check_refused(ref, "ech", MOYAI_ARGS(1), MOYAI_ENOMETHOD, MOYAI_AT_PEER,
+                      "'ech'; did you mean 'echo'? It has: echo, raise, ");
+        moyai_future *f = moyai_call_async(ref, "blank", MOYAI_NONE);
+        (void)KIT_FAILED(f, -1500, MOYAI_AT_METHOD, MOYAI_WAS_EXECUTED);
+        struct moyai_error cause;
+        FIBER_ASSERT_INT(moyai_future_error(f, 1, &cause), MOYAI_EINVAL);
+        KIT_TEXT(cause.text, "the reference to call is NULL");
+        FIBER_ASSERT_INT(moyai_future_error(f, 2, &cause), 0);
+        moyai_future_free(f);
         check_refused(ref, "", MOYAI_NONE, MOYAI_EINVAL, MOYAI_AT_CALLER, "255");
         check_refused(ref, name, MOYAI_NONE, MOYAI_EINVAL, MOYAI_AT_CALLER, "255");
         check_refused(ref, name + 1, MOYAI_NONE, MOYAI_ENOMETHOD, MOYAI_AT_PEER, "mmm");

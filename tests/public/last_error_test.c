@@ -460,7 +460,7 @@ static const struct row {
     {room_forever, MOYAI_ECANCELED, CANCELLED, "'run'"},
     {signal_ended, MOYAI_ENOOBJECT, BOTH, "ended"},
     {signal_dead, MOYAI_EDEAD, BOTH, "pid"},
-    {get_cancelled, MOYAI_ECANCELED, BOTH, "caller"},
+    {get_cancelled, MOYAI_ECANCELED, BOTH, "'hang'"},
     {get_late, MOYAI_ETIMEDOUT, BOTH, "'hang'"},
     {get_freed, MOYAI_EINVAL, BOTH, "freed"},
     {get_masked, MOYAI_ECANCELED, CANCELLED, "'run'"},

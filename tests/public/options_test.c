@@ -59,6 +59,27 @@ static void of_the_program(void **state) {
     o.run_dir = NULL;
     o.port_range = "x";
     expect(&o, MOYAI_EINVAL, "option port_range: \"x\"");
+    o.port_range = NULL;
+    o.reattach = -1;
+    expect(&o, MOYAI_EINVAL, "option reattach: -1 ns; a time is not negative");
+    o.reattach = 0;
+    struct {
+        size_t *at, value;
+        const char *begin;
+    } numbers[] = {{&o.max_fibers, SIZE_MAX, "option max_fibers: 18446744073709551615 is not from 1 to 10000000"},
+                   {&o.max_fibers, 10000001, "option max_fibers: 10000001 is not"},
+                   {&o.queue_calls, SIZE_MAX, "option queue_calls: "},
+                   {&o.queue_bytes, SIZE_MAX, "option queue_bytes: "},
+                   {&o.queue_bytes, 4095, "option queue_bytes: 4095 is not from 4096 to "},
+                   {&o.max_message, SIZE_MAX, "option max_message: "},
+                   {&o.max_message, 1, "option max_message: 1 is not"},
+                   {&o.stack, SIZE_MAX, "option stack: "},
+                   {&o.stack, 1, "option stack: "}};
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        *numbers[i].at = numbers[i].value;
+        expect(&o, MOYAI_EINVAL, numbers[i].begin);
+        *numbers[i].at = 0;
+    }
 }
 
 /* What only the use of it tells. */
