@@ -84,7 +84,7 @@ struct host {
     struct agent *agent;
     struct exec_timer grid_look;
     char *env[N_ENV + 1];
-    bool ending, orphaned;
+    bool ending, orphaned, told_unmet;
 };
 
 static void say(const struct host *h, const char *fmt, ...) MOYAI_PRINTF(2, 3);
@@ -135,10 +135,23 @@ static void end_now(void *arg) {
 
 static const struct ward_ops ward_ops = {.signal = on_signal, .orphaned = end_now};
 
+/* Could nobody be met in a grid of several hosts? */
+static void look_unmet(struct host *h) {
+    char unmet[NODE_UNMET];
+    if (h->told_unmet || !node_unmet(h->node, unmet)) return;
+    h->told_unmet = true;
+    say(h, "nobody of the grid at '%.150s' could be met: %s", h->grid->address, unmet);
+}
+
 /* A directory's end is told to nobody, so it is looked for. */
 static void on_grid_look(struct exec *x, struct exec_timer *t) {
     struct host *h = (struct host *)(void *)((char *)t - offsetof(struct host, grid_look));
     if (h->ending) return;
+    if (!h->grid->path[0]) {
+        look_unmet(h);
+        exec_timer_set(x, t, moyai_now() + GRID_LOOK);
+        return;
+    }
     if (access(h->grid->path, F_OK) == 0 || errno != ENOENT) {
         exec_timer_set(x, t, moyai_now() + GRID_LOOK);
         return;
@@ -191,7 +204,8 @@ static int begin(struct host *h, struct moyai_error *why) {
     exec_lock(h->x);
     rc = ward_watch(&h->ward, why);
     node_witness(h->node);
-    if (rc == 0 && h->grid->path[0]) exec_timer_set(h->x, &h->grid_look, moyai_now() + GRID_LOOK);
+    moyai_dur first = h->grid->path[0] ? GRID_LOOK : CLI_MEET_TIME;
+    if (rc == 0) exec_timer_set(h->x, &h->grid_look, moyai_now() + (moyai_ns)first);
     exec_unlock(h->x);
     return rc;
 }

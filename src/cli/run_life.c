@@ -39,10 +39,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define KILL_LOOK MOYAI_SEC       /* between looks at what does not end although it was killed */
-#define GRID_LOOK MOYAI_SEC       /* between looks whether the grid of --grid is still there */
-#define KILL_MOST 10              /* such looks */
-#define MEET_TIME (3 * MOYAI_SEC) /* to meet somebody in a grid of several hosts, before it is said what is wrong */
+#define KILL_LOOK MOYAI_SEC /* between looks at what does not end although it was killed */
+#define GRID_LOOK MOYAI_SEC /* between looks whether the grid of --grid is still there */
+#define KILL_MOST 10        /* such looks */
 
 enum run_state { RUN_ON, RUN_ENDING, RUN_KILLING, RUN_OVER };
 
@@ -576,7 +575,8 @@ static int prepare(struct run *r, struct moyai_error *why) {
     number_all(r);
     node_witness(r->node);
     bool wide = !r->grid->path[0];
-    if (r->a->grid || wide) exec_timer_set(r->x, &r->grid_look, moyai_now() + (moyai_ns)(wide ? MEET_TIME : GRID_LOOK));
+    if (r->a->grid || wide)
+        exec_timer_set(r->x, &r->grid_look, moyai_now() + (moyai_ns)(wide ? CLI_MEET_TIME : GRID_LOOK));
     if (r->a->timeout) exec_timer_set(r->x, &r->timeout, moyai_now() + (moyai_ns)r->a->timeout);
     return 0;
 }

@@ -73,8 +73,8 @@ static void who_looks_is_told_why(void **state) {
     cli_free(&both);
 }
 
-/* A run goes on, since others may come, and says it once. */
-static void a_run_is_told_why(void **state) {
+/* A run and an agent go on, since others may come, and say it once. */
+static void who_goes_on_is_told_why(void **state) {
     (void)state;
     struct cli c;
     cli_start(&c, NULL, "run", "--grid", NOWHERE, "--key-file", key[0], "cat", NULL);
@@ -86,6 +86,11 @@ static void a_run_is_told_why(void **state) {
     cli_start(&c, NULL, "run", "--grid", url, "--key-file", key[1], "cat", NULL);
     (void)cli_line(&c, 2, "could be met: 1 entry there is sealed with another key");
     cli_close_in(&c);
+    assert_int_equal(cli_wait(&c), 0);
+    cli_free(&c);
+    cli_start(&c, NULL, "node", "--grid", NOWHERE, "--key-file", key[0], NULL);
+    (void)cli_line(&c, 2, "moyai node: nobody of the grid at '" NOWHERE "' could be met: Couldn't connect");
+    kill(c.pid, SIGTERM);
     assert_int_equal(cli_wait(&c), 0);
     cli_free(&c);
     /* Where all is well nothing is said. */
@@ -107,7 +112,7 @@ static void a_missing_name_is_missing_in_that_grid(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_looks_is_told_why),
-        cmocka_unit_test(a_run_is_told_why),
+        cmocka_unit_test(who_goes_on_is_told_why),
         cmocka_unit_test(a_missing_name_is_missing_in_that_grid),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
