@@ -137,12 +137,29 @@ void grid_crash(struct grid *g, uint32_t a) {
     end(n, true);
 }
 
+static void leave_now(void *who, uint64_t what) {
+    struct grid_node *n = who;
+    (void)what;
+    if (!n->o || n->gone) return; /* it has crashed on its way out */
+    grid_say(n->g, n, "has withdrawn");
+    end(n, false);
+}
+
+static void withdrawn(void *arg) {
+    struct grid_node *n = arg;
+    world_in(n->g->w, 0, leave_now, n, 0);
+}
+
 void grid_leave(struct grid *g, uint32_t a) {
     struct grid_node *n = g->node[g->lives[a]];
-    if (n->u->stopped) return;
+    if (n->u->stopped || n->leaving) return;
     g->count.leaves++;
     grid_say(g, n, "leaves");
-    end(n, false);
+    n->leaving = true;
+    ground_enter(n->u);
+    bool later = overlay_withdraw(n->o, withdrawn, n);
+    ground_leave(n->u);
+    if (!later) end(n, false);
 }
 
 static void on_log(const struct log_event *ev, void *arg) {

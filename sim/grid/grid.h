@@ -83,6 +83,7 @@ struct grid {
         uint64_t calls, answered, failed, maybe, excused, found, not_found, held, taken, told_dead, rejoined, declared;
         uint64_t joins, leaves, crashes, stops, breaks, silences, parts, resets;
         uint64_t frames[80], bytes[80]; /* by type */
+        uint64_t errors[16];            /* of paths, by code */
         uint64_t relayed;               /* session frames under a label */
         uint32_t links_most, peers_most, passing_most;
         uint64_t held_most; /* by one relay */

@@ -16,6 +16,7 @@ struct grid_node {
     struct overlay *o;  /* NULL: it is not there any more */
     uint32_t index, at; /* at: its place in grid.lives */
     bool gone;          /* it ends: nobody is to be told anything */
+    bool leaving;       /* it is about to */
     bool ill;           /* stopped, without links */
     moyai_ns well;      /* since when; if not ill */
     size_t dead_seen, links;
@@ -44,7 +45,7 @@ void grid_say(struct grid *g, const struct grid_node *n, const char *fmt, ...) M
 
 /* Were both well from then until now? */
 static inline bool grid_well(const struct grid_node *n, moyai_ns since) {
-    return n->o && !n->gone && !n->ill && n->well <= since;
+    return n->o && !n->gone && !n->leaving && !n->ill && n->well <= since;
 }
 
 /* grid_talk.c */

@@ -413,6 +413,13 @@ int exec_wait(struct exec *x, struct exec_waiter *w, moyai_ns deadline) {
     return w->result;
 }
 
+int exec_wait_aside(struct exec *x, struct exec_waiter *w, moyai_ns deadline) {
+    if (x->progress_asleep) progress_rouse(x);
+    w->foreign = true;
+    if (!atomic_load_explicit(&w->woken, memory_order_relaxed)) foreign_wait(x, w, deadline);
+    return w->result;
+}
+
 bool exec_can_wait(const struct exec *x) {
     return !exec_on_node_thread(x) || !x->scheduling || current(x);
 }

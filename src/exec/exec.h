@@ -101,6 +101,9 @@ void exec_waiter_init(struct exec *x, struct exec_waiter *w);
  * the scheduler meanwhile; ESTATE at once if exec_can_wait says no. Foreign threads: ECLOSED once the exec is drained.
  * Lock held before and after; released in between. */
 int exec_wait(struct exec *x, struct exec_waiter *w, moyai_ns deadline);
+/* The same for whoever ends the node: nothing of the user's runs on this thread meanwhile, whichever it is; the
+ * progress thread turns the loop. */
+int exec_wait_aside(struct exec *x, struct exec_waiter *w, moyai_ns deadline);
 /* Not in a fiber of another exec whose scheduler was entered below a wait in this one: nobody could run what is waited
  * for. Own context only. */
 bool exec_can_wait(const struct exec *x);
@@ -132,8 +135,8 @@ void exec_kick(struct exec *x); /* wake the node thread so that it looks at *sto
 /* ---- timers ---------------------------------------------------------------------------------- */
 
 void exec_timer_init(struct exec_timer *t, void (*fn)(struct exec *, struct exec_timer *));
-void exec_timer_set(struct exec *x, struct exec_timer *t, moyai_ns when);   /* lock held; moves it if set */
-void exec_timer_unset(struct exec *x, struct exec_timer *t);                /* lock held; it must be set */
+void exec_timer_set(struct exec *x, struct exec_timer *t, moyai_ns when); /* lock held; moves it if set */
+void exec_timer_unset(struct exec *x, struct exec_timer *t);              /* lock held; it must be set */
 static inline bool exec_timer_is_set(const struct exec_timer *t) {
     return t->index != SIZE_MAX;
 }

@@ -169,12 +169,34 @@ static moyai_node *live_nodes; /* all under PROCESS_NODES */
 static bool at_exit;
 static pid_t live_pid;
 
+#define WITHDRAW_MOST (1500 * MOYAI_MS)
+
+struct leaving {
+    struct exec_waiter w;
+    moyai_node *node;
+};
+
+static void withdrawn(void *arg) {
+    struct leaving *l = arg;
+    (void)exec_wake(l->node->x, &l->w, 0);
+}
+
+/* Sessions of others that pass through this node find other ways before it goes. Lock held, and released meanwhile. */
+static void withdraw(moyai_node *n) {
+    struct leaving l = {.node = n};
+    if (n->leaving) return; /* another thread is at it */
+    exec_waiter_init(n->x, &l.w);
+    n->leaving = true;
+    if (overlay_withdraw(n->o, withdrawn, &l)) (void)exec_wait_aside(n->x, &l.w, moyai_now() + (moyai_ns)WITHDRAW_MOST);
+}
+
 static void say_farewell(void) {
     if (getpid() != live_pid) return; /* forked: they are the parent's */
     process_take(PROCESS_NODES);
     for (moyai_node *n = live_nodes; n; n = n->live_next) {
         if (exec_forked(n->x)) continue;
         exec_lock(n->x);
+        if (!n->ending) withdraw(n);
         if (!n->ending)
             EVENT(n->events, node_id(n), "node-end", event_int("calls-made", (int64_t)n->calls_made),
                   event_int("calls-served", (int64_t)n->calls_served));
@@ -325,6 +347,7 @@ void moyai_node_free(moyai_node *n) {
           event_int("calls-served", (int64_t)n->calls_served));
     exec_halt(n->x); /* own thread: no user code runs from here on */
     exec_lock(n->x);
+    withdraw(n);
     n->ending = true;
     exec_foreign_drain(n->x);
     if (n->signal_watch) exec_fd_free(n->signal_watch, false, NULL);

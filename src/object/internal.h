@@ -205,6 +205,7 @@ struct moyai_node {
     moyai_dur again_wait; /* names to be put into the directory again, as the node has another id */
     struct exec_timer again_timer;
     uint8_t watching; /* names in the rendezvous; name.c */
+    bool leaving;     /* it is about to end: nothing begins for others */
     bool ending;
     atomic_bool stop;
     int signal_fd;

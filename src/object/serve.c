@@ -398,6 +398,10 @@ static moyai_request *take(moyai_node *n, struct peer *p, const uint8_t *bytes, 
         failure_set(no, MOYAI_EPROTO, REFUSED, "malformed request");
         return NULL;
     }
+    if (p && n->leaving) {
+        failure_set(no, MOYAI_ELEAVING, REFUSED, "the object's node is leaving");
+        return NULL;
+    }
     if (node_is(n, h.object)) {
         failure_set(no, MOYAI_ETOOBIG, REFUSED, "a node's own methods take few arguments");
         return NULL;

@@ -230,8 +230,8 @@ static int step_link_up(struct locate *l, const struct locate_event *ev) {
     k->state = LINK_UP;
     k->cost = k->told_cost = microseconds(ev->cost);
     k->names_dirty = l->used_slots;
-    k->dirty = l->up;
-    change_gently(l, l->up, ev->link, ev->now);
+    k->dirty = l->leaving ? 0 : l->up;
+    if (!l->leaving) change_gently(l, l->up, ev->link, ev->now);
     l->up |= BIT(ev->link);
     if (k->dirty | k->names_dirty) l->changed |= BIT(ev->link);
     locate_digest_link_up(l, ev->link, ev->now);
@@ -247,6 +247,18 @@ static int step_link_down(struct locate *l, const struct locate_event *ev) {
     bool up = k->state == LINK_UP;
     memset(k, 0, sizeof *k);
     if (up) link_forget(l, ev->link);
+    return 0;
+}
+
+static int step_leave(struct locate *l) {
+    if (l->leaving) return MOYAI_EINVAL;
+    l->leaving = 1;
+    for (uint64_t left = l->up; left; left &= left - 1) {
+        struct locate_link *k = locate_link(l, locate_low(left));
+        k->dirty |= l->up & ~(left & -left);
+        k->linger_at = 0;
+        if (k->dirty) l->changed |= left & -left;
+    }
     return 0;
 }
 
@@ -366,6 +378,8 @@ int locate_step(struct locate *l, const struct locate_event *ev) {
         return step_evidence(l, ev);
     case LOCATE_EV_ROUTE_BAD:
         return step_route_bad(l, ev);
+    case LOCATE_EV_LEAVE:
+        return step_leave(l);
     case LOCATE_EV_TIMEOUT:
         return step_timeout(l, ev->now);
     }

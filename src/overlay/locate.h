@@ -127,6 +127,7 @@ enum locate_event_kind {
     LOCATE_EV_NAME_REMOVE, /* key. Unknown: EINVAL */
     LOCATE_EV_EVIDENCE,    /* node, how, told (it is made known otherwise: not passed on) */
     LOCATE_EV_ROUTE_BAD,   /* node, link: do not go there by it */
+    LOCATE_EV_LEAVE,       /* this node leaves: nobody is to go by it any more */
     LOCATE_EV_TIMEOUT,
 };
 

@@ -542,11 +542,17 @@ int locate_ask_claim(struct locate *l, const uint8_t key[16], const uint8_t obje
     return 0;
 }
 
+/* Who leaves answers for himself. What he knows of others leads by him, and what he would ask for them, too. */
+static bool of_itself(const struct locate *l, const struct locate_frame *f) {
+    if (f->key_kind == LOCATE_NODE) return id_equal(f->key, l->self);
+    return locate_get(l, &l->names, f->key);
+}
+
 int locate_ask_receive(struct locate *l, const struct locate_event *ev) {
     const struct locate_frame *f = ev->frame;
     struct locate_answer a;
     if (!request_right(f)) return MOYAI_EPROTO;
-    if (too_late(l, ev)) return 0;
+    if (too_late(l, ev) || (l->leaving && !of_itself(l, f))) return 0;
     if (f->key_kind == LOCATE_CLAIM) return receive_claim(l, ev);
     /* Who asks for a node has no way to it. */
     if (f->key_kind == LOCATE_NODE) locate_route_drop(l, f->key, BIT(ev->link));

@@ -150,6 +150,7 @@ struct locate {
     uint32_t dead_tell;     /* corpses to be told */
     uint32_t name_tell;     /* names to be told */
     uint32_t notes_n;
+    uint32_t leaving, zero;
     uint32_t near_n, near_news; /* neighbours' neighbours; how many of them have changed since all had our digest */
     uint64_t digests;           /* links whose digest has come */
     uint64_t digest_new;        /* links that have not had ours */

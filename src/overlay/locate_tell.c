@@ -99,7 +99,7 @@ static void pull_neighbours(struct locate *l, struct locate_link *k, struct loca
     for (uint64_t left = k->dirty; left; left &= left - 1) {
         uint32_t i = locate_low(left);
         const struct locate_link *of = locate_link(l, i);
-        bool up = l->up & BIT(i);
+        bool up = !l->leaving && (l->up & BIT(i));
         slot_put(out, i, up ? of->node : NULL, NULL, up ? of->told_cost : 0);
         if (up) out->slots[out->n - 1].host = of->host;
     }

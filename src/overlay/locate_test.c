@@ -73,6 +73,35 @@ static void test_hosts(void **state) {
     assert_int_equal(locate_neighbours(k->l, 1, out, 3), 1);
 }
 
+/* 7.7: who leaves tells that its slots are empty, and answers for itself only. */
+static void test_leave(void **state) {
+    struct kit *k = three(state);
+    struct locate_frame f = {.kind = LOCATE_REQUEST, .key_kind = LOCATE_NODE, .ttl = 4, .nonce = 7, .wait = 1000};
+    assert_int_equal(step(k, EV(LEAVE)), 0);
+    assert_int_equal(step(k, EV(LEAVE)), MOYAI_EINVAL);
+    k->now += 50 * MS;
+    pull(k, 0, "NEIGHBOURS 1:00 2:00");
+    pull(k, 1, "NEIGHBOURS 0:00 2:00");
+    key_put(f.key, 0xa2); /* a neighbour */
+    assert_int_equal(receive(k, 0, &f), 0);
+    key_put(f.key, 0xcc);
+    assert_int_equal(receive(k, 0, &f), 0);
+    pull(k, 0, "");
+    pull(k, 1, "");
+    memcpy(f.key, k->l->self, 16);
+    assert_int_equal(receive(k, 0, &f), 0);
+    assert_true(locate_pull(k->l, 0, k->now, &k->out));
+    assert_true(k->out.kind == LOCATE_REPLY && k->out.status == LOCATE_ST_FOUND && k->out.hops == 0);
+    assert_int_equal(up(k, 5, 0xa7, 1000), 0);
+    k->now += 50 * MS;
+    pull(k, 5, ""); /* nothing to be told of */
+    pull(k, 0, "");
+    struct locate_hop hop;
+    struct moyai_node_id to = {{0}};
+    key_put(to.b, 0xa2);
+    assert_true(locate_route(k->l, &to, 0, k->now, &hop)); /* its own ways are as before */
+}
+
 /* 3.2: costs, when they have doubled or halved. */
 static void test_cost(void **state) {
     struct kit *k = three(state);
@@ -674,11 +703,13 @@ static void test_cancel(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-        T(test_changes),       T(test_hosts),      T(test_cost),     T(test_links),        T(test_tables),
-        T(test_rings),         T(test_ring_time),  T(test_found),    T(test_aggregate),    T(test_several),
-        T(test_larger),        T(test_own_meets),  T(test_answers),  T(test_late),         T(test_age),
-        T(test_routes),        T(test_route_life), T(test_evidence), T(test_dead_answers), T(test_dead_neighbour),
-        T(test_evidence_full), T(test_breaks),     T(test_cancel),   T(test_effect),
+        T(test_changes),        T(test_hosts),         T(test_leave),    T(test_cost),
+        T(test_links),          T(test_tables),        T(test_rings),    T(test_ring_time),
+        T(test_found),          T(test_aggregate),     T(test_several),  T(test_larger),
+        T(test_own_meets),      T(test_answers),       T(test_late),     T(test_age),
+        T(test_routes),         T(test_route_life),    T(test_evidence), T(test_dead_answers),
+        T(test_dead_neighbour), T(test_evidence_full), T(test_breaks),   T(test_cancel),
+        T(test_effect),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -83,6 +83,33 @@ static int role_server(int argc, char **argv) {
     return kit_serve(NULL, &cls, &s, argv[0]);
 }
 
+/* It ends by the return of main, or has a thread of its own. */
+static int role_relay(int argc, char **argv) {
+    struct server s = {0};
+    FIBER_ASSERT_INT(argc, 2);
+    bool own = strcmp(argv[1], "own") == 0;
+    struct moyai_node_opts opts = MOYAI_NODE_OPTS_INIT;
+    opts.own_thread = own;
+    opts.signals = !own;
+    sigset_t set;
+    int sig;
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    if (own) pthread_sigmask(SIG_BLOCK, &set, NULL);
+    moyai_node *n = kit_node(&opts);
+    moyai_ref *ref = kit_object(n, &cls, &s);
+    KIT_OK(moyai_register(ref, argv[0]));
+    if (own)
+        FIBER_ASSERT(sigwait(&set, &sig) == 0);
+    else
+        KIT_OK(moyai_node_serve(n, MOYAI_FOREVER));
+    if (own) {
+        moyai_ref_unref(ref);
+        moyai_node_free(n);
+    }
+    return 0;
+}
+
 /* ---- the grid -------------------------------------------------------------------------------- */
 
 #define OPEN_MOST 4
@@ -121,13 +148,17 @@ static void begin_grid(int n_open) {
 }
 
 /* open: the number of its place; -1: nobody can connect to it. */
-static pid_t start(const char *name, int open) {
+static pid_t start_as(const char *role, const char *name, int open, const char *how) {
     char grid[160], file[160], dir[160], at[160];
     snprintf(grid, sizeof grid, "MOYAI_GRID=%s", places);
     snprintf(file, sizeof file, "MOYAI_KEY_FILE=%s", key);
     snprintf(dir, sizeof dir, "MOYAI_RUN_DIR=%s/%s", kit_dir(), name);
     snprintf(at, sizeof at, open < 0 ? "MOYAI_OUTBOUND_ONLY=yes" : "MOYAI_LISTEN=%s", open < 0 ? "" : place[open]);
-    return kit_child("server", grid, file, dir, at, name, NULL);
+    return kit_child(role, grid, file, dir, at, name, how, NULL);
+}
+
+static pid_t start(const char *name, int open) {
+    return start_as("server", name, open, NULL);
 }
 
 static moyai_node *join_with(const char *key_file) {
@@ -258,6 +289,46 @@ static void a_relay_dies(void **state) {
     moyai_node_free(n);
     kit_end(pid);
     kit_end(relay[0]);
+}
+
+/* One relay after another leaves in order, however its program ends. What is open stays so. */
+static void relays_leave(void **state) {
+    (void)state;
+    enum { CALLS = 200 };
+    begin_grid(4);
+    pid_t relay[] = {start("first", 0), start_as("relay", "second", 1, "exit"), start_as("relay", "third", 2, "own"),
+                     start("stays", 3)};
+    pid_t pid = start("far", -1);
+    moyai_node *n = join();
+    moyai_ref *far = kit_lookup(n, "far");
+    moyai_future *open = moyai_call_async(far, "sleep", MOYAI_NONE);
+    KIT_OK(moyai_call(far, "linked", MOYAI_ARGS(4), MOYAI_NONE, NULL));
+    struct moyai_node_stats s = {.size = sizeof s};
+    do {
+        (void)moyai_sleep(n, MOYAI_MS);
+        moyai_node_stats(n, &s);
+    } while (s.links < 4);
+    for (int i = 0; i < 3; i++) {
+        moyai_future *f[CALLS];
+        for (int k = 0; k < CALLS; k++) f[k] = moyai_call_async(far, "add", MOYAI_ARGS(k));
+        kit_end(relay[i]);
+        for (int k = 0; k < CALLS; k++) {
+            int64_t y = 0;
+            KIT_OK(moyai_future_get(f[k], MOYAI_INTO(&y)));
+            FIBER_ASSERT_INT(y, k + 1);
+            moyai_future_free(f[k]);
+        }
+        FIBER_ASSERT(!moyai_future_ready(open));
+    }
+    int64_t calls = 0, sum = 0;
+    KIT_OK(moyai_call(far, "counts", MOYAI_NONE, MOYAI_INTO(&calls, &sum), NULL));
+    FIBER_ASSERT_INT(calls, 3 * CALLS);
+    FIBER_ASSERT_INT(sum, 3 * (CALLS * (CALLS - 1) / 2));
+    moyai_future_free(open);
+    moyai_ref_unref(far);
+    moyai_node_free(n);
+    kit_end(pid);
+    kit_end(relay[3]);
 }
 
 /* ---- the end of a node ----------------------------------------------------------------------- */
@@ -440,14 +511,18 @@ static void a_key_is_rotated(void **state) {
 
 static int tests(void) {
     const struct CMUnitTest all[] = {
-        cmocka_unit_test(calls_pass_through_others),      cmocka_unit_test(a_relay_dies),
-        cmocka_unit_test(a_death_is_known_beyond_others), cmocka_unit_test(a_name_has_one_object),
-        cmocka_unit_test(another_key_is_another_grid),    cmocka_unit_test(a_key_is_rotated),
+        cmocka_unit_test(calls_pass_through_others),
+        cmocka_unit_test(a_relay_dies),
+        cmocka_unit_test(relays_leave),
+        cmocka_unit_test(a_death_is_known_beyond_others),
+        cmocka_unit_test(a_name_has_one_object),
+        cmocka_unit_test(another_key_is_another_grid),
+        cmocka_unit_test(a_key_is_rotated),
     };
     return cmocka_run_group_tests(all, NULL, NULL);
 }
 
 int main(int argc, char **argv) {
-    static const struct kit_role roles[] = {{"server", role_server}, {NULL, NULL}};
+    static const struct kit_role roles[] = {{"server", role_server}, {"relay", role_relay}, {NULL, NULL}};
     return kit_main(argc, argv, roles, tests);
 }

@@ -9,6 +9,7 @@
  * break or fall silent, calls and names, all drawn from the seed; then all trouble ends, and some time later the grid
  * must be whole and every call have ended.
  */
+#include "overlay/relay.h"
 #include "sim/grid/grid.h"
 
 #include <inttypes.h>
@@ -241,6 +242,39 @@ static const char *deaths(uint64_t seed, const struct options *o, uint64_t *hash
     return why ? why : no;
 }
 
+/* Nodes that leave in order: what passes through them goes other ways before, and no path breaks. */
+static const char *leaves(uint64_t seed, const struct options *o, uint64_t *hash) {
+    static struct run x;
+    const struct grid_cfg cfg = {
+        .sites = 10, .open = 3, .delay = 20 * MOYAI_MS, .large = 5, .largest = 50000, .checked = 200};
+    const struct grid_traffic t = {.calls = 60, .near = 90};
+    begin(&x, seed, o, &cfg);
+    grid_join(&x.g, o->nodes ? o->nodes : 80, MOYAI_SEC);
+    if (go(&x, 40 * MOYAI_SEC)) grid_talk(&x.g, &t);
+    (void)go(&x, 20 * MOYAI_SEC);
+    uint64_t broken = 0;
+    for (int i = 0; i < 30 && !x.g.broken; i++) { /* later others give links up, as they have new ones */
+        uint64_t before = x.g.count.errors[RELAY_BROKEN];
+        grid_leave(&x.g, pick(&x.rng, x.g.live));
+        (void)go(&x, 200 * MOYAI_MS);
+        broken += x.g.count.errors[RELAY_BROKEN] - before;
+        (void)go(&x, 1800 * MOYAI_MS);
+    }
+    grid_talk(&x.g, NULL);
+    if (go(&x, QUIET * MOYAI_SEC)) (void)grid_rest(&x.g);
+    uint64_t left = x.g.count.errors[RELAY_LEAVING];
+    const char *no = left == 0 ? "no path has passed through who left" : NULL;
+    if (broken * 20 > left) no = wrong("%.0f paths have broken", (double)broken); /* few, by chance */
+    if (o->trace || o->runs < 50) {
+        report(&x);
+        printf("  errors of paths:");
+        for (int i = 0; i < 16; i++) printf(" %" PRIu64, x.g.count.errors[i]);
+        printf("\n");
+    }
+    const char *why = finish(&x, hash);
+    return why ? why : no;
+}
+
 /* A host that ends is dead, each of its nodes, to those whom they were linked to: the silence of their neighbours on
  * the host is not waited for, also where nobody who judges has a link to these. */
 static const char *hosts(uint64_t seed, const struct options *o, uint64_t *hash) {
@@ -306,10 +340,10 @@ struct kind {
     uint64_t failed[8];
 };
 static const struct kind kinds[] = {
-    {"churn", churn, 1, {0}}, {"crowd", crowd, 1, {1}}, /* 1: both opened, and one gave the other's session up that
-                                                           had been settled */
-    {"told", told, 1, {0}},   {"deaths", deaths, 4, {0}}, {"hosts", hosts, 4, {0}},
-    {"hubs", hubs, 8, {0}},   {"herd", herd, 8, {0}},
+    {"churn", churn, 1, {0}},   {"crowd", crowd, 1, {1}}, /* 1: both opened, and one gave the other's session up that
+                                                             had been settled */
+    {"told", told, 1, {0}},     {"deaths", deaths, 4, {0}}, {"hosts", hosts, 4, {0}},
+    {"leaves", leaves, 4, {0}}, {"hubs", hubs, 8, {0}},     {"herd", herd, 8, {0}},
 };
 
 static int one(const struct kind *k, uint64_t seed, const struct options *o) {

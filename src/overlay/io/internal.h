@@ -189,6 +189,8 @@ struct overlay {
     moyai_ns rejoined;              /* when last; 0: never */
     moyai_dur appear_wait;          /* until its socket and entry are tried again */
     bool told;                      /* that it is dead, and has not rejoined yet */
+    void (*withdrawn)(void *arg);   /* NULL: it does not leave, or that is over */
+    void *withdrawn_arg;
     bool witness, closing;
     struct witness *witnesses;
     uint64_t next_ping;
@@ -217,12 +219,7 @@ void overlay_evidence(struct overlay *o, const uint8_t node[16], int code); /* o
 void olink_end(struct olink *k);                               /* as if it had gone down, at once */
 void overlay_accept(struct exec_fd *f, int events, void *arg); /* the overlay's; for its listener */
 
-/* rejoin.c */
-void rejoin_init(struct overlay *o);
-void rejoin_told(struct overlay *o, const char *cause); /* others have declared this node dead */
-int rejoin_dead_frame(struct olink *k, const uint8_t *p, size_t n, struct moyai_error *why);
-void rejoin_tell(struct olink *k, const uint8_t node[16], const char *text); /* say there that node is dead */
-int rejoin_appear(struct overlay *o, struct moyai_error *reterr); /* be found at this host: socket, and entry */
+void overlay_withdrawn(struct overlay *o); /* nothing passes through this node any more */
 
 /* queue.c */
 void msg_list_push(struct msg_list *l, struct msg *m);

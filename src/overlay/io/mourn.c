@@ -9,6 +9,7 @@
 #include "overlay/death.h"
 #include "overlay/death_wire.h"
 #include "overlay/io/probe.h"
+#include "overlay/io/rejoin.h"
 #include "overlay/io/route.h"
 #include "overlay/locate.h"
 

@@ -10,6 +10,7 @@
  */
 #include "overlay/io/internal.h"
 #include "overlay/io/mourn.h"
+#include "overlay/io/rejoin.h"
 #include "overlay/io/route.h"
 #include "overlay/io/wide.h"
 
@@ -425,6 +426,8 @@ static void on_down(struct link *l, const struct moyai_error *why) {
     char text[MOYAI_ERROR_TEXT];
     memcpy(text, why->text, sizeof text);
     if (o->wide) wide_link_down(k);
+    /* First: paths that lead there end as it has, and not as if they had broken. */
+    if (farewell && o->route && !o->closing) route_died(o->route, p->id, MOYAI_ECLOSED, true);
     olink_unlink(k);
     if (!p || o->closing) {
         link_free(l);
@@ -721,6 +724,7 @@ static void accept_last(struct overlay *o) {
 void overlay_farewell(struct overlay *o) {
     struct peer *p, *tmp;
     if (o->closing) return;
+    o->withdrawn = NULL;
     HASH_ITER (hh, o->peers, p, tmp)
         if (p->opened) peer_pump(p); /* last answers and one-way calls leave before the farewell, as far as they can */
     o->closing = true;

@@ -100,6 +100,10 @@ struct overlay_cfg {
 
 int overlay_new(struct overlay **ret, struct exec *x, const struct overlay_cfg *cfg, const struct overlay_ops *ops,
                 void *ctx, struct moyai_error *reterr);
+/* Before the end, if there is time: links are made and taken no more, and the sessions of others that pass through this
+ * node go over to other ways, so that they hardly notice its end. False: none does. Else done(arg) is called from the
+ * loop, after a second at most; not after the next two. */
+bool overlay_withdraw(struct overlay *o, void (*done)(void *arg), void *arg);
 /* First half of the end: farewell on all links, entries removed, everything pending told. */
 void overlay_close(struct overlay *o);
 /* The same, but the rendezvous may still be asked: somebody may be waiting for it. overlay_close follows, or nothing.

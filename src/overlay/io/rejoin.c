@@ -10,6 +10,7 @@
  *
  * It all happens from the loop, when no machine is in the middle of a step.
  */
+#include "overlay/io/rejoin.h"
 #include "base/err.h"
 #include "overlay/io/mourn.h"
 #include "overlay/io/route.h"

@@ -452,6 +452,15 @@ static void deliver(struct route *t, const struct relay_effect *fx) {
     free(b);
 }
 
+/* What this path was last sent over does not lead there. */
+static void hop_bad(struct route *t, uint64_t path, const struct peer *p) {
+    const struct hop *h = &t->hops[path % HOPS];
+    if (h->path != path) return;
+    struct locate_event bad = {.kind = LOCATE_EV_ROUTE_BAD, .link = h->slot};
+    memcpy(bad.node.b, p->id, 16);
+    (void)route_locate(t, &bad);
+}
+
 static void down(struct route *t, const struct relay_effect *fx) {
     struct end *e = end_of(t, fx->path);
     if (!e) return;
@@ -459,14 +468,7 @@ static void down(struct route *t, const struct relay_effect *fx) {
     end_free(t, e);
     if (fx->code == RELAY_DEAD || fx->code == RELAY_LEFT)
         overlay_evidence(t->o, p->id, fx->code == RELAY_LEFT ? MOYAI_ECLOSED : MOYAI_EDEAD);
-    if (fx->code == RELAY_NO_ROUTE || fx->code == RELAY_BROKEN) {
-        const struct hop *h = &t->hops[fx->path % HOPS];
-        if (h->path == fx->path) {
-            struct locate_event bad = {.kind = LOCATE_EV_ROUTE_BAD, .link = h->slot};
-            memcpy(bad.node.b, p->id, 16);
-            (void)route_locate(t, &bad);
-        }
-    }
+    if (fx->code == RELAY_NO_ROUTE || fx->code == RELAY_BROKEN || fx->code == RELAY_REFUSED) hop_bad(t, fx->path, p);
     peer_path_down(p, fx->path);
 }
 
@@ -492,7 +494,9 @@ static void act_relay(struct route *t, const struct relay_effect *fx) {
         break;
     case RELAY_FX_LEAVING:
         e = end_of(t, fx->path);
-        if (e) peer_path_leaves(e->p, fx->path);
+        if (!e) break;
+        hop_bad(t, fx->path, e->p);
+        peer_path_leaves(e->p, fx->path);
         break;
     case RELAY_FX_DOWN:
         down(t, fx);
@@ -505,6 +509,7 @@ static void act_relay(struct route *t, const struct relay_effect *fx) {
         if (k) send_paths(t, k);
         break;
     case RELAY_FX_WITHDRAWN:
+        overlay_withdrawn(t->o);
         break;
     }
 }
@@ -734,6 +739,17 @@ int route_new(struct overlay *o, struct moyai_error *reterr) {
     t->ends = calloc(t->n_ends, sizeof *t->ends);
     if (!t->ends) return err_set(reterr, MOYAI_ENOMEM, "out of memory");
     return begin(t, reterr);
+}
+
+bool route_withdraw(struct route *t) {
+    if (t->closing || relay_count(t->r).passing == 0) return false;
+    struct locate_event le = {.kind = LOCATE_EV_LEAVE}; /* first: who looks for another way is not to find this one */
+    (void)route_locate(t, &le);
+    route_run(t);
+    struct relay_event re = {.kind = RELAY_EV_WITHDRAW};
+    (void)relay(t, &re);
+    route_run(t);
+    return true;
 }
 
 void route_pause(struct route *t) {

@@ -563,6 +563,11 @@ void wide_link_down(struct olink *k) {
     }
 }
 
+void wide_leave(struct wide *w) {
+    struct peers_event ev = {.kind = PEERS_EV_LEAVE};
+    step(w, &ev);
+}
+
 void wide_died(struct wide *w, const uint8_t id[16]) {
     struct peers_event ev = {.kind = PEERS_EV_GONE};
     memcpy(ev.id.b, id, 16);

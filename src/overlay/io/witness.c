@@ -12,6 +12,7 @@
 #include "base/err.h"
 #include "overlay/io/internal.h"
 #include "overlay/io/mourn.h"
+#include "overlay/io/rejoin.h"
 
 #include <stdio.h>
 #include <stdlib.h>
