@@ -173,7 +173,8 @@ struct grid_view grid_look(struct grid *g) {
         const struct grid_node *n = g->node[g->lives[i]];
         uint32_t links = 0;
         for (const struct olink *k = n->o->links; k; k = k->next) {
-            const struct grid_node *other = k->mesh ? grid_node_of(g, k->peer->id) : NULL;
+            if (!k->mesh || !k->peer) continue; /* not agreed on yet */
+            const struct grid_node *other = grid_node_of(g, k->peer->id);
             if (!grid_is_now(other, k->peer->id)) continue;
             links++;
             to[root(to, other->index)] = root(to, n->index);
