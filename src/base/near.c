@@ -32,3 +32,9 @@ bool near_is(const char *wanted, const char *name, size_t *least) {
     *least = n;
     return true;
 }
+
+bool near_look(const char *name, void *near) {
+    struct near *n = near;
+    if (near_is(n->wanted, name, &n->least)) memcpy(n->name, name, strlen(name) + 1); /* it has no more than fit */
+    return true;
+}

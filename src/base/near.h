@@ -15,4 +15,13 @@ size_t near_mistakes(const char *a, const char *b);
  * Then *least is set. */
 bool near_is(const char *wanted, const char *name, size_t *least);
 
+/* The nearest of many, one after the other: begin with {.wanted = ..., .least = SIZE_MAX}; name is "" if none is like
+ * it. near_look is for functions that call back for each: it returns true. */
+struct near {
+    const char *wanted; /* borrowed */
+    char name[NEAR_MAX + 1];
+    size_t least;
+};
+bool near_look(const char *name, void *near);
+
 #endif

@@ -49,7 +49,21 @@ static void nearest(void **state) {
     assert_int_equal(least, 1);
 }
 
+static void the_nearest_of_many(void **state) {
+    (void)state;
+    struct near n = {.wanted = "worker", .least = SIZE_MAX};
+    assert_true(near_look("master", &n));
+    assert_string_equal(n.name, "");
+    assert_true(near_look("wokers", &n));
+    assert_string_equal(n.name, "wokers");
+    assert_true(near_look("workers", &n));
+    assert_string_equal(n.name, "workers");
+    assert_true(near_look("wrokers", &n));
+    assert_string_equal(n.name, "workers");
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(mistakes), cmocka_unit_test(nearest)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(mistakes), cmocka_unit_test(the_nearest_of_many),
+                                       cmocka_unit_test(nearest)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

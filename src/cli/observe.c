@@ -162,22 +162,10 @@ static int find_prefix(struct observer *o, const char *target, moyai_ref **ret, 
     return moyai_node_ref(o->node, p.id, ret);
 }
 
-struct nearest {
-    const char *wanted;
-    char name[NEAR_MAX + 1];
-    size_t least;
-};
-
-static bool look_near(const char *name, void *ctx) {
-    struct nearest *s = ctx;
-    if (near_is(s->wanted, name, &s->least)) snprintf(s->name, sizeof s->name, "%s", name);
-    return true;
-}
-
 /* What is like it, where a directory knows the names. */
 static void add_nearest(struct observer *o, const char *target, struct moyai_error *why) {
-    struct nearest s = {.wanted = target, .least = SIZE_MAX};
-    if (node_names(o->node, look_near, &s, NULL) < 0 || !s.name[0]) return;
+    struct near s = {.wanted = target, .least = SIZE_MAX};
+    if (node_names(o->node, near_look, &s, NULL) < 0 || !s.name[0]) return;
     size_t n = strlen(why->text);
     snprintf(why->text + n, sizeof why->text - n, "; did you mean \"%s\"?", s.name);
 }

@@ -423,18 +423,6 @@ static bool count_linked(const struct overlay_link_info *l, void *ctx) {
     return true;
 }
 
-struct likest {
-    const char *wanted;
-    char name[NEAR_MAX + 1];
-    size_t mistakes;
-};
-
-static bool look_like(const char *name, void *ctx) {
-    struct likest *l = ctx;
-    if (near_is(l->wanted, name, &l->mistakes)) snprintf(l->name, sizeof l->name, "%s", name);
-    return true;
-}
-
 /* Nobody has it. A grid other than the one that was meant, or none, is the usual reason: so say which it is, and
  * after a wait (count), whether anybody else is there, and what name was meant. */
 static int not_found(moyai_node *n, const char *name, int rc, const char *late, bool count, struct moyai_error *e) {
@@ -456,8 +444,8 @@ static int not_found(moyai_node *n, const char *name, int rc, const char *late, 
         return err_set(e, rc, "nobody has registered the name \"%s\"%s: this node is alone, as MOYAI_GRID is not set",
                        name, late);
     char where[48] = "";
-    struct likest like = {.wanted = name, .mistakes = SIZE_MAX};
-    if (count && rdv_names(r, look_like, &like, NULL) < 0) like.name[0] = 0;
+    struct near like = {.wanted = name, .least = SIZE_MAX};
+    if (count && rdv_names(r, near_look, &like, NULL) < 0) like.name[0] = 0;
     if (count && rdv_nodes(r, count_other, &o, NULL) == 0) {
         if (o.found == 0)
             snprintf(where, sizeof where, ", in which there is no other node");
