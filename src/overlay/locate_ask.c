@@ -548,17 +548,24 @@ static bool of_itself(const struct locate *l, const struct locate_frame *f) {
     return locate_get(l, &l->names, f->key);
 }
 
+/* Of what has been answered here, and goes no farther than it went then. */
+static bool idle_echo(const struct locate_request *r, const struct locate_event *ev) {
+    const struct locate_frame *f = ev->frame;
+    return r && (r->flags & REQ_DONE) && r->until > ev->now && f->nonce && f->nonce == r->nonce &&
+           ((f->flags & LOCATE_HINTED) || f->ttl - 1 <= r->ttl);
+}
+
 int locate_ask_receive(struct locate *l, const struct locate_event *ev) {
     const struct locate_frame *f = ev->frame;
     struct locate_answer a;
     if (!request_right(f)) return MOYAI_EPROTO;
     if (too_late(l, ev) || (l->leaving && !of_itself(l, f))) return 0;
     if (f->key_kind == LOCATE_CLAIM) return receive_claim(l, ev);
-    /* Who asks for a node has no way to it. */
-    if (f->key_kind == LOCATE_NODE) locate_route_drop(l, f->key, BIT(ev->link));
+    struct locate_request *r = locate_find_request(l, f->key_kind, f->key);
+    /* Who asks for a node has no way to it; but an echo may be of one that has it from another meanwhile. */
+    if (f->key_kind == LOCATE_NODE && !idle_echo(r, ev)) locate_route_drop(l, f->key, BIT(ev->link));
     bool known = locate_table_answer(l, f->key_kind, f->key, NULL, ev->now, &a);
     if (!known && (f->flags & LOCATE_DIRECT)) return 0;
-    struct locate_request *r = locate_find_request(l, f->key_kind, f->key);
     if (!known && !r && no_hint(l, ev)) return 0;
     if (r && r->until <= ev->now && !(r->flags & REQ_OWN)) request_clear(r);
     if (known) return answer_at_once(l, r, ev, &a);

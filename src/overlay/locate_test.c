@@ -474,7 +474,9 @@ static void test_routes(void **state) {
     ask(k, 2, .key = 0xcc, .ttl = 4, .nonce = 8, .wait = 100000);
     reply(k, 0, .key = 0xcc, .owner = 0xcc, .hops = 6, .cost = 90000);
     route(k, 0xcc, 0, "0/7:91000");
-    ask(k, 0, .key = 0xcc, .ttl = 1, .nonce = 9); /* 7.4: who asks has no way */
+    ask(k, 0, .key = 0xcc, .ttl = 4, .nonce = 8, .wait = 100000); /* 7.4: an echo of what has been answered */
+    route(k, 0xcc, 0, "0/7:91000");
+    ask(k, 0, .key = 0xcc, .ttl = 1, .nonce = 9); /* who asks has no way */
     route(k, 0xcc, 0, "none");
     /* 7.3: also when the best is gone */
     ask(k, 0, .key = 0xce, .ttl = 4, .nonce = 5, .wait = 100000);
