@@ -196,7 +196,7 @@ MOYAI_API MOYAI_MUST_USE int moyai_future_then(moyai_future *f, void (*fn)(moyai
  */
 MOYAI_API MOYAI_MUST_USE int moyai_set_new(moyai_node *node, moyai_set **ret);
 MOYAI_API void moyai_set_free(moyai_set *set); /* the futures live on; NULL is fine */
-/* ESTATE: the future is in another set. EINVAL, ENOMEM, EFORK. */
+/* ESTATE: the future is in another set. EINVAL (NULL, or the future is of another node than the set), ENOMEM, EFORK. */
 MOYAI_API MOYAI_MUST_USE int moyai_set_add(moyai_set *set, moyai_future *f);
 MOYAI_API void moyai_set_remove(moyai_set *set, moyai_future *f);
 MOYAI_API size_t moyai_set_count(const moyai_set *set);

@@ -148,7 +148,9 @@ static int set_wait(moyai_set *s, moyai_dur timeout, bool all, bool masked) {
     if (s->waiter) {
         rc = api_fail(n, MOYAI_ESTATE, "another fiber waits on this set: give each a set of its own");
     }
-    moyai_ns until = timeout == MOYAI_FOREVER ? UINT64_MAX : moyai_now() + (moyai_ns)(timeout > 0 ? timeout : 0);
+    moyai_ns until = UINT64_MAX;
+    if (rc == 0 && timeout != MOYAI_FOREVER && !set_satisfied(s, all))
+        until = moyai_now() + (moyai_ns)(timeout > 0 ? timeout : 0);
     while (rc == 0 && s && !set_satisfied(s, all)) { /* again, if another fiber has taken what had completed */
         struct blocked b;
         blocked_init(n, &b, all ? "waits for all of several calls" : "waits for one of several calls");
