@@ -352,6 +352,10 @@ size_t link_room(const struct link *l) {
 void link_flush(struct link *l) {
     (void)l; /* what is sent is written at once */
 }
+
+void link_flush_full(struct link *l) {
+    link_flush(l);
+}
 bool link_look(struct link *l) {
     (void)l;
     return false;

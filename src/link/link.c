@@ -211,12 +211,13 @@ static const uint8_t *outq_front(const struct outq *q, uint8_t *scratch, size_t 
     return scratch;
 }
 
-/* As outq_write. What is tried again is what was tried before, or more: only then may the record be finished. */
-static int outq_write_tls(struct outq *q, struct tls *tls) {
-    while (q->bytes > 0) {
+/* As outq_write; full: no record that would have room for more. What is tried again is what was tried before, or more:
+ * only then may the record be finished. */
+static int outq_write_tls(struct outq *q, struct tls *tls, bool full) {
+    while (q->bytes >= (full ? TLS_RECORD : 1)) {
         size_t n;
         const uint8_t *p = outq_front(q, tls_scratch(tls), TLS_RECORD, &n);
-        ssize_t r = tls_write(tls, p, n);
+        ssize_t r = tls_write(tls, p, n, n < q->bytes);
         if (r == -EAGAIN) return 0;
         if (r < 0) return -1;
         outq_consume(q, (size_t)r);
@@ -302,13 +303,13 @@ static void want_events(struct link *l, int events) {
     exec_fd_events(l->efd, events);
 }
 
-static void write_queue(struct link *l, struct outq *q) {
+static void write_queue(struct link *l, struct outq *q, bool full) {
     if (l->write_dead) {
         outq_clear(q);
         return;
     }
     if (l->shaking) return;
-    int rc = l->tls ? outq_write_tls(q, l->tls) : outq_write(q, l->fd);
+    int rc = l->tls ? outq_write_tls(q, l->tls, full) : outq_write(q, l->fd);
     if (rc < 0) {
         l->write_dead = true;
         outq_clear(q);
@@ -357,7 +358,7 @@ static void shape_due(struct exec *x, struct exec_timer *t) {
         free(h);
     }
     if (l->held_first) exec_timer_set(x, t, l->held_first->due > now ? l->held_first->due : now + 1000000);
-    write_queue(l, &l->ready);
+    write_queue(l, &l->ready, false);
     if (l->held_bytes + l->ready.bytes < OUT_MARK / 2 && !l->down_told) {
         l->in_callback = true;
         l->ops->room(l);
@@ -366,14 +367,22 @@ static void shape_due(struct exec *x, struct exec_timer *t) {
     }
 }
 
-void link_flush(struct link *l) {
+static void flush(struct link *l, bool full) {
     if (l->out.bytes == 0) return;
     if (l->delay || l->rate) {
         hold(l);
         return;
     }
     if (l->events & UV_WRITABLE) return; /* the socket is full: its readiness writes */
-    write_queue(l, &l->out);
+    write_queue(l, &l->out, full);
+}
+
+void link_flush(struct link *l) {
+    flush(l, false);
+}
+
+void link_flush_full(struct link *l) {
+    flush(l, true);
 }
 
 size_t link_queued(const struct link *l) {
@@ -559,7 +568,8 @@ static int read_tls(struct link *l) {
     } else {
         l->rhave += (size_t)r;
     }
-    return parse(l) ? 1 : -1;
+    if (!parse(l)) return -1;
+    return tls_emptied(l->tls) ? 2 : 1;
 }
 
 /* One read. 1: more may be there; 2: that was all; 0: nothing was there; -1: down. */
@@ -632,7 +642,7 @@ static void on_ready(struct exec_fd *f, int events, void *arg) {
     if (l->shaking && shake(l)) events |= UV_READABLE | UV_WRITABLE;
     if (!l->shaking && !l->down_told && (events & UV_WRITABLE)) {
         struct outq *q = l->delay || l->rate ? &l->ready : &l->out;
-        write_queue(l, q);
+        write_queue(l, q, false);
         if (link_room(l) > 0) l->ops->room(l);
     }
     if (!l->shaking && !l->down_told && (events & (UV_READABLE | UV_DISCONNECT))) {
@@ -694,8 +704,8 @@ void link_free(struct link *l) {
             uint8_t *p = outq_reserve(&l->ready, h->n);
             if (p) memcpy(p, h->data, h->n);
         }
-        write_queue(l, &l->ready);
-        if (l->ready.bytes == 0) write_queue(l, &l->out);
+        write_queue(l, &l->ready, false);
+        if (l->ready.bytes == 0) write_queue(l, &l->out, false);
     }
     tls_free(l->tls); /* says goodbye, while the socket is open */
     l->tls = NULL;

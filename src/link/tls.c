@@ -13,7 +13,7 @@
 #include <time.h>
 
 #define LABEL       "moyai tls 1.3 psk"
-#define READ_BUFFER (64u * 1024) /* several records a system call */
+#define READ_BUFFER (4u * (16384 + 64)) /* whole records, several a system call */
 
 struct tls_ctx {
     const struct keyfile *keys;
@@ -27,6 +27,8 @@ struct tls {
     struct tls_ctx *ctx;
     int fd;
     bool server, ready, ended;
+    bool more;    /* another record follows at once */
+    bool emptied; /* the last read took all that the socket had */
     bool unknown; /* a client offered a key that is not ours */
     size_t key;
     char id[KEY_ID];
@@ -40,18 +42,19 @@ static int io_write(BIO *b, const char *p, int n) {
     const struct tls *t = BIO_get_data(b);
     BIO_clear_retry_flags(b);
     ssize_t r;
-    do r = send(t->fd, p, (size_t)n, MSG_NOSIGNAL);
+    do r = send(t->fd, p, (size_t)n, MSG_NOSIGNAL | (t->more ? MSG_MORE : 0));
     while (r < 0 && errno == EINTR);
     if (r < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == ENOTCONN)) BIO_set_retry_write(b);
     return (int)r;
 }
 
 static int io_read(BIO *b, char *p, int n) {
-    const struct tls *t = BIO_get_data(b);
+    struct tls *t = BIO_get_data(b);
     BIO_clear_retry_flags(b);
     ssize_t r;
     do r = recv(t->fd, p, (size_t)n, 0);
     while (r < 0 && errno == EINTR);
+    t->emptied = r < n;
     if (r < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) BIO_set_retry_read(b);
     if (r == 0) BIO_set_flags(b, BIO_FLAGS_IN_EOF);
     return (int)r;
@@ -270,16 +273,21 @@ ssize_t tls_read(struct tls *t, void *p, size_t n) {
     return rc > 0 ? rc : outcome(t, rc, sys, true);
 }
 
-ssize_t tls_write(struct tls *t, const void *p, size_t n) {
+ssize_t tls_write(struct tls *t, const void *p, size_t n, bool more) {
     if (t->ended) return -EPIPE;
     ERR_clear_error();
     errno = 0;
+    t->more = more;
     int rc = SSL_write(t->ssl, p, n > INT32_MAX ? INT32_MAX : (int)n), sys = errno;
     return rc > 0 ? rc : outcome(t, rc, sys, false);
 }
 
 bool tls_pending(const struct tls *t) {
     return SSL_has_pending(t->ssl) == 1;
+}
+
+bool tls_emptied(const struct tls *t) {
+    return t->emptied && !tls_pending(t);
 }
 
 uint8_t *tls_scratch(struct tls *t) {

@@ -37,10 +37,15 @@ int tls_handshake(struct tls *t, struct moyai_error *reterr) MOYAI_MUST_USE;
 
 /* Bytes moved (> 0). 0: reading: the other end has finished. -EAGAIN: not now. Other negative numbers: an errno. */
 ssize_t tls_read(struct tls *t, void *p, size_t n);
-ssize_t tls_write(struct tls *t, const void *p, size_t n); /* after -EAGAIN the same bytes, or more behind them */
+/* After -EAGAIN the same bytes, or more behind them. more: another write follows at once, so that the kernel may put
+ * both into one packet. */
+ssize_t tls_write(struct tls *t, const void *p, size_t n, bool more);
 
 /* Bytes that have been taken from the socket and not given yet: its readiness will not tell of them. */
 bool tls_pending(const struct tls *t);
+
+/* All that had arrived when the socket was last read has been given. Its readiness tells of more, and of the end. */
+bool tls_emptied(const struct tls *t);
 
 uint8_t *tls_scratch(struct tls *t); /* 16 KiB for whoever needs them at the moment */
 

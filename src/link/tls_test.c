@@ -110,14 +110,14 @@ static void bytes_pass_in_any_portions(void **state) {
             size_t n = N - sent < step ? N - sent : step;
             if (n > 0) {
                 memcpy(scratch, out + sent, n);
-                ssize_t k = tls_write(from->tls, scratch, n);
+                ssize_t k = tls_write(from->tls, scratch, n, false);
                 while (k == -EAGAIN) {
                     ssize_t r = tls_read(to->tls, in + got, N - got < 1000 ? N - got : 1000);
                     if (r > 0) got += (size_t)r;
                     memset(scratch, 0, n);
                     size_t more = N - sent < n + 5 && n + 5 <= sizeof scratch ? N - sent : n; /* or more behind them */
                     memcpy(scratch, out + sent, more);
-                    k = tls_write(from->tls, scratch, n);
+                    k = tls_write(from->tls, scratch, n, false);
                 }
                 assert_true(k > 0);
                 sent += (size_t)k;
@@ -149,7 +149,7 @@ static void a_peer_that_is_killed_is_an_end(void **state) {
     assert_int_equal(tls_read(b.tls, &c, 1), -EAGAIN);
     shutdown(fd[0], SHUT_RDWR);
     assert_int_equal(tls_read(b.tls, &c, 1), 0);
-    ssize_t r = tls_write(b.tls, &c, 1); /* and does not end this process by SIGPIPE */
+    ssize_t r = tls_write(b.tls, &c, 1, false); /* and does not end this process by SIGPIPE */
     assert_true(r == -EPIPE || r == -ECONNRESET);
     end(&a);
     end(&b);
@@ -163,16 +163,18 @@ static void pending_bytes_are_told(void **state) {
     struct side a = side(fd[0], false, RING(&key[0]), 0), b = side(fd[1], true, RING(&key[0]), 0);
     shake(&a, &b, &ra, &rb);
     char text[100] = "abcdefgh";
-    assert_int_equal(tls_write(a.tls, text, 4), 4);
-    assert_int_equal(tls_write(a.tls, text + 4, 4), 4);
+    assert_int_equal(tls_write(a.tls, text, 4, true), 4);
+    assert_int_equal(tls_write(a.tls, text + 4, 4, false), 4);
     assert_false(tls_pending(b.tls));
     assert_int_equal(tls_read(b.tls, text, 2), 2);
     assert_true(tls_pending(b.tls));
+    assert_false(tls_emptied(b.tls));
     assert_int_equal(tls_read(b.tls, text, 100), 2);
     assert_true(tls_pending(b.tls)); /* the second record came along */
     assert_int_equal(tls_read(b.tls, text, 100), 4);
     assert_memory_equal(text, "efgh", 4);
     assert_false(tls_pending(b.tls));
+    assert_true(tls_emptied(b.tls)); /* the socket gave less than was asked for */
     end(&a);
     end(&b);
 }

@@ -7,7 +7,7 @@
  * A link of the mesh has a number below LOCATE_LINKS with the locating machine (its slot) and its own with the other. A
  * link beyond the 64 that have slots serves the two nodes at its ends only.
  *
- * Bytes of session frames on their way are tokens: malloc'ed copies, the relay machine's as long as it has them.
+ * Session frames on their way are tokens, the relay machine's as long as it has them.
  */
 #include "base/err.h"
 #include "overlay/io/mourn.h"
@@ -82,7 +82,7 @@ static void put(struct olink *k, const struct frame_head *h, const uint8_t *p) {
 /* Frames come one by one; what has gathered in a turn of the loop leaves in one write (route_flush), as it would on a
  * link of its own. */
 void route_flush_later(struct route *t, struct olink *k) {
-    if (link_queued(k->link) >= WRITE_MOST) link_flush(k->link);
+    if (link_queued(k->link) >= WRITE_MOST) link_flush_full(k->link);
     if (k->flush_listed) return;
     k->flush_listed = true;
     k->flush_next = t->flush;
@@ -115,7 +115,7 @@ static bool takes(struct olink *k) {
     const struct peer *p = k->peer;
     if (link_room(k->link) < FRAME_NEED) return false;
     if (link_queued(k->link) < QUEUE_MOST || (p->via.link == k && p->session && !session_idle(p->session))) return true;
-    link_flush(k->link);
+    link_flush_full(k->link);
     return link_queued(k->link) < QUEUE_MOST;
 }
 
@@ -135,8 +135,8 @@ static void send_paths(struct route *t, struct olink *k) {
             struct token *b = (struct token *)(uintptr_t)out.token;
             struct frame_head h = {
                 .type = b->type, .class_ = (uint8_t)out.class_, .hops = 1, .label = out.label, .length = b->n};
-            put(k, &h, b->bytes);
-            free(b);
+            put(k, &h, b->p);
+            token_free(t, b);
             t->forwarded++;
         }
     }
@@ -329,11 +329,10 @@ static struct end *end_of(struct route *t, uint64_t path) {
 
 static void end_free(struct route *t, struct end *e) {
     struct peer *p = e->p;
-    free(e->refusal);
+    if (e->refusal) token_free(t, e->refusal);
     *e = (struct end){0};
     p->n_paths--;
     peer_mark(p);
-    (void)t;
 }
 
 static void end_make(struct route *t, uint64_t path, struct peer *p) {
@@ -385,15 +384,13 @@ static int send_token(struct route *t, uint64_t path, struct token *b, uint32_t 
     struct relay_event ev = {
         .kind = RELAY_EV_SEND, .path = path, .token = (uint64_t)(uintptr_t)b, .bytes = b->n, .class_ = class_};
     int rc = relay(t, &ev);
-    if (rc < 0) free(b);
+    if (rc < 0) token_free(t, b);
     return rc;
 }
 
 uint8_t *route_send(struct route *t, uint64_t path, const struct frame_head *h) {
-    struct token *b = malloc(sizeof *b + h->length);
+    struct token *b = token_new(t, h->type, h->length);
     if (!b) return NULL;
-    b->type = h->type;
-    b->n = h->length;
     return send_token(t, path, b, h->class_) < 0 ? NULL : b->bytes;
 }
 
@@ -401,10 +398,8 @@ void route_refuse(struct route *t, uint64_t path, const struct session_frame *f)
     struct end *e = end_of(t, path);
     if (!e || e->refusal) return; /* one is enough: it is of the same session, or the next is refused again */
     size_t n = session_wire_head_size(f);
-    struct token *b = malloc(sizeof *b + n);
+    struct token *b = token_new(t, (uint8_t)(FRAME_SESSION + f->kind), (uint32_t)n);
     if (!b) return;
-    b->type = (uint8_t)(FRAME_SESSION + f->kind);
-    b->n = (uint32_t)n;
     session_wire_put_head(b->bytes, f);
     e->refusal = b;
     route_want(t, path);
@@ -439,7 +434,7 @@ static void deliver(struct route *t, const struct relay_effect *fx) {
     struct token *b = (struct token *)(uintptr_t)fx->token;
     struct end *e = end_of(t, fx->path);
     struct moyai_error why = {0};
-    if (e && peer_frame(e->p, (struct via){.path = fx->path}, b->type, b->bytes, b->n, &why) < 0) {
+    if (e && peer_frame(e->p, (struct via){.path = fx->path}, b->type, b->p, b->n, &why) < 0) {
         char who[PEER_NAME];
         e = end_of(t, fx->path);
         if (e) {
@@ -449,7 +444,7 @@ static void deliver(struct route *t, const struct relay_effect *fx) {
             route_end(t, fx->path);
         }
     }
-    free(b);
+    token_free(t, b);
 }
 
 /* What this path was last sent over does not lead there. */
@@ -502,7 +497,7 @@ static void act_relay(struct route *t, const struct relay_effect *fx) {
         down(t, fx);
         break;
     case RELAY_FX_FREE:
-        free((struct token *)(uintptr_t)fx->token);
+        token_free(t, (struct token *)(uintptr_t)fx->token);
         break;
     case RELAY_FX_WAKE:
         k = olink_by_number(t->o, fx->link);
@@ -594,22 +589,22 @@ void route_link_room(struct olink *k) {
     route_run(t);
 }
 
-static int take(struct olink *k, const struct frame_head *h, const uint8_t *payload, struct moyai_error *why) {
+/* *lent: a session's frame, as long as it has not left. */
+static int take(struct olink *k, const struct frame_head *h, uint8_t *payload, struct token **lent,
+                struct moyai_error *why) {
     struct route *t = k->o->route;
     struct relay_event ev = {.link = k->number, .label = h->label};
     int rc;
     if (h->label && h->type >= FRAME_SESSION && h->type <= FRAME_SESSION_LAST) {
-        struct token *b = malloc(sizeof *b + h->length);
+        struct token *b = token_new(t, h->type, h->length);
         if (!b) return err_set(why, MOYAI_ENOMEM, "out of memory for a frame");
-        b->type = h->type;
-        b->n = h->length;
-        memcpy(b->bytes, payload, h->length);
+        token_lend(b, payload, lent);
         ev.kind = RELAY_EV_RECEIVE;
         ev.token = (uint64_t)(uintptr_t)b;
         ev.bytes = h->length;
         ev.class_ = h->class_;
         rc = relay(t, &ev);
-        if (rc < 0) free(b);
+        if (rc < 0) token_free(t, b);
     } else if (h->type >= FRAME_RELAY && h->type <= FRAME_RELAY_LAST) {
         struct relay_frame f;
         rc = relay_wire_get(h, payload, &f, why);
@@ -633,12 +628,14 @@ static int take(struct olink *k, const struct frame_head *h, const uint8_t *payl
     return 0;
 }
 
-int route_frame(struct olink *k, const struct frame_head *h, const uint8_t *payload, struct moyai_error *why) {
+int route_frame(struct olink *k, const struct frame_head *h, uint8_t *payload, struct moyai_error *why) {
     struct route *t = k->o->route;
     if (t->closing) return 0;
     if (!k->mesh) return err_set(why, MOYAI_EPROTO, "frame of type %u on a link that is not of the mesh", h->type);
-    int rc = take(k, h, payload, why);
+    struct token *lent = NULL;
+    int rc = take(k, h, payload, &lent, why);
     route_run(t);
+    if (lent) token_keep(lent); /* it has to wait */
     return rc;
 }
 
@@ -783,6 +780,7 @@ void route_free(struct route *t) {
     for (size_t i = 0; t->ends && i < t->n_ends; i++) free(t->ends[i].refusal);
     struct asker *a, *tmp;
     HASH_ITER (hh, t->askers, a, tmp) asker_free(t, a);
+    tokens_free(t);
     free(t->queue);
     free(t->ends);
     free(t->l);

@@ -27,7 +27,7 @@ void route_cost(struct olink *k, moyai_dur round_trip);
 void route_flush(struct route *t);     /* before the poll: write what has gathered; NULL is fine */
 void route_link_room(struct olink *k); /* what was queued on it has drained */
 /* A frame of one of both machines, or one of a session under a label. */
-int route_frame(struct olink *k, const struct frame_head *h, const uint8_t *payload, struct moyai_error *why);
+int route_frame(struct olink *k, const struct frame_head *h, uint8_t *payload, struct moyai_error *why);
 /* Where a session over relays goes from here (relay.h): the path's id by its handle, and the next node. */
 bool route_path_id(const struct route *r, uint64_t path, uint64_t *id);
 bool route_path_next(const struct route *r, uint64_t id, const struct moyai_node_id *end, struct moyai_node_id *next);

@@ -7,9 +7,13 @@
 #include "overlay/locate.h"
 #include "overlay/relay.h"
 
+/* A session frame on its way (token.c). */
 struct token {
-    uint8_t type;
+    uint8_t *p;          /* its payload: in bytes, or lent */
+    struct token **lent; /* set to NULL when it is freed */
+    struct token *next;  /* of those kept for the next frame */
     uint32_t n;
+    uint8_t type;
     uint8_t bytes[];
 };
 
@@ -72,6 +76,8 @@ struct route {
     struct claim *claims;
     uint64_t last_token;
     uint64_t locating, forwarded; /* frames sent */
+    struct token *kept;
+    uint32_t n_kept;
 };
 
 /* Somebody waits for a name to be found. */
@@ -95,6 +101,14 @@ struct claim {
 int route_locate(struct route *t, struct locate_event *ev);
 void route_flush_later(struct route *t, struct olink *k); /* what was put on it leaves in this turn (route_flush) */
 void route_run(struct route *t);                          /* after every step from outside: do what the machines say */
+
+/* token.c. A token's n bytes are its own, until others are lent to it; these stay where they are until it is freed
+ * (*lent is NULL then) or keeps a copy. */
+struct token *token_new(struct route *t, uint8_t type, uint32_t n); /* NULL: out of memory */
+void token_lend(struct token *b, uint8_t *p, struct token **lent);
+void token_keep(struct token *b);
+void token_free(struct route *t, struct token *b);
+void tokens_free(struct route *t); /* those kept for later */
 
 /* names.c */
 void names_found(struct route *t, const struct locate_effect *fx);
