@@ -14,7 +14,7 @@
  *    locate.c        layout, links, evidence        locate_ask.c   requests of all, answers on their way
  *    locate_look.c   own look-ups, names, claims    locate_route.c routes
  *    locate_tell.c   frames out                     locate_table.c sorted arrays    locate_check.c invariants
- *    locate_digest.c who may be three links away
+ *    locate_digest.c who may be three links away    locate_ring.c  whom to ask, own rings
  *
  * Invariants (locate_check): tables are sorted and within bounds; no set names a link that is not up; nothing is
  * known from a link that is not up; an own request has somebody who asked, and the reverse; a name told has a slot and

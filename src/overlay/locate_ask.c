@@ -20,41 +20,13 @@
  * die out: beyond the time of whoever began, an entry can live only by one that had a higher ttl, which has nobody
  * to live by. This holds as the time on the way is counted, also where a full machine lets frames lie.
  *
- * Hints. A flood of two links asks some five hundred nodes. Who has digests (locate_digest.c) asks first whoever may
- * know, else his neighbours whether they have a hint: that reaches as far as two links more would, for the price of
- * one. Who has neither answer nor hint forgets such a request. Only when this finds nothing floods follow: a hint may
- * be old or wrong, and what is new is in no digest yet. Where a flood ends hints are followed, too, but for the last.
- *
  * Claims of different objects are not aggregated: of two that meet the better one (lower object) goes on, and who asked
  * for the other is told.
  */
-#include "overlay/locate_internal.h"
+#include "overlay/locate_ring.h"
 
 #define REPLY_HOPS_MAX 64 /* more than any ring: it has gone round, and goes no further */
 #define MOST_TTL       8
-#define FEW            4 /* asked at random */
-#define HINTS          2 /* followed, of those that digests give for one key */
-#define HINT_TTL       3 /* as far as digests see */
-
-/* How far an own request goes, one after the other: a flood of so many links, or hints over so many. A ring lasts a
- * part of the time that an answer from so far may take; the early ones are settled by who is near. */
-struct ring {
-    uint32_t ttl, hint_ttl, part;
-};
-static const struct ring rings[LOCATE_RINGS] = {
-    {0, HINT_TTL, 4},     /* where our digests say, else a few neighbours */
-    {0, HINT_TTL, 4},     /* the other neighbours */
-    {0, HINT_TTL + 1, 2}, /* all again, and a few of theirs */
-    {2, 0, 1},
-    {4, 0, 1},
-    {8, 0, 1},
-};
-/* In place of the third without digests. What all neighbours know of theirs settles most look-ups in a grid of a
- * thousand. */
-static const struct ring ring_plain = {1, 0, 4};
-#define RING_PLAIN 2u
-#define RING_CLAIM 3u /* whoever claims a name hopes that nobody holds it, and must ask all */
-
 struct locate_request *locate_find_request(const struct locate *l, uint32_t kind, const uint8_t key[16]) {
     uint8_t k[17] = {(uint8_t)kind};
     memcpy(k + 1, key, 16);
@@ -63,7 +35,7 @@ struct locate_request *locate_find_request(const struct locate *l, uint32_t kind
 
 /* --- the table --------------------------------------------------------------------------------------- */
 
-static void keep_until(struct locate *l, struct locate_request *r, uint64_t until) {
+void locate_keep_until(struct locate *l, struct locate_request *r, uint64_t until) {
     if (until > r->until) r->until = until;
     if (r->until < l->sweep) l->sweep = r->until;
 }
@@ -92,7 +64,7 @@ static struct locate_request *oldest_done(const struct locate *l) {
 }
 
 /* Others' requests leave a quarter of the table to our own. NULL: no room. */
-static struct locate_request *request_put(struct locate *l, uint32_t kind, const uint8_t key[16], bool own,
+struct locate_request *locate_request_put(struct locate *l, uint32_t kind, const uint8_t key[16], bool own,
                                           moyai_ns now) {
     uint8_t k[17] = {(uint8_t)kind};
     uint32_t most = own ? l->requests.cap : l->requests.cap - l->requests.cap / 4;
@@ -108,143 +80,15 @@ static struct locate_request *request_put(struct locate *l, uint32_t kind, const
     return locate_put(l, &l->requests, k);
 }
 
-static void request_clear(struct locate_request *r) {
+void locate_request_clear(struct locate_request *r) {
     struct locate_request fresh = {.kind = r->kind};
     memcpy(fresh.key, r->key, 16);
     *r = fresh;
 }
 
 /* Nothing depends on it but echoes and those who ask late. */
-static bool request_over(const struct locate_request *r, moyai_ns now) {
+bool locate_request_over(const struct locate_request *r, moyai_ns now) {
     return !(r->flags & REQ_OWN) && ((r->flags & REQ_DONE) || r->until <= now);
-}
-
-/* --- asking ------------------------------------------------------------------------------------------ */
-
-/* As many of the set, at random. */
-static uint64_t some_of(struct locate *l, uint64_t set, uint32_t n) {
-    uint64_t some = 0;
-    for (; n > 0 && set; n--) {
-        uint64_t at = set;
-        for (uint64_t skip = rng_below(&l->rng, (uint64_t)__builtin_popcountll(set)); skip; skip--) at &= at - 1;
-        some |= at & -at;
-        set &= ~some;
-    }
-    return some;
-}
-
-static bool by_hints(const struct locate *l, const struct locate_request *r) {
-    return r->kind == LOCATE_NODE && l->digest_every;
-}
-
-/* Who is to be asked for hints, or by one. */
-static void spread_hints(struct locate *l, struct locate_request *r, uint64_t to) {
-    to &= ~r->asked;
-    bool own = r->flags & REQ_OWN;
-    uint64_t known = some_of(l, locate_digest_find(l, r->key, to), HINTS);
-    if (own && r->ring > 0) {
-        known = to;
-    } else if (!known && (own || (r->flags & REQ_FEW))) {
-        known = some_of(l, to, FEW);
-    }
-    r->asked |= known;
-    r->send |= known;
-    r->hint |= known;
-    l->maybe |= known;
-}
-
-/* To whom the request is still to be sent. */
-static void spread(struct locate *l, struct locate_request *r) {
-    uint64_t to = l->up, several = r->askers & (r->askers - 1);
-    struct locate_hop hop;
-    if (!(r->flags & REQ_OWN) && !several) to &= ~r->askers;
-    if (r->kind == LOCATE_NODE && !(r->flags & REQ_FLOOD) && locate_near_find(l, r->key, to & ~r->asked, &hop)) {
-        r->asked |= to; /* that one knows */
-        r->send |= BIT(hop.link);
-        r->direct |= BIT(hop.link);
-        l->maybe |= BIT(hop.link);
-        return;
-    }
-    if (r->ttl == 0 && r->hint_ttl) spread_hints(l, r, to);
-    if (r->ttl == 0) return;
-    to &= ~r->asked;
-    r->asked |= to;
-    r->send |= to;
-    r->direct &= ~to;
-    l->maybe |= to;
-}
-
-static void spread_anew(struct locate *l, struct locate_request *r) {
-    r->asked = r->send = r->direct = r->hint = r->busy = 0;
-    r->busy_at = 0;
-    spread(l, r);
-}
-
-/* How long an answer from so far may take: by the slowest link, twice there and back. Where machines are full, frames
- * lie besides at each: who gave up before they can be read would ask again and again, and fill them further. */
-static uint64_t ring_time(const struct locate *l, const struct ring *ring, moyai_ns now) {
-    uint64_t slowest = 0, part = ring->part;
-    uint64_t links = ring->ttl ? ring->ttl + 2 : ring->hint_ttl;
-    for (uint64_t left = l->up; left; left &= left - 1) {
-        uint32_t cost = locate_link(l, locate_low(left))->cost;
-        if (cost > slowest) slowest = cost;
-    }
-    uint64_t span = 2 * links * (slowest * (uint64_t)MOYAI_US + 2 * locate_late(l, now));
-    if (span < l->ring_min / part) return l->ring_min / part;
-    return span > l->ring_max / part ? l->ring_max / part : span;
-}
-
-static uint32_t ring_first(const struct locate *l, const struct locate_request *r) {
-    if (r->kind == LOCATE_CLAIM) return RING_CLAIM;
-    return by_hints(l, r) && l->digests ? 0 : RING_PLAIN;
-}
-
-static void ring_begin(struct locate *l, struct locate_request *r, moyai_ns now) {
-    const struct ring *ring = r->ring == RING_PLAIN && !by_hints(l, r) ? &ring_plain : &rings[r->ring];
-    bool last = r->ring == LOCATE_RINGS - 1;
-    r->ring_at = locate_after(now, ring_time(l, ring, now));
-    locate_due(l, r->ring_at);
-    if (!r->askers || ring->ttl > r->ttl) r->ttl = ring->ttl;
-    r->hint_ttl = ring->hint_ttl;
-    if (r->ttl == 0) r->send &= r->direct | r->hint; /* who wanted more has gone */
-    if (last) r->flags |= REQ_FLOOD;
-    keep_until(l, r, r->ring_at);
-    if (last) {
-        uint64_t wait = locate_look_wait(l, r->kind, r->key), most = locate_after(now, l->interest);
-        keep_until(l, r, wait < most ? wait : most);
-    }
-    if (r->ring == 1) /* those who were asked by the first have said what they know */
-        spread(l, r);
-    else
-        spread_anew(l, r);
-}
-
-struct locate_request *locate_ask_own(struct locate *l, uint32_t kind, const uint8_t key[16], moyai_ns now) {
-    struct locate_request *r = locate_find_request(l, kind, key);
-    if (r && request_over(r, now)) request_clear(r);
-    if (!r) r = request_put(l, kind, key, true, now);
-    if (!r) return NULL;
-    if ((r->flags & REQ_OWN) && r->ring < LOCATE_RINGS) return r; /* begun */
-    if (!(r->flags & REQ_OWN)) r->nonce = rng_next(&l->rng) | 1;
-    r->flags |= REQ_OWN;
-    r->ring = ring_first(l, r);
-    if (!r->askers) r->flags &= ~(uint32_t)REQ_FLOOD;
-    ring_begin(l, r, now);
-    return r;
-}
-
-/* Nobody here waits any more; others may. */
-static void own_end(struct locate *l, struct locate_request *r) {
-    r->flags &= ~(uint32_t)REQ_OWN;
-    r->ring = r->hint_ttl = 0;
-    r->ring_at = 0;
-    r->nonce = 0;
-    keep_until(l, r, r->until); /* may be swept from now on */
-}
-
-void locate_ask_own_end(struct locate *l, uint32_t kind, const uint8_t key[16]) {
-    struct locate_request *r = locate_find_request(l, kind, key);
-    if (r && (r->flags & REQ_OWN)) own_end(l, r);
 }
 
 /* --- answering --------------------------------------------------------------------------------------- */
@@ -311,13 +155,13 @@ static void answer_store(struct locate_request *r, const struct locate_answer *a
 
 static void request_done(struct locate *l, struct locate_request *r, uint64_t age, moyai_ns now) {
     uint64_t nonce = r->nonce; /* its echoes may still come */
-    if (r->flags & REQ_OWN) own_end(l, r);
+    if (r->flags & REQ_OWN) locate_own_end(l, r);
     r->nonce = nonce;
     r->flags |= REQ_DONE;
     r->askers = r->asked = r->send = r->direct = r->hint = r->busy = 0;
     r->busy_at = 0;
     r->done_at = now > age ? now - age : 0;
-    keep_until(l, r, locate_after(now, l->fresh));
+    locate_keep_until(l, r, locate_after(now, l->fresh));
 }
 
 /* A claim has one asker as a rule; more than there is room for notes ask again. */
@@ -384,7 +228,7 @@ static void say_busy(struct locate *l, const struct locate_event *ev) {
 static int answer_at_once(struct locate *l, struct locate_request *r, const struct locate_event *ev,
                           const struct locate_answer *a) {
     const struct locate_frame *f = ev->frame;
-    if (!r) r = request_put(l, f->key_kind, f->key, false, ev->now);
+    if (!r) r = locate_request_put(l, f->key_kind, f->key, false, ev->now);
     if (!r) {
         say_busy(l, ev);
         return 0;
@@ -394,7 +238,7 @@ static int answer_at_once(struct locate *l, struct locate_request *r, const stru
         r->done_at = ev->now;
         r->flags &= ~(uint32_t)REQ_LATE;
         r->reply |= BIT(ev->link);
-        keep_until(l, r, locate_after(ev->now, l->fresh));
+        locate_keep_until(l, r, locate_after(ev->now, l->fresh));
         l->maybe |= BIT(ev->link);
         return 0;
     }
@@ -465,12 +309,13 @@ static void join(struct locate *l, struct locate_request *r, const struct locate
     if (flood) r->flags |= REQ_FLOOD;
     if (few) r->flags |= REQ_FEW;
     if (hint && !own) r->hint_ttl = f->ttl - 1;
-    if (!hint && !own) r->hint_ttl = by_hints(l, r) && !flood ? HINT_TTL - 1 : 0; /* where the flood ends */
+    if (!hint && !own)
+        r->hint_ttl = locate_by_hints(l, r) && !flood ? LOCATE_HINT_TTL - 1 : 0; /* where the flood ends */
     if (further) {
-        keep_until(l, r, until);
-        spread_anew(l, r);
+        locate_keep_until(l, r, until);
+        locate_spread_anew(l, r);
     } else {
-        spread(l, r);
+        locate_spread(l, r);
     }
 }
 
@@ -487,7 +332,7 @@ static bool claim_beaten(struct locate *l, struct locate_request *r, const struc
         return true;
     }
     claim_reply(l, f->key, r->askers & ~BIT(ev->link), &a);
-    request_clear(r);
+    locate_request_clear(r);
     return false;
 }
 
@@ -510,9 +355,9 @@ static int receive_claim(struct locate *l, const struct locate_event *ev) {
     if (n && n->state == NAME_CLAIMED && !id_equal(n->object, f->object)) locate_name_lose(l, n, f->owner, f->object);
     struct locate_request *r = locate_find_request(l, LOCATE_CLAIM, f->key);
     if (r && (r->flags & REQ_DONE) && f->nonce == r->nonce && f->ttl - 1 <= r->ttl) return 0; /* an echo */
-    if (r && request_over(r, ev->now)) request_clear(r);
+    if (r && locate_request_over(r, ev->now)) locate_request_clear(r);
     if (r && r->until && claim_beaten(l, r, ev)) return 0;
-    if (!r) r = request_put(l, LOCATE_CLAIM, f->key, false, ev->now);
+    if (!r) r = locate_request_put(l, LOCATE_CLAIM, f->key, false, ev->now);
     if (!r) {
         say_busy(l, ev);
         return 0;
@@ -526,14 +371,14 @@ static int receive_claim(struct locate *l, const struct locate_event *ev) {
 int locate_ask_claim(struct locate *l, const uint8_t key[16], const uint8_t object[16], moyai_ns now,
                      struct locate_answer *a) {
     struct locate_request *r = locate_find_request(l, LOCATE_CLAIM, key);
-    if (r && !request_over(r, now) && !id_equal(r->object, object)) {
+    if (r && !locate_request_over(r, now) && !id_equal(r->object, object)) {
         if (id_cmp(r->object, object) < 0) {
             *a = (struct locate_answer){r->owner, r->object, LOCATE_ST_CLAIMED, 0, 0, 0};
             return MOYAI_EEXIST;
         }
         const struct locate_answer ours = {l->self, object, LOCATE_ST_CLAIMED, 0, 0, 0};
         claim_reply(l, key, r->askers, &ours);
-        request_clear(r);
+        locate_request_clear(r);
     }
     r = locate_ask_own(l, LOCATE_CLAIM, key, now);
     if (!r) return MOYAI_EAGAIN;
@@ -567,7 +412,7 @@ int locate_ask_receive(struct locate *l, const struct locate_event *ev) {
     bool known = locate_table_answer(l, f->key_kind, f->key, NULL, ev->now, &a);
     if (!known && (f->flags & LOCATE_DIRECT)) return 0;
     if (!known && !r && no_hint(l, ev)) return 0;
-    if (r && r->until <= ev->now && !(r->flags & REQ_OWN)) request_clear(r);
+    if (r && r->until <= ev->now && !(r->flags & REQ_OWN)) locate_request_clear(r);
     if (known) return answer_at_once(l, r, ev, &a);
     if (r && (r->flags & REQ_DONE)) {
         if (f->nonce && f->nonce == r->nonce) {
@@ -575,9 +420,9 @@ int locate_ask_receive(struct locate *l, const struct locate_event *ev) {
         } else if (answer_late(l, r, ev)) {
             return 0;
         }
-        request_clear(r);
+        locate_request_clear(r);
     }
-    if (!r) r = request_put(l, f->key_kind, f->key, false, ev->now);
+    if (!r) r = locate_request_put(l, f->key_kind, f->key, false, ev->now);
     if (!r) {
         say_busy(l, ev);
         return 0;
@@ -663,7 +508,7 @@ int locate_ask_busy(struct locate *l, const struct locate_event *ev) {
 void locate_ask_link_up(struct locate *l, moyai_ns now) {
     for (uint32_t i = 0; i < l->requests.n; i++) {
         struct locate_request *r = locate_request(l, i);
-        if (!(r->flags & REQ_DONE) && r->until > now) spread(l, r);
+        if (!(r->flags & REQ_DONE) && r->until > now) locate_spread(l, r);
     }
 }
 
@@ -683,37 +528,15 @@ void locate_ask_link_down(struct locate *l, uint32_t link) {
     }
 }
 
-static void own_timeout(struct locate *l, struct locate_request *r, moyai_ns now) {
-    if (r->ring != LOCATE_RINGS - 1) { /* after the last a wait: what others remember is renewed then */
-        r->ring = r->ring < LOCATE_RINGS ? r->ring + 1 : LOCATE_RINGS - 1;
-        ring_begin(l, r, now);
-        return;
-    }
-    switch (locate_look_ended(l, r->kind, r->key, now)) {
-    case LOOK_NONE:
-        own_end(l, r);
-        break;
-    case LOOK_AGAIN:
-        r->ring = ring_first(l, r);
-        if (!r->askers) r->flags &= ~(uint32_t)REQ_FLOOD;
-        ring_begin(l, r, now);
-        break;
-    case LOOK_WAITING:
-        r->ring = LOCATE_RINGS;
-        r->ring_at = locate_after(now, l->interest / 4 * 3);
-        break;
-    }
-}
-
 void locate_ask_timeout(struct locate *l, moyai_ns now) {
     for (uint32_t i = 0; i < l->requests.n; i++) {
         struct locate_request *r = locate_request(l, i);
         if (r->busy_at && r->busy_at <= now) {
             r->asked &= ~r->busy;
             r->busy = r->busy_at = 0;
-            if (r->until > now) spread(l, r);
+            if (r->until > now) locate_spread(l, r);
         }
-        if (r->ring_at && r->ring_at <= now) own_timeout(l, r, now);
+        if (r->ring_at && r->ring_at <= now) locate_own_timeout(l, r, now);
         if (r->busy_at) locate_due(l, r->busy_at);
         if (r->ring_at) locate_due(l, r->ring_at);
     }

@@ -89,7 +89,7 @@ struct locate_request {
     uint64_t busy_at;              /* those without room are asked again; 0: none */
     uint64_t done_at;
     uint32_t flags, ttl; /* ttl: of the frames we send */
-    uint32_t ring;       /* own: which of rings[] (locate_ask.c); LOCATE_RINGS: waiting */
+    uint32_t ring;       /* own: which of rings[] (locate_ring.c); LOCATE_RINGS: waiting */
     uint32_t status, hops, cost;
     uint32_t hint_ttl, zero; /* of the frames we send with HINTED or FEW; 0: none */
 };

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Whom a request asks: links of others' floods and hints, and the rings of our own.
+ *
+ * Hints. A flood of two links asks some five hundred nodes. Who has digests (locate_digest.c) asks first whoever may
+ * know, else his neighbours whether they have a hint: that reaches as far as two links more would, for the price of
+ * one. Who has neither answer nor hint forgets such a request. Only when this finds nothing floods follow: a hint may
+ * be old or wrong, and what is new is in no digest yet. Where a flood ends hints are followed, too, but for the last.
+ */
+#include "overlay/locate_ring.h"
+
+#define FEW   4 /* asked at random */
+#define HINTS 2 /* followed, of those that digests give for one key */
+
+/* How far an own request goes, one after the other: a flood of so many links, or hints over so many. A ring lasts a
+ * part of the time that an answer from so far may take; the early ones are settled by who is near. */
+struct ring {
+    uint32_t ttl, hint_ttl, part;
+};
+static const struct ring rings[LOCATE_RINGS] = {
+    {0, LOCATE_HINT_TTL, 4},     /* where our digests say, else a few neighbours */
+    {0, LOCATE_HINT_TTL, 4},     /* the other neighbours */
+    {0, LOCATE_HINT_TTL + 1, 2}, /* all again, and a few of theirs */
+    {2, 0, 1},
+    {4, 0, 1},
+    {8, 0, 1},
+};
+/* In place of the third without digests. What all neighbours know of theirs settles most look-ups in a grid of a
+ * thousand. */
+static const struct ring ring_plain = {1, 0, 4};
+#define RING_PLAIN 2u
+#define RING_CLAIM 3u /* whoever claims a name hopes that nobody holds it, and must ask all */
+
+/* --- asking ------------------------------------------------------------------------------------------ */
+
+/* As many of the set, at random. */
+static uint64_t some_of(struct locate *l, uint64_t set, uint32_t n) {
+    uint64_t some = 0;
+    for (; n > 0 && set; n--) {
+        uint64_t at = set;
+        for (uint64_t skip = rng_below(&l->rng, (uint64_t)__builtin_popcountll(set)); skip; skip--) at &= at - 1;
+        some |= at & -at;
+        set &= ~some;
+    }
+    return some;
+}
+
+bool locate_by_hints(const struct locate *l, const struct locate_request *r) {
+    return r->kind == LOCATE_NODE && l->digest_every;
+}
+
+/* Who is to be asked for hints, or by one. */
+static void spread_hints(struct locate *l, struct locate_request *r, uint64_t to) {
+    to &= ~r->asked;
+    bool own = r->flags & REQ_OWN;
+    uint64_t known = some_of(l, locate_digest_find(l, r->key, to), HINTS);
+    if (own && r->ring > 0) {
+        known = to;
+    } else if (!known && (own || (r->flags & REQ_FEW))) {
+        known = some_of(l, to, FEW);
+    }
+    r->asked |= known;
+    r->send |= known;
+    r->hint |= known;
+    l->maybe |= known;
+}
+
+/* To whom the request is still to be sent. */
+void locate_spread(struct locate *l, struct locate_request *r) {
+    uint64_t to = l->up, several = r->askers & (r->askers - 1);
+    struct locate_hop hop;
+    if (!(r->flags & REQ_OWN) && !several) to &= ~r->askers;
+    if (r->kind == LOCATE_NODE && !(r->flags & REQ_FLOOD) && locate_near_find(l, r->key, to & ~r->asked, &hop)) {
+        r->asked |= to; /* that one knows */
+        r->send |= BIT(hop.link);
+        r->direct |= BIT(hop.link);
+        l->maybe |= BIT(hop.link);
+        return;
+    }
+    if (r->ttl == 0 && r->hint_ttl) spread_hints(l, r, to);
+    if (r->ttl == 0) return;
+    to &= ~r->asked;
+    r->asked |= to;
+    r->send |= to;
+    r->direct &= ~to;
+    l->maybe |= to;
+}
+
+void locate_spread_anew(struct locate *l, struct locate_request *r) {
+    r->asked = r->send = r->direct = r->hint = r->busy = 0;
+    r->busy_at = 0;
+    locate_spread(l, r);
+}
+
+/* --- rings ------------------------------------------------------------------------------------------- */
+
+/* How long an answer from so far may take: by the slowest link, twice there and back. Where machines are full, frames
+ * lie besides at each: who gave up before they can be read would ask again and again, and fill them further. */
+static uint64_t ring_time(const struct locate *l, const struct ring *ring, moyai_ns now) {
+    uint64_t slowest = 0, part = ring->part;
+    uint64_t links = ring->ttl ? ring->ttl + 2 : ring->hint_ttl;
+    for (uint64_t left = l->up; left; left &= left - 1) {
+        uint32_t cost = locate_link(l, locate_low(left))->cost;
+        if (cost > slowest) slowest = cost;
+    }
+    uint64_t span = 2 * links * (slowest * (uint64_t)MOYAI_US + 2 * locate_late(l, now));
+    if (span < l->ring_min / part) return l->ring_min / part;
+    return span > l->ring_max / part ? l->ring_max / part : span;
+}
+
+static uint32_t ring_first(const struct locate *l, const struct locate_request *r) {
+    if (r->kind == LOCATE_CLAIM) return RING_CLAIM;
+    return locate_by_hints(l, r) && l->digests ? 0 : RING_PLAIN;
+}
+
+static void ring_begin(struct locate *l, struct locate_request *r, moyai_ns now) {
+    const struct ring *ring = r->ring == RING_PLAIN && !locate_by_hints(l, r) ? &ring_plain : &rings[r->ring];
+    bool last = r->ring == LOCATE_RINGS - 1;
+    r->ring_at = locate_after(now, ring_time(l, ring, now));
+    locate_due(l, r->ring_at);
+    if (!r->askers || ring->ttl > r->ttl) r->ttl = ring->ttl;
+    r->hint_ttl = ring->hint_ttl;
+    if (r->ttl == 0) r->send &= r->direct | r->hint; /* who wanted more has gone */
+    if (last) r->flags |= REQ_FLOOD;
+    locate_keep_until(l, r, r->ring_at);
+    if (last) {
+        uint64_t wait = locate_look_wait(l, r->kind, r->key), most = locate_after(now, l->interest);
+        locate_keep_until(l, r, wait < most ? wait : most);
+    }
+    if (r->ring == 1) /* those who were asked by the first have said what they know */
+        locate_spread(l, r);
+    else
+        locate_spread_anew(l, r);
+}
+
+struct locate_request *locate_ask_own(struct locate *l, uint32_t kind, const uint8_t key[16], moyai_ns now) {
+    struct locate_request *r = locate_find_request(l, kind, key);
+    if (r && locate_request_over(r, now)) locate_request_clear(r);
+    if (!r) r = locate_request_put(l, kind, key, true, now);
+    if (!r) return NULL;
+    if ((r->flags & REQ_OWN) && r->ring < LOCATE_RINGS) return r; /* begun */
+    if (!(r->flags & REQ_OWN)) r->nonce = rng_next(&l->rng) | 1;
+    r->flags |= REQ_OWN;
+    r->ring = ring_first(l, r);
+    if (!r->askers) r->flags &= ~(uint32_t)REQ_FLOOD;
+    ring_begin(l, r, now);
+    return r;
+}
+
+/* Nobody here waits any more; others may. */
+void locate_own_end(struct locate *l, struct locate_request *r) {
+    r->flags &= ~(uint32_t)REQ_OWN;
+    r->ring = r->hint_ttl = 0;
+    r->ring_at = 0;
+    r->nonce = 0;
+    locate_keep_until(l, r, r->until); /* may be swept from now on */
+}
+
+void locate_ask_own_end(struct locate *l, uint32_t kind, const uint8_t key[16]) {
+    struct locate_request *r = locate_find_request(l, kind, key);
+    if (r && (r->flags & REQ_OWN)) locate_own_end(l, r);
+}
+
+void locate_own_timeout(struct locate *l, struct locate_request *r, moyai_ns now) {
+    if (r->ring != LOCATE_RINGS - 1) { /* after the last a wait: what others remember is renewed then */
+        r->ring = r->ring < LOCATE_RINGS ? r->ring + 1 : LOCATE_RINGS - 1;
+        ring_begin(l, r, now);
+        return;
+    }
+    switch (locate_look_ended(l, r->kind, r->key, now)) {
+    case LOOK_NONE:
+        locate_own_end(l, r);
+        break;
+    case LOOK_AGAIN:
+        r->ring = ring_first(l, r);
+        if (!r->askers) r->flags &= ~(uint32_t)REQ_FLOOD;
+        ring_begin(l, r, now);
+        break;
+    case LOOK_WAITING:
+        r->ring = LOCATE_RINGS;
+        r->ring_at = locate_after(now, l->interest / 4 * 3);
+        break;
+    }
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Between locate_ask.c (the table of requests, what others ask) and locate_ring.c (whom to ask, own rings). */
+#ifndef OVERLAY_LOCATE_RING_H
+#define OVERLAY_LOCATE_RING_H
+
+#include "overlay/locate_internal.h"
+
+#define LOCATE_HINT_TTL 3 /* as far as digests see */
+
+/* locate_ask.c. put: others' requests leave a quarter of the table to our own. NULL: no room. */
+struct locate_request *locate_request_put(struct locate *l, uint32_t kind, const uint8_t key[16], bool own,
+                                          moyai_ns now);
+void locate_request_clear(struct locate_request *r);                    /* as new */
+bool locate_request_over(const struct locate_request *r, moyai_ns now); /* nothing depends on it but echoes and those
+                                                                           who ask late */
+void locate_keep_until(struct locate *l, struct locate_request *r, uint64_t until);
+
+/* locate_ring.c */
+bool locate_by_hints(const struct locate *l, const struct locate_request *r);
+void locate_spread(struct locate *l, struct locate_request *r);      /* whoever is still to be asked will be */
+void locate_spread_anew(struct locate *l, struct locate_request *r); /* also those who have been */
+void locate_own_end(struct locate *l, struct locate_request *r);     /* nobody here waits any more; others may */
+void locate_own_timeout(struct locate *l, struct locate_request *r, moyai_ns now);
+
+#endif
