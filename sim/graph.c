@@ -29,6 +29,7 @@ struct packet_in {
     struct graph_flight flight;
     struct graph *g;
     uint32_t node, link, serial;
+    moyai_ns due;
     struct locate_frame f; /* as many slots as it has */
 };
 
@@ -43,9 +44,20 @@ static void broken(struct graph *g, const char *text, uint32_t node) {
     err_set(&g->why, MOYAI_EINVAL, "node %" PRIu32 ": %s", node, text);
 }
 
+static struct graph_chore *chore_take(struct graph_node *n) {
+    struct graph_chore *c = n->chores;
+    if (!c) return NULL;
+    n->chores = c->next;
+    if (!n->chores) n->last = NULL;
+    return c;
+}
+
 void graph_done(struct graph *g) {
     while (g->flights) flight_cut(g->flights);
-    for (uint32_t i = 0; i < g->n; i++) free(g->nodes[i].l);
+    for (uint32_t i = 0; i < g->n; i++) {
+        for (struct graph_chore *c; (c = chore_take(&g->nodes[i]));) free(c);
+        free(g->nodes[i].l);
+    }
     free(g->nodes);
     free(g->lookups);
 }
@@ -54,6 +66,55 @@ uint32_t graph_find(const struct graph *g, const uint8_t id[16]) {
     uint32_t i;
     memcpy(&i, id + 12, 4); /* graph_add wrote it there */
     return i < g->n && id_equal(g->nodes[i].id.b, id) ? i : GRAPH_FAR;
+}
+
+/* --- one machine for all ----------------------------------------------------------------------------- */
+
+void graph_slow(struct graph *g, moyai_dur each) {
+    g->each = each;
+}
+
+static void works(void *who, uint64_t fresh) {
+    struct graph *g = who;
+    g->working = g->first_turn != 0;
+    if (!g->working) return;
+    struct graph_node *n = &g->nodes[g->first_turn - 1];
+    struct graph_chore *c = fresh ? NULL : chore_take(n);
+    if (c) c->fn(c->who, c->what);
+    free(c);
+    n = &g->nodes[g->first_turn - 1];
+    bool next = !n->chores;
+    if (next) {
+        g->first_turn = n->turn;
+        if (!g->first_turn) g->last_turn = 0;
+        n->turn = 0;
+        n->waits = false;
+    }
+    world_in(g->w, g->each, works, g, next);
+}
+
+static void chore_put(struct graph *g, uint32_t node, world_fn *fn, void *who, uint64_t what, bool before) {
+    struct graph_node *n = &g->nodes[node];
+    struct graph_chore *c = sim_alloc(sizeof *c);
+    *c = (struct graph_chore){before ? n->chores : NULL, fn, who, what};
+    if (!n->waits) {
+        if (g->last_turn) g->nodes[g->last_turn - 1].turn = node + 1;
+        g->last_turn = node + 1;
+        if (!g->first_turn) g->first_turn = node + 1;
+        n->waits = true;
+    }
+    if (!before && n->chores) *n->last = c;
+    if (before || !n->chores) n->chores = c;
+    if (!c->next) n->last = &c->next;
+    if (!g->working) world_at(g->w, g->w->now, works, g, 1);
+    g->working = true;
+}
+
+void graph_do(struct graph *g, uint32_t node, world_fn *fn, void *who, uint64_t what) {
+    if (g->each)
+        chore_put(g, node, fn, who, what, false);
+    else
+        fn(who, what);
 }
 
 /* --- the driver ------------------------------------------------------------------------------------- */
@@ -152,6 +213,7 @@ static void send_frame(struct graph *g, uint32_t at, uint32_t link, const struct
     moyai_ns due = g->w->now + (moyai_ns)e->delay;
     if (due <= e->last) due = e->last + 1;
     e->last = due;
+    p->due = due;
     world_at(g->w, due, arrives, p, 0);
 }
 
@@ -176,27 +238,44 @@ int graph_step(struct graph *g, uint32_t node, struct locate_event *ev) {
     return rc;
 }
 
-static void wakes(void *who, uint64_t what) {
+static void rings(void *who, uint64_t what) {
     struct graph *g = who;
     uint32_t at = (uint32_t)(what >> 40);
     struct graph_node *n = &g->nodes[at];
     if (!n->alive || (n->timer & ((UINT64_C(1) << 40) - 1)) != (what & ((UINT64_C(1) << 40) - 1))) return;
+    moyai_dur late = (moyai_dur)(g->w->now - n->timer);
     n->timer = 0;
-    (void)graph_step(g, at, &(struct locate_event){.kind = LOCATE_EV_TIMEOUT});
+    (void)graph_step(g, at, &(struct locate_event){.kind = LOCATE_EV_TIMEOUT, .late = late});
 }
 
-static void arrives(void *who, uint64_t what) {
+/* A loop runs timers before it reads. */
+static void wakes(void *who, uint64_t what) {
+    struct graph *g = who;
+    if (g->each)
+        chore_put(g, (uint32_t)(what >> 40), rings, who, what, true);
+    else
+        rings(who, what);
+}
+
+static void read_frame(void *who, uint64_t what) {
     struct packet_in *p = who;
     struct graph *g = p->g;
     struct graph_node *n = &g->nodes[p->node];
     (void)what;
     const struct graph_end *e = &n->ends[p->link];
     if (n->alive && e->serial == p->serial && !e->cut) {
-        int rc =
-            graph_step(g, p->node, &(struct locate_event){.kind = LOCATE_EV_RECEIVE, .link = p->link, .frame = &p->f});
+        int rc = graph_step(
+            g, p->node,
+            &(struct locate_event){
+                .kind = LOCATE_EV_RECEIVE, .link = p->link, .frame = &p->f, .late = (moyai_dur)(g->w->now - p->due)});
         if (rc && rc != MOYAI_EDEAD) broken(g, "the frame of a right neighbour was refused", p->node);
     }
     flight_cut(&p->flight);
+}
+
+static void arrives(void *who, uint64_t what) {
+    struct packet_in *p = who;
+    graph_do(p->g, p->node, read_frame, who, what);
 }
 
 /* --- what happens ------------------------------------------------------------------------------------ */

@@ -24,6 +24,14 @@ struct graph_cfg {
     bool strict;              /* tables are large and links quick: what is there must be found */
 };
 
+/* Something that a node has to do when the machine has time for it. */
+struct graph_chore {
+    struct graph_chore *next;
+    world_fn *fn;
+    void *who;
+    uint64_t what;
+};
+
 struct graph_end {
     uint32_t peer, peer_link; /* node, its number of the link; */
     uint32_t serial;          /* of the link; 0: none */
@@ -40,6 +48,9 @@ struct graph_node {
     moyai_ns timer;
     uint64_t sent; /* frames */
     struct graph_end ends[LOCATE_LINKS];
+    struct graph_chore *chores, **last; /* waiting */
+    uint32_t turn;                      /* who waits behind it for the machine, + 1 */
+    bool waits;                         /* it is among them, or at work */
 };
 
 enum graph_fate {
@@ -72,6 +83,9 @@ struct graph {
     moyai_ns changed; /* when a link last came, was cut or was noticed to be, or a name came or went */
     uint64_t frames[GRAPH_KINDS];
     uint64_t held, lost; /* names, told */
+    moyai_dur each;      /* graph_slow; 0: everything is done at once */
+    uint32_t first_turn, last_turn;
+    bool working;
     bool broken;
     struct moyai_error why;
 };
@@ -85,6 +99,11 @@ void graph_join(struct graph *g, uint32_t node, uint32_t opens); /* so many link
 void graph_cut(struct graph *g, uint32_t node, uint32_t link);
 /* Its links end; its neighbours get evidence if `how` is not 0. */
 void graph_kill(struct graph *g, uint32_t node, int how);
+
+/* From now on all nodes share one machine, which takes so long for each frame and whatever else a node does, and for
+ * each change from one node to another: who has something to do waits for its turn, then does all that has come. */
+void graph_slow(struct graph *g, moyai_dur each);
+void graph_do(struct graph *g, uint32_t node, world_fn *fn, void *who, uint64_t what); /* when it has its turn */
 
 /* Each returns the token, or UINT32_MAX if the machine had no room. until 0: no wait. */
 uint32_t graph_lookup(struct graph *g, uint32_t from, uint32_t kind, const uint8_t key[16], moyai_ns until);
