@@ -137,8 +137,11 @@ static void link_forget(struct locate *l, uint32_t link) {
         memset(&near[i], 0, sizeof near[i]);
         l->near_n--;
     }
-    for (uint32_t i = 0; i < l->told; i++)
-        if (!id_zero(known[i].name)) memset(&known[i], 0, sizeof known[i]);
+    for (uint32_t i = 0; i < l->told; i++) {
+        if (id_zero(known[i].name)) continue;
+        memset(&known[i], 0, sizeof known[i]);
+        l->near_n--;
+    }
     locate_digest_link_down(l, link);
     l->up &= ~BIT(link);
     l->maybe &= ~BIT(link);
@@ -328,19 +331,25 @@ static int receive(struct locate *l, const struct locate_event *ev) {
     return MOYAI_EPROTO;
 }
 
+static void heard_late(struct locate *l, uint64_t late, moyai_ns now) {
+    if (late > l->ring_max) late = l->ring_max; /* more is of no use, and a machine that slept comes later than that */
+    if (late <= locate_late(l, now)) return;
+    l->late = late;
+    l->late_at = now;
+}
+
 static int step_receive(struct locate *l, const struct locate_event *ev) {
     if (ev->link >= l->links) return MOYAI_EINVAL;
     enum link_state state = (enum link_state)locate_link(l, ev->link)->state;
     if (state != LINK_UP) return state == LINK_DEAD ? MOYAI_EDEAD : MOYAI_EINVAL;
     int rc = receive(l, ev);
-    if (rc == 0 && ev->late > 0 && (uint64_t)ev->late > locate_late(l, ev->now)) {
-        l->late = (uint64_t)ev->late;
-        l->late_at = ev->now;
-    }
+    if (rc == 0 && ev->late > 0) heard_late(l, (uint64_t)ev->late, ev->now);
     return rc;
 }
 
-static int step_timeout(struct locate *l, moyai_ns now) {
+static int step_timeout(struct locate *l, const struct locate_event *ev) {
+    moyai_ns now = ev->now;
+    if (ev->late > 0) heard_late(l, (uint64_t)ev->late, now); /* what has come meanwhile lies there unread */
     if (now < l->due) return 0;
     l->due = UINT64_MAX; /* what stands sets it again */
     locate_look_timeout(l, now);
@@ -381,7 +390,7 @@ int locate_step(struct locate *l, const struct locate_event *ev) {
     case LOCATE_EV_LEAVE:
         return step_leave(l);
     case LOCATE_EV_TIMEOUT:
-        return step_timeout(l, ev->now);
+        return step_timeout(l, ev);
     }
     return MOYAI_EINVAL;
 }

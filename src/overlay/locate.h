@@ -8,10 +8,11 @@
  * the driver.
  *
  *  - Neighbours tell each other who their neighbours are and which names are registered at themselves, in changes.
- *  - Now and then they tell each other a digest of whom they know two links away: not who it is, but whether it may be
- *    somebody. So a node has a hint where to ask for who is three links away.
- *  - A look-up tries these tables, then follows hints, then asks in rings of 1, 2, 4 and 8 links. Who is asked for a
- * key while his own request for it is outstanding remembers the asker and does not ask again; one answer serves all.
+ *  - Now and then they tell each other a digest of whom they know two links away, and of their neighbours' names: not
+ *    who it is, but whether it may be somebody. So a node has a hint where to ask for who is three links away.
+ *  - A look-up tries these tables, then follows hints and asks a few neighbours for theirs, then asks in rings of 2, 3
+ *    and 8 links. Who is asked for a key while his own request for it is outstanding remembers the asker and does not
+ * ask again; one answer serves all.
  *  - The destination or a direct neighbour of it answers, nobody else. Nodes on the way of the answer note a route.
  *  - A name is claimed before it is held: of claims that meet, that of the lower object id stands.
  *  - Evidence of death travels two links far and is kept for 3 x cfg.reattach; it answers look-ups.
@@ -136,7 +137,8 @@ struct locate_event {
     moyai_ns now;
     uint32_t link;
     moyai_dur cost; /* a round trip */
-    moyai_dur late; /* RECEIVE: how much longer than half of that the frame was on its way */
+    moyai_dur late; /* RECEIVE: how much longer than half of that the frame was on its way; TIMEOUT: how long after the
+                       deadline, because the machine is full */
     struct moyai_node_id node;
     uint64_t host;
     enum locate_how how;

@@ -9,10 +9,11 @@
  *  - A request carries the number of who began it (`nonce`). Coming back around a circle with the same number it is an
  *    echo, and its sender has its own way to the beginning: no asker. A lone look-up is thus a tree, and the answer
  *    takes one branch of it.
- *  - Where two meet, the second sender becomes an asker, and the entry that of several (nonce 0), which is told to all
- *    links, once: by nonce 0 every neighbour takes this node for an asker whatever it knew. Then each node of the
- *    meeting floods asks all its neighbours, those nearer to the answer among them; so each gets it, by induction
- *    over the distance. That costs one more frame a link and direction, however many ask.
+ *  - Where two meet, the second sender becomes an asker. If both are last rings, the entry becomes that of several
+ *    (nonce 0), which is told to all links, once: by nonce 0 every neighbour takes this node for an asker whatever it
+ *    knew. Then each node of the meeting floods asks all its neighbours, those nearer to the answer among them; so each
+ *    gets it, by induction over the distance. That costs one more frame a link and direction, however many ask. Who
+ *    meets before the last ring may be left without an answer, and asks again: mostly he has it by then from the other.
  *  - A node with one asker does not ask him; with more it asks all of them too: for each, the others may be the way.
  *
  * An outstanding request is enough for another if it goes as far (ttl), and if at least half of the time that the
@@ -153,6 +154,12 @@ static void answer_store(struct locate_request *r, const struct locate_answer *a
     r->cost = a->cost;
 }
 
+/* Where frames come late, answers are older when they come. */
+static uint64_t fresh_for(const struct locate *l, moyai_ns now) {
+    uint64_t late = 2 * locate_late(l, now);
+    return late < 2 * l->fresh ? l->fresh + late : 3 * l->fresh;
+}
+
 static void request_done(struct locate *l, struct locate_request *r, uint64_t age, moyai_ns now) {
     uint64_t nonce = r->nonce; /* its echoes may still come */
     if (r->flags & REQ_OWN) locate_own_end(l, r);
@@ -161,7 +168,7 @@ static void request_done(struct locate *l, struct locate_request *r, uint64_t ag
     r->askers = r->asked = r->send = r->direct = r->hint = r->busy = 0;
     r->busy_at = 0;
     r->done_at = now > age ? now - age : 0;
-    locate_keep_until(l, r, locate_after(now, l->fresh));
+    locate_keep_until(l, r, locate_after(now, fresh_for(l, now)));
 }
 
 /* A claim has one asker as a rule; more than there is room for notes ask again. */
@@ -213,7 +220,7 @@ static bool request_right(const struct locate_frame *f) {
         return false;
     uint32_t hint = f->flags & (uint32_t)(LOCATE_HINTED | LOCATE_FEW);
     if (f->flags & ~(uint32_t)(LOCATE_DIRECT | LOCATE_FLOOD | LOCATE_HINTED | LOCATE_FEW)) return false;
-    if (hint && (f->flags != hint || hint == (LOCATE_HINTED | LOCATE_FEW) || f->key_kind != LOCATE_NODE)) return false;
+    if (hint && (f->flags != hint || hint == (LOCATE_HINTED | LOCATE_FEW) || f->key_kind == LOCATE_CLAIM)) return false;
     if (f->key_kind != LOCATE_CLAIM) return true;
     return !id_zero(f->owner) && !id_zero(f->object) && !(f->flags & LOCATE_DIRECT);
 }
@@ -238,7 +245,7 @@ static int answer_at_once(struct locate *l, struct locate_request *r, const stru
         r->done_at = ev->now;
         r->flags &= ~(uint32_t)REQ_LATE;
         r->reply |= BIT(ev->link);
-        locate_keep_until(l, r, locate_after(ev->now, l->fresh));
+        locate_keep_until(l, r, locate_after(ev->now, fresh_for(l, ev->now)));
         l->maybe |= BIT(ev->link);
         return 0;
     }
@@ -252,7 +259,7 @@ static int answer_at_once(struct locate *l, struct locate_request *r, const stru
  * is: else nodes that ask each other in turn would keep an answer alive for ever, whose hops rise with each round.
  */
 static bool answer_late(struct locate *l, struct locate_request *r, const struct locate_event *ev) {
-    if (ev->now >= locate_after(r->done_at, l->fresh) || r->status != LOCATE_ST_FOUND) return false;
+    if (ev->now >= locate_after(r->done_at, fresh_for(l, ev->now)) || r->status != LOCATE_ST_FOUND) return false;
     const struct locate_alt *alt = locate_route_best(l, r->owner, BIT(ev->link), ev->now);
     if (!alt) return false;
     r->hops = alt->hops;
@@ -282,39 +289,60 @@ static uint64_t asked_until(const struct locate *l, const struct locate_event *e
     return locate_after(ev->now, wait > way ? wait - way : 1);
 }
 
+/*
+ * A request for hints is asked on once, whoever else asks, and not where a flood has gone on already, which reaches
+ * farther. So of those who look for one thing at one time each asks a few, and waits for whom he has asked.
+ */
+static void join_hints(struct locate *l, struct locate_request *r, const struct locate_event *ev) {
+    const struct locate_frame *f = ev->frame;
+    uint64_t until = asked_until(l, ev);
+    bool few = f->flags & LOCATE_FEW, alone = !(r->flags & REQ_OWN) && r->ttl == 0;
+    bool echo = f->nonce && f->nonce == r->nonce;
+    bool farther = few && !(r->flags & REQ_FEW), longer = !echo && r->until < ev->now + (until - ev->now) / 2;
+    if (echo && !(alone && farther)) return;
+    if (r->until == 0)
+        r->nonce = f->nonce;
+    else if (longer && alone)
+        r->nonce = 0;
+    r->askers |= BIT(ev->link);
+    locate_keep_until(l, r, until);
+    if (!alone || !(farther || longer)) return;
+    if (few) r->flags |= REQ_FEW;
+    r->hint_ttl = f->ttl - 1;
+    locate_spread_anew(l, r);
+}
+
 /* Take the asker in; whether to ask further. `r` is new (zero) or outstanding. */
 static void join(struct locate *l, struct locate_request *r, const struct locate_event *ev) {
     const struct locate_frame *f = ev->frame;
     uint64_t until = asked_until(l, ev);
-    bool own = r->flags & REQ_OWN, fresh = r->until == 0, flood = f->flags & LOCATE_FLOOD, few = f->flags & LOCATE_FEW;
-    bool echo = !fresh && f->nonce && f->nonce == r->nonce, hint = few || (f->flags & LOCATE_HINTED);
-    uint32_t ttl = hint ? 0 : f->ttl - 1; /* of a flood */
-    bool farther = ttl > r->ttl || (flood && !(r->flags & REQ_FLOOD)) || (few && !(r->flags & REQ_FEW));
+    bool own = r->flags & REQ_OWN, fresh = r->until == 0, flood = f->flags & LOCATE_FLOOD;
+    bool first = fresh || !(r->flags & REQ_FLOOD), echo = !fresh && f->nonce && f->nonce == r->nonce;
+    uint32_t ttl = f->ttl - 1;
+    bool farther = ttl > r->ttl || (flood && first);
     bool longer = !echo && r->until < ev->now + (until - ev->now) / 2;
     if (echo && (own || !farther)) return;
-    bool further = farther || longer || (!echo && !own && r->nonce);
-    if (fresh) {
+    bool meets = flood && !first && !echo && !own && r->nonce, further = farther || longer || meets;
+    if (fresh || (!own && farther && first)) {
         r->nonce = f->nonce;
-        if (r->kind == LOCATE_CLAIM) {
-            memcpy(r->owner, f->owner, 16);
-            memcpy(r->object, f->object, 16);
-        }
-    } else if (!echo && !own) {
+    } else if (!own && !echo && further) {
         r->nonce = 0;
     }
-    if (echo) r->askers = 0; /* the sender is nearer to the beginning than the one before */
+    if (fresh && r->kind == LOCATE_CLAIM) {
+        memcpy(r->owner, f->owner, 16);
+        memcpy(r->object, f->object, 16);
+    }
+    /* The sender of such an echo is nearer to the beginning than the one before. */
+    if (echo && !(r->askers & (r->askers - 1))) r->askers = 0;
     r->askers |= BIT(ev->link);
     /* Who asks for longer asks no farther than he says: else requests could keep one another alive. */
     if (longer || ttl > r->ttl) r->ttl = ttl;
     if (flood) r->flags |= REQ_FLOOD;
-    if (few) r->flags |= REQ_FEW;
-    if (hint && !own) r->hint_ttl = f->ttl - 1;
-    if (!hint && !own)
-        r->hint_ttl = locate_by_hints(l, r) && !flood ? LOCATE_HINT_TTL - 1 : 0; /* where the flood ends */
+    if (!own) r->hint_ttl = locate_by_hints(l, r) && !flood ? LOCATE_HINT_TTL - 1 : 0; /* where the flood ends */
     if (further) {
         locate_keep_until(l, r, until);
         locate_spread_anew(l, r);
-    } else {
+    } else if (!r->nonce) { /* he who was the only asker */
         locate_spread(l, r);
     }
 }
@@ -338,10 +366,12 @@ static bool claim_beaten(struct locate *l, struct locate_request *r, const struc
 
 /* It asks on along hints only, and there is none. */
 static bool no_hint(const struct locate *l, const struct locate_event *ev) {
+    const struct locate_frame *f = ev->frame;
     struct locate_hop hop;
     uint64_t to = l->up & ~BIT(ev->link);
-    if (!(ev->frame->flags & LOCATE_HINTED) || locate_near_find(l, ev->frame->key, to, &hop)) return false;
-    return ev->frame->ttl == 1 || !locate_digest_find(l, ev->frame->key, to);
+    if (!(f->flags & LOCATE_HINTED)) return false;
+    if (f->key_kind == LOCATE_NODE && locate_near_find(l, f->key, to, &hop)) return false;
+    return f->ttl == 1 || !locate_digest_find(l, f->key, to);
 }
 
 static int receive_claim(struct locate *l, const struct locate_event *ev) {
@@ -411,13 +441,14 @@ int locate_ask_receive(struct locate *l, const struct locate_event *ev) {
     if (f->key_kind == LOCATE_NODE && !idle_echo(r, ev)) locate_route_drop(l, f->key, BIT(ev->link));
     bool known = locate_table_answer(l, f->key_kind, f->key, NULL, ev->now, &a);
     if (!known && (f->flags & LOCATE_DIRECT)) return 0;
-    if (!known && !r && no_hint(l, ev)) return 0;
-    if (r && r->until <= ev->now && !(r->flags & REQ_OWN)) locate_request_clear(r);
+    bool over = r && r->until <= ev->now && !(r->flags & REQ_OWN);
+    if (!known && (!r || over) && no_hint(l, ev)) return 0;
+    if (over) locate_request_clear(r);
     if (known) return answer_at_once(l, r, ev, &a);
     if (r && (r->flags & REQ_DONE)) {
         if (f->nonce && f->nonce == r->nonce) {
             if ((f->flags & LOCATE_HINTED) || f->ttl - 1 <= r->ttl) return 0;
-        } else if (answer_late(l, r, ev)) {
+        } else if (answer_late(l, r, ev) || no_hint(l, ev)) {
             return 0;
         }
         locate_request_clear(r);
@@ -427,7 +458,10 @@ int locate_ask_receive(struct locate *l, const struct locate_event *ev) {
         say_busy(l, ev);
         return 0;
     }
-    join(l, r, ev);
+    if (f->flags & (LOCATE_HINTED | LOCATE_FEW))
+        join_hints(l, r, ev);
+    else
+        join(l, r, ev);
     return 0;
 }
 

@@ -41,8 +41,9 @@ static const char *links_check(const struct locate *l) {
             if (id_zero(locate_near(l, i)[s].node) && locate_near(l, i)[s].host) return "the host of nobody is known";
             near_n += !id_zero(locate_near(l, i)[s].node);
         }
+        for (uint32_t s = 0; s < l->told; s++) near_n += !id_zero(locate_known(l, i)[s].name);
     }
-    return near_n == l->near_n ? NULL : "neighbours' neighbours are miscounted";
+    return near_n == l->near_n ? NULL : "what neighbours have told is miscounted";
 }
 
 static bool own_wanted(const struct locate *l, const struct locate_request *r) {

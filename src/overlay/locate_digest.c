@@ -10,16 +10,18 @@
  * That does no harm, since it is a hint and nothing else: whom to ask, never what to answer (after the attenuated
  * filters of Rhea and Kubiatowicz, 2002, with one level).
  *
- * Ids are random, so bits of an id are as good as a hash of it. The dead that are known are among those told: who
+ * Names are told in the same field: those of neighbours, which are two links away from who is told. Ids are random, and
+ * names are hashes, so their bits are as good as a hash of them. The dead that are known are among those told: who
  * looks for one of them is led to somebody who knows, instead of asking the whole grid.
  */
 #include "overlay/locate_internal.h"
 
-#define BITS   6u  /* of an id */
-#define INDEX  13u /* bits of an index: 8 * LOCATE_DIGEST = 2^13 */
-#define NEWS   8u  /* one of so many has changed: it is told sooner */
-#define SOONER 12u /* so many times */
-#define GATHER 30u /* the first on a new link waits for a part of digest_every */
+#define BITS   6u   /* of an id */
+#define INDEX  13u  /* bits of an index: 8 * LOCATE_DIGEST = 2^13 */
+#define NEWS   8u   /* one of so many has changed: it is told sooner */
+#define SOONER 12u  /* so many times */
+#define NAMES  512u /* the most of them in one digest: more would make it say yes to everything */
+#define GATHER 30u  /* the first on a new link waits for a part of digest_every */
 
 static uint32_t index_of(const uint8_t node[16], uint32_t k) {
     const uint8_t *p = node + k * INDEX / 8;
@@ -57,6 +59,22 @@ bool locate_guess(struct locate *l, const struct moyai_node_id *node, uint64_t a
     return true;
 }
 
+/* The names that neighbours have told, the first of each before the second of any; and what we could not tell. */
+static void add_names(const struct locate *l, uint8_t *d) {
+    uint32_t n = 0;
+    for (uint32_t k = 0; k < l->told; k++)
+        for (uint64_t left = l->up; left && n < NAMES; left &= left - 1) {
+            const struct locate_known *known = locate_known(l, locate_low(left));
+            if (!id_zero(known[k].name)) add(d, known[k].name);
+            n += !id_zero(known[k].name);
+        }
+    for (uint32_t i = 0; i < l->names.n && n < NAMES; i++) {
+        const struct locate_name *name = locate_entry(l, &l->names, i);
+        if (name->state == NAME_HELD && !name->slot) add(d, name->name);
+        n += name->state == NAME_HELD && !name->slot;
+    }
+}
+
 static void make(struct locate *l, moyai_ns now) {
     uint8_t *own = locate_digest(l, l->links);
     memset(own, 0, LOCATE_DIGEST);
@@ -65,6 +83,7 @@ static void make(struct locate *l, moyai_ns now) {
         for (uint32_t i = 0; i < l->links; i++)
             if (!id_zero(near[i].node)) add(own, near[i].node);
     }
+    add_names(l, own);
     for (uint32_t i = 0; i < l->dead.n; i++) {
         const struct locate_corpse *c = locate_entry(l, &l->dead, i);
         if (c->until > now) add(own, c->node);

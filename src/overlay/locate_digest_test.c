@@ -164,7 +164,7 @@ static void test_look(void **state) {
     timeout(k);
     assert_true(asked(k, 2, 0) == 0x7f);
     timeout(k);
-    assert_true(asked(k, 4, 0) == 0x7f);
+    assert_true(asked(k, 3, 0) == 0x7f);
     timeout(k);
     assert_true(asked(k, 8, LOCATE_FLOOD) == 0x7f);
     timeout(k);
@@ -181,8 +181,111 @@ static void test_look(void **state) {
     assert_int_equal(receive(k, 5, &f), 0);
     assert_true(strncmp(k->told, "found2:", 7) == 0);
     k->told[0] = 0;
-    assert_int_equal(look(k, 3, LOCATE_NAME, 0x55), 0); /* names have none */
+}
+
+/* 3.7, 4.10, 5.2: names are in digests, and looked for along hints, as nodes are. */
+static void test_names(void **state) {
+    struct kit *k = links(state, 7), *other = kit_new(&cfg);
+    static struct locate_frame f;
+    assert_int_equal(up(other, 0, 0x20, 1000), 0);
+    assert_int_equal(up(other, 1, 0x21, 1000), 0);
+    assert_int_equal(tells_name(other, 0, 0, 0x51, 0x61), 0);
+    for (uint8_t i = 0; i < 3; i++) assert_int_equal(add_name(other, (uint8_t)(0x52 + i), 0x62, true), 0);
+    while (!(other->l->digest_send & 2)) timeout(other);
+    while (locate_pull(other->l, 1, other->now, &f) && f.kind != LOCATE_DIGESTED)
+        ;
+    assert_int_equal(receive(k, 2, &f), 0);
+    assert_int_equal(locate_digest_find(k->l, id_of(0x51).b, UINT64_MAX), 4);
+    assert_int_equal(locate_digest_find(k->l, id_of(0x52).b, UINT64_MAX), 0); /* its own it tells itself, */
+    assert_int_equal(locate_digest_find(k->l, id_of(0x54).b, UINT64_MAX), 4); /* but for what has no place */
+    kit_free(other);
+
+    assert_int_equal(look(k, 1, LOCATE_NAME, 0x51), 0);
+    assert_true(asked(k, 3, LOCATE_HINTED) == 4);
+    timeout(k);
+    assert_true(asked(k, 3, LOCATE_HINTED) == (0x7f & ~4));
+    timeout(k);
+    assert_true(asked(k, 4, LOCATE_FEW) == 0x7f);
+    timeout(k);
+    assert_true(asked(k, 2, 0) == 0x7f);
+    reply(k, 2, .kind = LOCATE_NAME, .key = 0x51, .owner = 0xc1, .object = 0x61, .hops = 1);
+    expect(k, "found1:c1/2=61");
+    assert_int_equal(ask(k, 0, .kind = LOCATE_NAME, .key = 0x51, .ttl = 3, .flags = LOCATE_HINTED, .nonce = 5), 0);
+    pull(k, 0, "REPLY N51 found c1=61 2:1000+1");
+
+    k->now += 5000 * MS; /* others': where hints say, else nowhere */
+    assert_int_equal(ask(k, 0, .kind = LOCATE_NAME, .key = 0x51, .ttl = 3, .flags = LOCATE_HINTED, .nonce = 6), 0);
+    assert_true(asked(k, 2, LOCATE_HINTED) == 4);
+    assert_int_equal(ask(k, 1, .kind = LOCATE_NAME, .key = 0x59, .ttl = 3, .flags = LOCATE_HINTED, .nonce = 6), 0);
+    assert_true(asked(k, 0, 0) == 0);
+    assert_null(locate_find_request(k->l, LOCATE_NAME, id_of(0x59).b));
+}
+
+/* 4.3, 4.10: who looks for the same as many others do asks a few, however many ask him. */
+static void test_crowd(void **state) {
+    struct kit *k = links(state, 7);
+    assert_int_equal(ask(k, 0, .kind = LOCATE_NAME, .key = 0x51, .ttl = 4, .flags = LOCATE_FEW, .nonce = 5), 0);
+    uint64_t first = asked(k, 3, LOCATE_HINTED);
+    assert_int_equal(__builtin_popcountll(first), 4);
+    assert_true(!(first & 1));
+    assert_int_equal(look(k, 1, LOCATE_NAME, 0x51), 0); /* enough have been asked */
+    assert_true(asked(k, 0, 0) == 0);
+    for (uint32_t i = 1; i < 5; i++)
+        assert_int_equal(ask(k, i, .kind = LOCATE_NAME, .key = 0x51, .ttl = 3, .flags = LOCATE_HINTED, .nonce = 10 + i),
+                         0);
+    assert_int_equal(ask(k, 5, .kind = LOCATE_NAME, .key = 0x51, .ttl = 4, .flags = LOCATE_FEW, .nonce = 20), 0);
+    assert_true(asked(k, 0, 0) == 0);
+    reply(k, 6, .kind = LOCATE_NAME, .key = 0x51, .owner = 0xc1, .object = 0x61, .hops = 1);
+    expect(k, "found1:c1/2=61");
+    for (uint32_t i = 0; i < 6; i++) pull(k, i, "REPLY N51 found c1=61 2:1000");
+
+    /* a flood that has gone on from here reaches farther than hints would */
+    assert_int_equal(ask(k, 0, .kind = LOCATE_NAME, .key = 0x52, .ttl = 4, .nonce = 5), 0);
+    assert_true(asked(k, 3, 0) == 0x7e);
+    assert_int_equal(ask(k, 1, .kind = LOCATE_NAME, .key = 0x52, .ttl = 3, .flags = LOCATE_HINTED, .nonce = 6), 0);
+    assert_int_equal(look(k, 2, LOCATE_NAME, 0x52), 0);
+    assert_true(asked(k, 0, 0) == 0);
+    reply(k, 6, .kind = LOCATE_NAME, .key = 0x52, .owner = 0xc1, .object = 0x61, .hops = 1);
+    expect(k, "found2:c1/2=61");
+    pull(k, 0, "REPLY N52 found c1=61 2:1000");
+    pull(k, 1, "REPLY N52 found c1=61 2:1000");
+
+    /* hints are asked for once; then a flood comes */
+    assert_int_equal(ask(k, 0, .kind = LOCATE_NAME, .key = 0x53, .ttl = 4, .flags = LOCATE_FEW, .nonce = 5), 0);
+    assert_int_equal(__builtin_popcountll(asked(k, 3, LOCATE_HINTED)), 4);
+    assert_int_equal(ask(k, 1, .kind = LOCATE_NAME, .key = 0x53, .ttl = 4, .flags = LOCATE_FEW, .nonce = 6), 0);
+    assert_true(asked(k, 0, 0) == 0);
+    assert_int_equal(ask(k, 2, .kind = LOCATE_NAME, .key = 0x53, .ttl = 2, .nonce = 7), 0);
     assert_true(asked(k, 1, 0) == 0x7f);
+    assert_true(k->out.nonce == 7); /* of who floods, not of several */
+}
+
+/* 5.2: a ring lasts as long as it would have been given, had it been known how late frames come, and how late timers.
+ */
+static void test_late(void **state) {
+    struct kit *k = links(state, 2);
+    assert_int_equal(look(k, 1, LOCATE_NAME, 0x51), 0);
+    assert_true(asked(k, 3, LOCATE_HINTED) == 3);
+    moyai_ns began = k->now;
+    struct locate_frame f = {.kind = LOCATE_BUSY, .key = {9}};
+    assert_int_equal(step(k, EV(RECEIVE, .link = 0, .frame = &f, .late = 30 * MOYAI_MS)), 0);
+    timeout(k);
+    assert_true(asked(k, 0, 0) == 0);
+    assert_true(k->l->due == began + (25 + 4 * 3 * 30) * MS);
+    k->now = k->l->due + 40 * MS;
+    assert_int_equal(step(k, EV(TIMEOUT, .late = 40 * MOYAI_MS)), 0);
+    assert_true(k->l->due == began + (25 + 4 * 3 * 40) * MS);
+    timeout(k);
+    timeout(k); /* the second had all of its links asked */
+    assert_true(asked(k, 4, LOCATE_FEW) == 3);
+    k->now += 1;
+    assert_int_equal(step(k, EV(TIMEOUT, .late = 3600 * MOYAI_SEC)),
+                     0); /* the machine has slept: no ring lasts longer */
+    const struct locate_request *r = locate_find_request(k->l, LOCATE_NAME, id_of(0x51).b);
+    began = r->ring_from;
+    k->now = began + 50 * MS + 4 * 4 * 40 * MS;
+    assert_int_equal(step(k, EV(TIMEOUT)), 0);
+    assert_true(r->ring_at == began + 2000 * MS);
 }
 
 /* What has not been sent yet goes out as it should be, or not at all. */
@@ -303,8 +406,17 @@ static void test_linger(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-        T(test_holds), T(test_times), T(test_look),  T(test_unsent),
-        T(test_relay), T(test_dead),  T(test_guess), cmocka_unit_test(test_linger),
+        T(test_holds),
+        T(test_times),
+        T(test_look),
+        T(test_names),
+        T(test_crowd),
+        T(test_late),
+        T(test_unsent),
+        T(test_relay),
+        T(test_dead),
+        T(test_guess),
+        cmocka_unit_test(test_linger),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -85,7 +85,7 @@ struct locate_request {
     uint64_t reply;                /* links that still have to be sent the answer */
     uint64_t busy;                 /* links that had no room */
     uint64_t until;                /* forgotten then */
-    uint64_t ring_at;              /* own: this ring ends; 0: none */
+    uint64_t ring_from, ring_at;   /* own: this ring began, and ends; 0: none */
     uint64_t busy_at;              /* those without room are asked again; 0: none */
     uint64_t done_at;
     uint32_t flags, ttl; /* ttl: of the frames we send */

@@ -297,14 +297,19 @@ int locate_names_receive(struct locate *l, const struct locate_event *ev) {
         if (f->slots[i].slot >= LOCATE_LINKS || id_zero(f->slots[i].id) != id_zero(f->slots[i].object))
             return MOYAI_EPROTO;
     struct locate_known *known = locate_known(l, ev->link);
+    uint32_t news = 0;
     for (uint32_t i = 0; i < f->n; i++) {
         const struct locate_slot *s = &f->slots[i];
         if (s->slot >= l->told) continue; /* found by asking */
+        news += !id_equal(known[s->slot].name, s->id);
+        l->near_n += !id_zero(s->id);
+        l->near_n -= !id_zero(known[s->slot].name);
         memcpy(known[s->slot].name, s->id, 16);
         memcpy(known[s->slot].object, s->object, 16);
     }
     for (uint32_t i = 0; i < f->n; i++)
         if (f->slots[i].slot < l->told && !id_zero(f->slots[i].id)) known_came(l, &f->slots[i], ev);
+    locate_digest_news(l, news, ev->now);
     return 0;
 }
 

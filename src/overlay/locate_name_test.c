@@ -39,9 +39,9 @@ static void test_claim(void **state) {
     look(k, 1, LOCATE_NAME, 0x51);
     drain(k);
     timeout(k);
-    pull(k, 0, "REQUEST N51/2; REQUEST c51/4 10=61");
+    pull(k, 0, "REQUEST N51/2; REQUEST c51/3 10=61");
     timeout(k);
-    pull(k, 0, "REQUEST N51/4; REQUEST c51/8 flood 10=61");
+    pull(k, 0, "REQUEST N51/3; REQUEST c51/8 flood 10=61");
     drain(k);
     expect(k, "");
     timeout(k);
@@ -154,7 +154,7 @@ static void test_wait(void **state) {
     pull(k, 0, "REQUEST N51/2");
     assert_int_equal(k->out.wait, 100);
     timeout(k);
-    pull(k, 0, "REQUEST N51/4");
+    pull(k, 0, "REQUEST N51/3");
     assert_int_equal(k->out.wait, 100);
     timeout(k);
     pull(k, 0, "REQUEST N51/8 flood");
@@ -237,7 +237,13 @@ static void test_claims_meet(void **state) {
     ask(k, 2, .kind = LOCATE_CLAIM, .key = 0x51, .ttl = 4, .nonce = 7, .owner = 0xc3, .object = 0x64);
     pull(k, 1, "REQUEST c51/3 c3=64");
     ask(k, 2, .kind = LOCATE_CLAIM, .key = 0x51, .ttl = 4, .nonce = 8, .owner = 0xc3, .object = 0x64);
-    pull(k, 1, "REQUEST c51/3 several c3=64");
+    pull(k, 1, "");
+    ask(k, 2, .kind = LOCATE_CLAIM, .key = 0x51, .ttl = 4, .flags = LOCATE_FLOOD, .nonce = 8, .owner = 0xc3,
+        .object = 0x64);
+    pull(k, 1, "REQUEST c51/3 flood c3=64");
+    ask(k, 2, .kind = LOCATE_CLAIM, .key = 0x51, .ttl = 4, .flags = LOCATE_FLOOD, .nonce = 9, .owner = 0xc3,
+        .object = 0x64);
+    pull(k, 1, "REQUEST c51/3 flood several c3=64");
     reply(k, 1, .kind = LOCATE_CLAIM, .key = 0x51, .owner = 0xc5, .object = 0x68); /* held beats claimed */
     pull(k, 2, "REPLY c51 found c5=68 1:2000");
     /* long ago */

@@ -22,7 +22,7 @@ static const struct ring rings[LOCATE_RINGS] = {
     {0, LOCATE_HINT_TTL, 4},     /* the other neighbours */
     {0, LOCATE_HINT_TTL + 1, 2}, /* all again, and a few of theirs */
     {2, 0, 1},
-    {4, 0, 1},
+    {3, 0, 1},
     {8, 0, 1},
 };
 /* In place of the third without digests. What all neighbours know of theirs settles most look-ups in a grid of a
@@ -46,7 +46,7 @@ static uint64_t some_of(struct locate *l, uint64_t set, uint32_t n) {
 }
 
 bool locate_by_hints(const struct locate *l, const struct locate_request *r) {
-    return r->kind == LOCATE_NODE && l->digest_every;
+    return r->kind != LOCATE_CLAIM && l->digest_every;
 }
 
 /* Who is to be asked for hints, or by one. */
@@ -57,7 +57,8 @@ static void spread_hints(struct locate *l, struct locate_request *r, uint64_t to
     if (own && r->ring > 0) {
         known = to;
     } else if (!known && (own || (r->flags & REQ_FEW))) {
-        known = some_of(l, to, FEW);
+        uint32_t asked = (uint32_t)__builtin_popcountll(r->asked);
+        known = some_of(l, to, asked < FEW ? FEW - asked : 0);
     }
     r->asked |= known;
     r->send |= known;
@@ -86,9 +87,13 @@ void locate_spread(struct locate *l, struct locate_request *r) {
     l->maybe |= to;
 }
 
-void locate_spread_anew(struct locate *l, struct locate_request *r) {
+static void forget_asked(struct locate_request *r) {
     r->asked = r->send = r->direct = r->hint = r->busy = 0;
     r->busy_at = 0;
+}
+
+void locate_spread_anew(struct locate *l, struct locate_request *r) {
+    forget_asked(r);
     locate_spread(l, r);
 }
 
@@ -103,19 +108,26 @@ static uint64_t ring_time(const struct locate *l, const struct ring *ring, moyai
         uint32_t cost = locate_link(l, locate_low(left))->cost;
         if (cost > slowest) slowest = cost;
     }
-    uint64_t span = 2 * links * (slowest * (uint64_t)MOYAI_US + 2 * locate_late(l, now));
-    if (span < l->ring_min / part) return l->ring_min / part;
-    return span > l->ring_max / part ? l->ring_max / part : span;
+    uint64_t span = 2 * links * slowest * (uint64_t)MOYAI_US;
+    if (span < l->ring_min / part) span = l->ring_min / part;
+    if (span > l->ring_max / part) span = l->ring_max / part;
+    span += 4 * links * locate_late(l, now);
+    return span > l->ring_max ? l->ring_max : span;
 }
 
 static uint32_t ring_first(const struct locate *l, const struct locate_request *r) {
     if (r->kind == LOCATE_CLAIM) return RING_CLAIM;
-    return locate_by_hints(l, r) && l->digests ? 0 : RING_PLAIN;
+    return locate_by_hints(l, r) && (l->digests || r->kind == LOCATE_NAME) ? 0 : RING_PLAIN;
+}
+
+static const struct ring *ring_of(const struct locate *l, const struct locate_request *r) {
+    return r->ring == RING_PLAIN && !locate_by_hints(l, r) ? &ring_plain : &rings[r->ring];
 }
 
 static void ring_begin(struct locate *l, struct locate_request *r, moyai_ns now) {
-    const struct ring *ring = r->ring == RING_PLAIN && !locate_by_hints(l, r) ? &ring_plain : &rings[r->ring];
+    const struct ring *ring = ring_of(l, r);
     bool last = r->ring == LOCATE_RINGS - 1;
+    r->ring_from = now;
     r->ring_at = locate_after(now, ring_time(l, ring, now));
     locate_due(l, r->ring_at);
     if (!r->askers || ring->ttl > r->ttl) r->ttl = ring->ttl;
@@ -127,7 +139,8 @@ static void ring_begin(struct locate *l, struct locate_request *r, moyai_ns now)
         uint64_t wait = locate_look_wait(l, r->kind, r->key), most = locate_after(now, l->interest);
         locate_keep_until(l, r, wait < most ? wait : most);
     }
-    if (r->ring == 1) /* those who were asked by the first have said what they know */
+    if (ring->ttl == 0 && r->ttl) return; /* another's flood has gone on from here, farther than hints would */
+    if (r->ring <= 1)                     /* those who have been asked will say, or have said, what they know */
         locate_spread(l, r);
     else
         locate_spread_anew(l, r);
@@ -151,7 +164,7 @@ struct locate_request *locate_ask_own(struct locate *l, uint32_t kind, const uin
 void locate_own_end(struct locate *l, struct locate_request *r) {
     r->flags &= ~(uint32_t)REQ_OWN;
     r->ring = r->hint_ttl = 0;
-    r->ring_at = 0;
+    r->ring_at = r->ring_from = 0;
     r->nonce = 0;
     locate_keep_until(l, r, r->until); /* may be swept from now on */
 }
@@ -161,7 +174,20 @@ void locate_ask_own_end(struct locate *l, uint32_t kind, const uint8_t key[16]) 
     if (r && (r->flags & REQ_OWN)) locate_own_end(l, r);
 }
 
+/* Frames have come later, or this node has had its turn later, than could be known when the ring began: it lasts as
+ * long as it would have been given then. */
+static bool ring_lasts(struct locate *l, struct locate_request *r, moyai_ns now) {
+    if (r->ring >= LOCATE_RINGS) return false;
+    uint64_t end = locate_after(r->ring_from, ring_time(l, ring_of(l, r), now));
+    if (end <= now) return false;
+    r->ring_at = end;
+    locate_due(l, end);
+    locate_keep_until(l, r, end);
+    return true;
+}
+
 void locate_own_timeout(struct locate *l, struct locate_request *r, moyai_ns now) {
+    if (ring_lasts(l, r, now)) return;
     if (r->ring != LOCATE_RINGS - 1) { /* after the last a wait: what others remember is renewed then */
         r->ring = r->ring < LOCATE_RINGS ? r->ring + 1 : LOCATE_RINGS - 1;
         ring_begin(l, r, now);
@@ -174,10 +200,12 @@ void locate_own_timeout(struct locate *l, struct locate_request *r, moyai_ns now
     case LOOK_AGAIN:
         r->ring = ring_first(l, r);
         if (!r->askers) r->flags &= ~(uint32_t)REQ_FLOOD;
+        forget_asked(r);
         ring_begin(l, r, now);
         break;
     case LOOK_WAITING:
         r->ring = LOCATE_RINGS;
+        r->ring_from = 0;
         r->ring_at = locate_after(now, l->interest / 4 * 3);
         break;
     }

@@ -113,11 +113,12 @@ static void test_frames(void **state) {
     BAD(0, f.flags = LOCATE_HINTED | LOCATE_FEW);
     BAD(0, f.flags = LOCATE_HINTED | LOCATE_DIRECT);
     BAD(0, f.flags = LOCATE_FEW | LOCATE_FLOOD);
-    BAD(0, f.flags = LOCATE_HINTED; f.key_kind = LOCATE_NAME);
     BAD(0, f.key[0] = 0);
     BAD(1, f.owner[0] = 0);
     BAD(1, f.object[0] = 0);
     BAD(1, f.flags = LOCATE_DIRECT);
+    BAD(1, f.flags = LOCATE_HINTED);
+    BAD(1, f.flags = LOCATE_FEW);
     BAD(2, f.key_kind = (enum locate_key_kind)3);
     BAD(2, f.key[0] = 0);
     BAD(2, f.owner[0] = 0);

@@ -182,7 +182,7 @@ static void test_tables(void **state) {
     pull(k, 0, "REPLY na2 found a2 1:1500; NEIGHBOURS 2:00 4:a2");
 }
 
-/* 5.2: rings of 1, 2, 4 and 8, to all; then there is none. */
+/* 5.2: rings of 1, 2, 3 and 8, to all; then there is none. */
 static void test_rings(void **state) {
     struct kit *k = three(state);
     look(k, 7, LOCATE_NODE, 0xcc);
@@ -205,7 +205,7 @@ static void test_rings(void **state) {
     pull(k, 2, "REQUEST ncc/2");
     timeout(k); /* 24 ms, at least 100 */
     assert_true(k->now == start + 100 * MS);
-    pull(k, 0, "REQUEST ncc/4");
+    pull(k, 0, "REQUEST ncc/3");
     assert_true(k->out.nonce == nonce);
     drain(k);
     timeout(k);
@@ -228,7 +228,7 @@ static void test_ring_time(void **state) {
     timeout(k);
     assert_true(k->l->due == k->now + 320 * MS);
     timeout(k);
-    assert_true(k->l->due == k->now + 480 * MS);
+    assert_true(k->l->due == k->now + 400 * MS);
     timeout(k);
     assert_true(k->l->due == k->now + 800 * MS);
     timeout(k);
@@ -269,11 +269,22 @@ static void test_aggregate(void **state) {
     pull(k, 0, "");
     pull(k, 1, "");
     pull(k, 2, "");
-    ask(k, 2, .key = 0xcc, .ttl = 3, .nonce = 6); /* another's */
-    pull(k, 0, "REQUEST ncc/2 several");
-    pull(k, 1, "REQUEST ncc/2 several");
-    pull(k, 2, "REQUEST ncc/2 several");
-    ask(k, 1, .key = 0xcc, .ttl = 3, .nonce = 7);
+    ask(k, 2, .key = 0xcc, .ttl = 3, .nonce = 6); /* another's, that is no last ring */
+    pull(k, 0, "");
+    pull(k, 1, "");
+    pull(k, 2, "");
+    ask(k, 0, .key = 0xcc, .ttl = 3, .nonce = 5, .flags = LOCATE_FLOOD); /* and one that is: an asker waits already */
+    pull(k, 0, "REQUEST ncc/2 flood");
+    assert_true(k->out.nonce == 5);
+    pull(k, 1, "REQUEST ncc/2 flood");
+    pull(k, 2, "REQUEST ncc/2 flood");
+    ask(k, 1, .key = 0xcc, .ttl = 3, .nonce = 5, .flags = LOCATE_FLOOD);
+    pull(k, 0, "");
+    ask(k, 2, .key = 0xcc, .ttl = 3, .nonce = 6, .flags = LOCATE_FLOOD); /* another's last ring: all, once more */
+    pull(k, 0, "REQUEST ncc/2 flood several");
+    pull(k, 1, "REQUEST ncc/2 flood several");
+    pull(k, 2, "REQUEST ncc/2 flood several");
+    ask(k, 1, .key = 0xcc, .ttl = 3, .nonce = 7, .flags = LOCATE_FLOOD);
     pull(k, 0, "");
     pull(k, 1, "");
     pull(k, 2, "");
@@ -370,12 +381,12 @@ static void test_answers(void **state) {
     pull(k, 1, "REQUEST nb1/1 direct");
     pull(k, 2, "");
     ask(k, 2, .key = 0xb1, .ttl = 4, .nonce = 6);
-    pull(k, 1, "REQUEST nb1/1 direct several");
+    pull(k, 1, "REQUEST nb1/1 direct");
     pull(k, 0, "");
     ask(k, 0, .key = 0xb1, .ttl = 4, .nonce = 6, .flags = LOCATE_FLOOD); /* 4.6: the last ring asks all */
-    pull(k, 1, "REQUEST nb1/3 flood several");
-    pull(k, 2, "REQUEST nb1/3 flood several");
-    pull(k, 0, "REQUEST nb1/3 flood several");                            /* there are two who ask */
+    pull(k, 1, "REQUEST nb1/3 flood");
+    pull(k, 2, "REQUEST nb1/3 flood");
+    pull(k, 0, "REQUEST nb1/3 flood");                                    /* there are two who ask */
     ask(k, 0, .key = 0xb9, .ttl = 1, .nonce = 6, .flags = LOCATE_DIRECT); /* not known: forgotten */
     assert_null(locate_find_request(k->l, LOCATE_NODE, id_of(0xb9).b));
     /* the asker himself is no way */
@@ -652,7 +663,7 @@ static void test_breaks(void **state) {
     assert_non_null(locate_find_request(k->l, LOCATE_NODE, id_of(0xcd).b));
     drain(k);
     assert_int_equal(up(k, 3, 0xa4, 1000), 0);
-    pull(k, 3, "NEIGHBOURS 1:a2 2:a3; REQUEST ncd/3 several; REQUEST nce/3");
+    pull(k, 3, "NEIGHBOURS 1:a2 2:a3; REQUEST ncd/3; REQUEST nce/3");
     drain(k);
     assert_int_equal(up(k, 0, 0xce, 1000), 0); /* it is what is looked for */
     expect(k, "found1:ce/1");

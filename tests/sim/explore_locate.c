@@ -46,6 +46,7 @@ struct small_world {
     uint8_t cuts;
     uint8_t dies; /* node + 1, that may die once */
     bool fresh;   /* links come up as part of the story */
+    bool hints;   /* look-ups begin with requests for hints; digests are lost */
 };
 
 struct queue {
@@ -109,7 +110,7 @@ static struct locate_cfg cfg_of(const struct small_world *c, uint32_t node) {
                              .burst = 1000,
                              .interest = 3 * MOYAI_SEC,
                              .delta_every = 1};
-    (void)c;
+    if (c->hints) cfg.digest_every = 3600 * MOYAI_SEC;
     id_put(cfg.self.b, node);
     return cfg;
 }
@@ -190,7 +191,7 @@ static int turn(struct world *w, const struct small_world *c, uint32_t node, str
         while (locate_pull(l, locate_low(left), w->now, &f)) {
             uint8_t bytes[LOCATE_WIRE_MAX];
             size_t n = locate_wire_put(bytes, &f);
-            if (w->edges[e].cut) continue;
+            if (w->edges[e].cut || f.kind == LOCATE_DIGESTED) continue;
             if (n > BYTES || q->n == QUEUE) return law(why, "the explorer's queue is too small", node);
             q->frames[q->n].type = (uint8_t)(FRAME_LOCATE + f.kind);
             q->frames[q->n].len = (uint8_t)n;
@@ -503,6 +504,12 @@ static const struct small_world usual[] = {
     {.name = "star-cut", STAR4, .task = {{0}, {TASK_NODE, 2}, {TASK_NODE, 1}, {TASK_NODE, 2}}, .cuts = 1},
     {.name = "name", RING4, .task = {{TASK_NAME, 0}, {TASK_NAME, 0}, {TASK_HOLD, 0}, {TASK_NAME, 0}}},
     {.name = "name-cut", RING4, .task = {{TASK_NAME, 0}, {0}, {TASK_HOLD, 0}, {TASK_NAME, 0}}, .cuts = 1},
+    {.name = "hints", RING4, .task = {{TASK_NAME, 0}, {TASK_NAME, 0}, {TASK_HOLD, 0}, {TASK_NODE, 1}}, .hints = true},
+    {.name = "hints-cut",
+     RING4,
+     .task = {{TASK_NAME, 0}, {0}, {TASK_HOLD, 0}, {TASK_NODE, 1}},
+     .hints = true,
+     .cuts = 1},
     {.name = "fresh", RING3, .task = {{TASK_NODE, 2}, {TASK_NODE, 0}, {0}}, .fresh = true},
     {.name = "claims", LINE3, .task = {{TASK_CLAIM, 0}, {0}, {TASK_CLAIM, 0}}},
     {.name = "claims-line", LINE4, .task = {{TASK_CLAIM, 0}, {0}, {TASK_CLAIM, 0}, {TASK_CLAIM, 0}}},

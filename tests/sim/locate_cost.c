@@ -2,7 +2,7 @@
 /*
  * What locating costs, on random graphs in which each node opens 7 or 8 links, so that it has 15 in all.
  *
- *   locate_cost [--nodes N] [--seed S] [--all] [--hints]
+ *   locate_cost [--nodes N] [--seed S] [--all] [--hints] [--nine]
  *
  * Prints for each size: frames a join, a look-up of a node and of a name, a registration; links of the routes found
  * against the shortest; what is left of them and of look-ups when a tenth of the nodes has vanished at once. And 948
@@ -105,7 +105,7 @@ static struct sum look_nodes(struct grid *s, uint32_t n) {
     return t;
 }
 
-static struct sum look_names(struct grid *s, uint32_t n) {
+static struct sum look_names(struct grid *s, uint32_t n, moyai_dur after) {
     struct sum t = {.n = n};
     for (uint32_t i = 0; i < n; i++) {
         uint32_t from = live(s), to = live(s);
@@ -113,6 +113,7 @@ static struct sum look_names(struct grid *s, uint32_t n) {
         key_of(key, 1000 + i);
         (void)graph_name_add(&s->g, to, key, s->g.nodes[to].id.b, true);
         quiet(s);
+        (void)world_run(&s->w, NULL, NULL, s->w.now + (moyai_ns)after);
         uint64_t before = graph_sent(&s->g);
         uint32_t token = graph_lookup(&s->g, from, LOCATE_NAME, key, 0);
         quiet(s);
@@ -155,7 +156,7 @@ static int sizes(uint32_t n, uint64_t seed, uint32_t samples) {
     struct sum t = look_nodes(&s, samples);
     print_sum("look-up of a node", &t);
     bool bad = t.found != t.n || t.reached != t.n;
-    t = look_names(&s, samples);
+    t = look_names(&s, samples, 0);
     print_sum("look-up of a name", &t);
     bad |= t.found != t.n || t.reached != t.n;
 
@@ -192,6 +193,117 @@ struct crowd {
 static void looks(void *who, uint64_t node) {
     struct crowd *c = who;
     (void)graph_lookup(&c->s.g, (uint32_t)node, LOCATE_NAME, c->key, 0);
+}
+
+/* --- the nine clusters --------------------------------------------------------------------------------- */
+
+/* Those of bench/ninecluster, with as many links as its nodes have: who opens how many does not matter here. */
+enum site_kind {
+    SITE_OPEN,
+    SITE_INWARD, /* its nodes connect to each other and to open ones; a firewall or NAT lets nobody in */
+    SITE_CLOSED, /* to each other only; three lines lead to nodes of hongo */
+};
+static const struct {
+    uint32_t nodes;
+    enum site_kind kind;
+} sites[] = {{168, SITE_OPEN},  {90, SITE_OPEN},   {28, SITE_OPEN},    {72, SITE_OPEN},  {82, SITE_INWARD},
+             {69, SITE_INWARD}, {60, SITE_INWARD}, {315, SITE_CLOSED}, {64, SITE_CLOSED}};
+#define SITES      (sizeof sites / sizeof *sites)
+#define NINE_OPENS 12 /* 24 in two nodes */
+#define NINE_MOST  45
+#define HONGO      1
+#define ISTBS      7
+
+static uint32_t site_first(uint32_t site) {
+    uint32_t first = 0;
+    for (uint32_t i = 0; i < site; i++) first += sites[i].nodes;
+    return first;
+}
+static uint32_t site_of(uint32_t node) {
+    uint32_t site = 0;
+    while (node >= site_first(site + 1)) site++;
+    return site;
+}
+static uint32_t node_in(struct grid *s, uint32_t site) {
+    return site_first(site) + (uint32_t)rng_below(&s->g.rng, sites[site].nodes);
+}
+
+static void nine_join(struct grid *s, uint32_t node) {
+    uint32_t site = site_of(node);
+    for (uint32_t tries = 0, opens = 0; opens < NINE_OPENS && tries < 1000; tries++) {
+        uint32_t to = (uint32_t)rng_below(&s->g.rng, s->g.n), other = site_of(to);
+        bool can = site == other || (sites[site].kind != SITE_CLOSED && sites[other].kind == SITE_OPEN);
+        if (can && s->g.nodes[to].degree < NINE_MOST) opens += graph_link(&s->g, node, to);
+    }
+}
+
+static void nine_init(struct grid *s, uint64_t seed) {
+    struct graph_cfg cfg = {
+        .locate = {.links = LOCATE_LINKS, .told = 4, .names = 4, .lookups = 64, .requests = 128, .routes = 256},
+        .delay = 100 * MOYAI_US,
+        .jitter = MOYAI_MS,
+        .notice = 10 * MOYAI_MS,
+    };
+    cfg.locate.dead = 64;
+    cfg.locate.digest_every = 60 * MOYAI_SEC;
+    cfg.locate.linger = 500 * MOYAI_MS;
+    world_init(&s->w, seed, false);
+    trace_init(&s->trace, false, NULL);
+    graph_init(&s->g, &s->w, &s->trace, &cfg);
+    for (uint32_t i = 0; i < site_first(SITES); i++) (void)graph_add(&s->g);
+    for (uint32_t i = 0; i < s->g.n; i++) nine_join(s, i);
+    for (uint32_t site = ISTBS; site < SITES; site++)
+        for (uint32_t lines = 0; lines < 3;) lines += graph_link(&s->g, node_in(s, site), node_in(s, HONGO));
+    (void)world_run(&s->w, NULL, NULL, s->w.now + 200 * (moyai_ns)MOYAI_SEC);
+}
+
+static void looks_when_it_can(void *who, uint64_t node) {
+    struct crowd *c = who;
+    graph_do(&c->s.g, (uint32_t)node, looks, who, node);
+}
+
+static int nine(uint64_t seed, uint32_t site, uint32_t speed, double most) {
+    struct crowd *c = sim_alloc(sizeof *c);
+    struct grid *s = &c->s;
+    nine_init(s, seed);
+    uint32_t n = s->g.n, holder = node_in(s, site), found = 0;
+    key_of(c->key, 1);
+    (void)graph_name_add(&s->g, holder, c->key, s->g.nodes[holder].id.b, false);
+    (void)world_run(&s->w, NULL, NULL, s->w.now + 5 * (moyai_ns)MOYAI_SEC);
+    uint64_t before[GRAPH_KINDS], links = 0;
+    memcpy(before, s->g.frames, sizeof before);
+    for (uint32_t i = 0; i < n; i++) links += s->g.nodes[i].degree;
+    graph_slow(&s->g, speed ? MOYAI_SEC / speed : 0);
+    for (uint32_t i = 0; i < n; i++)
+        world_in(&s->w, (moyai_dur)rng_below(&s->g.rng, (uint64_t)MOYAI_SEC), looks_when_it_can, c, i);
+    (void)world_run(&s->w, NULL, NULL, s->w.now + 30 * (moyai_ns)MOYAI_SEC);
+    moyai_ns slowest = 0;
+    for (uint32_t i = 0; i < s->g.lookups_n; i++) {
+        const struct graph_lookup *k = &s->g.lookups[i];
+        found += k->fate == LOOKUP_FOUND;
+        if (k->end - k->start > slowest) slowest = k->end - k->start;
+    }
+    double asks = (double)(s->g.frames[LOCATE_REQUEST] - before[LOCATE_REQUEST]) / n;
+    double tells = (double)(s->g.frames[LOCATE_REPLY] - before[LOCATE_REPLY]) / n;
+    double all = 0;
+    for (uint32_t i = 0; i < GRAPH_KINDS; i++) all += (double)(s->g.frames[i] - before[i]) / n;
+    printf("nine clusters, %.1f links a node, %" PRIu32 " frames/s, a name in %s: %" PRIu32
+           " found it, %.1f frames a node (%.1f requests, %.1f answers), the slowest %.1f ms\n",
+           (double)links / n, speed, site == HONGO ? "hongo" : "istbs", found, all, asks, tells, (double)slowest / 1e6);
+    bool bad = found != n || all > most || s->g.broken;
+    if (s->g.broken) printf("broken: %s\n", s->g.why.text);
+    grid_done(s);
+    free(c);
+    return bad;
+}
+
+/* Quick machines, and slow ones. What is held in istbs is known in its cluster, and beyond by few who have a line to
+ * it. */
+static int nines(uint64_t seed) {
+    static const uint32_t speeds[] = {0, 50000, 20000, 10000};
+    int bad = 0;
+    for (size_t i = 0; i < sizeof speeds / sizeof *speeds; i++) bad |= nine(seed, HONGO, speeds[i], 60);
+    return bad | nine(seed, ISTBS, 50000, 100);
 }
 
 static int together(uint32_t n, uint64_t seed, moyai_dur within, const char *how) {
@@ -238,6 +350,12 @@ static int hinted(uint32_t n, uint64_t seed, uint32_t samples, double *each) {
     print_sum("look-up of a node", &t);
     bool bad = t.found != t.n || t.reached != t.n;
     *each = (double)t.frames / (double)t.n;
+    t = look_names(&s, samples, 0);
+    print_sum("look-up of a new name", &t);
+    bad |= t.found != t.n || t.reached != t.n;
+    t = look_names(&s, samples, 200 * MOYAI_SEC);
+    print_sum("look-up of an old name", &t);
+    bad |= t.found != t.n || t.reached != t.n || t.frames > t.n * n / 10;
 
     uint64_t asked = 0;
     uint32_t told = 0;
@@ -280,7 +398,7 @@ static int grows(const uint32_t *n, uint32_t sizes_n, uint64_t seed) {
 int main(int argc, char **argv) {
     uint64_t seed = 1;
     uint32_t only = 0;
-    bool all = false, hints = false;
+    bool all = false, hints = false, only_nine = false;
     for (int i = 1; i < argc; i++) {
         if (!strcmp(argv[i], "--seed") && i + 1 < argc) {
             seed = strtoull(argv[++i], NULL, 10);
@@ -288,15 +406,19 @@ int main(int argc, char **argv) {
             only = (uint32_t)strtoul(argv[++i], NULL, 10);
         } else if (!strcmp(argv[i], "--all")) {
             all = true;
+        } else if (!strcmp(argv[i], "--nine")) {
+            only_nine = true;
         } else if (!strcmp(argv[i], "--hints")) {
             hints = true;
         } else {
-            fprintf(stderr, "usage: %s [--nodes N] [--seed S] [--all] [--hints]\n", argv[0]);
+            fprintf(stderr, "usage: %s [--nodes N] [--seed S] [--all] [--hints] [--nine]\n", argv[0]);
             return 2;
         }
     }
+    if (only_nine) return nines(seed);
     if (only) return hints ? grows(&only, 1, seed) : sizes(only, seed, 100);
-    int bad = together(948, seed, MOYAI_SEC, "within a second");
+    int bad = nines(seed);
+    bad |= together(948, seed, MOYAI_SEC, "within a second");
     bad |= together(948, seed, MOYAI_MS, "within a millisecond");
     bad |= sizes(100, seed, 100);
     bad |= sizes(1000, seed, 30);

@@ -665,9 +665,8 @@ void route_died(struct route *t, const uint8_t id[16], int code, bool told) {
 }
 
 static void l_due(struct exec *x, struct exec_timer *timer) {
-    (void)x;
     struct route *t = (struct route *)((char *)timer - offsetof(struct route, l_timer));
-    struct locate_event ev = {.kind = LOCATE_EV_TIMEOUT};
+    struct locate_event ev = {.kind = LOCATE_EV_TIMEOUT, .late = (moyai_dur)(exec_now(x) - timer->when)};
     (void)route_locate(t, &ev);
     route_run(t);
 }
