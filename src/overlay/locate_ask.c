@@ -15,6 +15,7 @@
  *    gets it, by induction over the distance. That costs one more frame a link and direction, however many ask. Who
  *    meets before the last ring may be left without an answer, and asks again: mostly he has it by then from the other.
  *  - A node with one asker does not ask him; with more it asks all of them too: for each, the others may be the way.
+ *  - Who loses a link by which he has asked asks all others, as one of several.
  *
  * An outstanding request is enough for another if it goes as far (ttl), and if at least half of the time that the
  * other wants to wait is left; else it is sent on once more, as far and for as long as the other says. So requests
@@ -546,10 +547,21 @@ void locate_ask_link_up(struct locate *l, moyai_ns now) {
     }
 }
 
+/*
+ * Of a lone look-up each node has its answer by one link, and it may have been this one: whoever was asked by it may
+ * have been on the way to all that lies behind, and does not know who else would have the answer. So this node asks the
+ * others again, as one of several: then each node that is reached has the answer by any of its links. Once is enough.
+ */
+static void ask_around(struct locate *l, struct locate_request *r) {
+    if (!r->nonce || !(r->flags & REQ_FLOOD)) return;
+    r->nonce = 0;
+    locate_spread_anew(l, r);
+}
+
 void locate_ask_link_down(struct locate *l, uint32_t link) {
     for (uint32_t i = l->requests.n; i > 0; i--) {
         struct locate_request *r = locate_request(l, i - 1);
-        bool asked = r->askers & BIT(link);
+        bool asks = r->askers & BIT(link), asked = r->asked & ~r->send & BIT(link);
         r->askers &= ~BIT(link);
         r->asked &= ~BIT(link);
         r->send &= ~BIT(link);
@@ -558,7 +570,10 @@ void locate_ask_link_down(struct locate *l, uint32_t link) {
         r->reply &= ~BIT(link);
         r->busy &= ~BIT(link);
         if (!r->busy) r->busy_at = 0;
-        if (asked && !r->askers && !(r->flags & (REQ_OWN | REQ_DONE))) locate_cut(l, &l->requests, r);
+        if (asks && !r->askers && !(r->flags & (REQ_OWN | REQ_DONE)))
+            locate_cut(l, &l->requests, r);
+        else if (asked)
+            ask_around(l, r);
     }
 }
 

@@ -200,6 +200,7 @@ void locate_own_timeout(struct locate *l, struct locate_request *r, moyai_ns now
     case LOOK_AGAIN:
         r->ring = ring_first(l, r);
         if (!r->askers) r->flags &= ~(uint32_t)REQ_FLOOD;
+        if (!r->nonce) r->nonce = rng_next(&l->rng) | 1;
         forget_asked(r);
         ring_begin(l, r, now);
         break;

@@ -649,6 +649,42 @@ static void test_evidence_full(void **state) {
     pull(k, 0, "EVIDENCE dd dead/2"); /* and what was not sent in time is not */
 }
 
+/* 4.3: a link that ends by which others were asked in a last ring: all are asked by nonce 0, once. */
+static void test_loses(void **state) {
+    struct kit *k = three(state);
+    assert_int_equal(up(k, 3, 0xa4, 1000), 0);
+    drain(k);
+    ask(k, 0, .key = 0xcc, .ttl = 4, .nonce = 6, .flags = LOCATE_FLOOD);
+    ask(k, 0, .key = 0xcd, .ttl = 4, .nonce = 6);
+    look(k, 1, LOCATE_NODE, 0xce);
+    for (uint32_t i = 1; i < 4; i++) pull(k, i, "REQUEST ncc/3 flood; REQUEST ncd/3; REQUEST nce/1");
+    pull(k, 0, "REQUEST nce/1");
+    assert_int_equal(down(k, 1), 0);
+    pull(k, 0, "NEIGHBOURS 1:00");
+    pull(k, 2, "NEIGHBOURS 1:00; REQUEST ncc/3 flood several");
+    pull(k, 3, "NEIGHBOURS 1:00; REQUEST ncc/3 flood several");
+    k->now += 60 * MS;
+    assert_int_equal(down(k, 2), 0);
+    pull(k, 3, "NEIGHBOURS 2:00"); /* he asks, whatever number he has */
+    reply(k, 3, .key = 0xcc, .owner = 0xcc, .hops = 1, .cost = 10);
+    pull(k, 0, "REPLY ncc found cc 2:1010; NEIGHBOURS 2:00");
+
+    /* an own one, too; what has not been sent was not asked */
+    timeout(k);
+    timeout(k);
+    timeout(k);
+    pull(k, 3, "REQUEST nce/8 flood");
+    assert_true(k->out.nonce != 0);
+    assert_int_equal(up(k, 1, 0xa2, 1000), 0);
+    pull(k, 3, "NEIGHBOURS 1:a2");
+    assert_int_equal(down(k, 1), 0);
+    k->now += 60 * MS;
+    pull(k, 3, "NEIGHBOURS 1:00");
+    pull(k, 0, "NEIGHBOURS 1:00; REQUEST nce/8 flood");
+    assert_int_equal(down(k, 0), 0);
+    pull(k, 3, "REQUEST nce/8 flood several");
+}
+
 /* 4.8: a link that ends, and one that comes while something is outstanding. */
 static void test_breaks(void **state) {
     struct kit *k = three(state);
@@ -721,8 +757,8 @@ int main(void) {
         T(test_found),          T(test_aggregate),     T(test_several),  T(test_larger),
         T(test_own_meets),      T(test_answers),       T(test_late),     T(test_age),
         T(test_routes),         T(test_route_life),    T(test_evidence), T(test_dead_answers),
-        T(test_dead_neighbour), T(test_evidence_full), T(test_breaks),   T(test_cancel),
-        T(test_effect),
+        T(test_dead_neighbour), T(test_evidence_full), T(test_loses),    T(test_breaks),
+        T(test_cancel),         T(test_effect),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

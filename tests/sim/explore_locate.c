@@ -514,6 +514,7 @@ static const struct small_world usual[] = {
     {.name = "claims", LINE3, .task = {{TASK_CLAIM, 0}, {0}, {TASK_CLAIM, 0}}},
     {.name = "claims-line", LINE4, .task = {{TASK_CLAIM, 0}, {0}, {TASK_CLAIM, 0}, {TASK_CLAIM, 0}}},
     {.name = "claims-ring", RING3, .task = {{TASK_CLAIM, 0}, {TASK_CLAIM, 0}, {TASK_CLAIM, 0}}},
+    {.name = "claim-cut", RING4, .task = {{TASK_CLAIM, 0}, {TASK_NAME, 0}, {0}, {0}}, .cuts = 1},
     {.name = "wait", LINE3, .task = {{TASK_WAIT, 0}, {TASK_NAME, 0}, {TASK_CLAIM, 0}}},
     {.name = "wait-cut", LINE3, .task = {{TASK_WAIT, 0}, {0}, {TASK_CLAIM, 0}}, .cuts = 1},
     {.name = "death", RING4, .task = {{TASK_NODE, 2}, {TASK_NODE, 3}, {0}, {0}}, .dies = 3},
@@ -552,6 +553,6 @@ int main(int argc, char **argv) {
                                                  .larger = sizeof larger / sizeof *larger,
                                                  .model = model,
                                                  .budget = 1000000,
-                                                 .long_budget = 5000000};
+                                                 .long_budget = 10000000};
     return explore_main(argc, argv, &worlds);
 }
