@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Virtual time: a heap of (time, sequence) and nothing global, so that many worlds fit in a process and a run depends
+ * Virtual time: events by (time, sequence) and nothing global, so that many worlds fit in a process and a run depends
  * on its seed alone. Events of equal time happen in the order in which they were set, or, to find code that relies
  * on it, in an order drawn from the seed.
  *
@@ -22,9 +22,17 @@ struct world {
     bool shuffle;
     struct moyai_rng ties;
     uint64_t sequence;
-    struct world_event *heap;
+    struct world_event *heap; /* far ahead */
     size_t n, cap;
+    struct world_wheel *wheel; /* between the two, once there are many; else NULL */
+    struct world_event *batch; /* what is next: all before `until`, from at to end */
+    size_t at, end, batch_cap;
+    moyai_ns until;
+    /* NULL, or called for events that are soon to happen, in turn with each stage: to have memory fetched, nothing
+     * else. Not for all: an event may be set at once. */
+    void (*ahead)(world_fn *fn, void *who, uint64_t what, unsigned stage);
 };
+#define WORLD_STAGES 7u
 
 void world_init(struct world *w, uint64_t seed, bool shuffle_ties); /* time starts at one second */
 void world_done(struct world *w);
