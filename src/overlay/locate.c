@@ -128,16 +128,43 @@ static void graves_sweep(struct locate *l, moyai_ns now) {
     locate_cut(l, &l->dead, first);
 }
 
+/*
+ * A neighbour has as many neighbours as it happens to have: half of what it may have, mostly. Rows of that length, each
+ * behind the one before, are looked through in half the time and take half the memory, in a block that has room for
+ * all.
+ */
+static void near_fit(struct locate *l, uint32_t link, uint32_t cap) {
+    uint32_t old = locate_near_cap(l, link), end = l->near_at[l->links], tail = end - l->near_at[link + 1];
+    struct locate_near *row = locate_near(l, link);
+    if (cap == old) return;
+    memmove(row + cap, row + old, tail * sizeof *row);
+    if (cap > old)
+        memset(row + old, 0, (cap - old) * sizeof *row);
+    else
+        memset(row + cap + tail, 0, (old - cap) * sizeof *row);
+    for (uint32_t i = link + 1; i <= l->links; i++) l->near_at[i] = (uint16_t)(l->near_at[i] + cap - old);
+}
+
+static uint32_t near_steps(const struct locate *l, uint32_t n) {
+    n = (n + LOCATE_NEAR_STEP - 1) / LOCATE_NEAR_STEP * LOCATE_NEAR_STEP;
+    return n < l->links ? n : l->links;
+}
+
+/* No longer than for the last who is known. */
+static void near_trim(struct locate *l, uint32_t link) {
+    const struct locate_near *near = locate_near(l, link);
+    uint32_t n = locate_near_cap(l, link);
+    while (n > 0 && id_zero(near[n - 1].node)) n--;
+    near_fit(l, link, near_steps(l, n));
+}
+
 /* Nothing that was known from this link is believed any more, and nothing is sent on it. */
 static void link_forget(struct locate *l, uint32_t link) {
-    struct locate_near *near = locate_near(l, link);
+    const struct locate_near *near = locate_near(l, link);
     struct locate_known *known = locate_known(l, link);
-    for (uint32_t i = 0; i < l->links; i++) { /* what is zero is not written: it may never have been touched */
-        if (id_zero(near[i].node)) continue;
-        memset(&near[i], 0, sizeof near[i]);
-        l->near_n--;
-    }
-    for (uint32_t i = 0; i < l->told; i++) {
+    for (uint32_t i = 0; i < locate_near_cap(l, link); i++) l->near_n -= !id_zero(near[i].node);
+    near_fit(l, link, 0);
+    for (uint32_t i = 0; i < l->told; i++) { /* what is zero is not written: it may never have been touched */
         if (id_zero(known[i].name)) continue;
         memset(&known[i], 0, sizeof known[i]);
         l->near_n--;
@@ -283,20 +310,34 @@ static int receive_neighbours(struct locate *l, const struct locate_event *ev) {
         if (f->slots[i].slot >= LOCATE_LINKS || (id_zero(f->slots[i].id) != (f->slots[i].cost == 0)) ||
             (id_zero(f->slots[i].id) && f->slots[i].host))
             return MOYAI_EPROTO;
+    uint32_t news = 0, cap = locate_near_cap(l, ev->link);
+    bool fewer = false;
+    for (uint32_t i = 0; i < f->n; i++) { /* who has more links than we could: not known, found by asking */
+        const struct locate_slot *s = &f->slots[i];
+        bool some = s->slot < l->links && !id_zero(s->id) && !id_equal(s->id, l->self);
+        if (some && s->slot >= cap) cap = near_steps(l, s->slot + 1);
+    }
+    near_fit(l, ev->link, cap);
     struct locate_near *near = locate_near(l, ev->link);
-    uint32_t news = 0;
     for (uint32_t i = 0; i < f->n; i++) {
         const struct locate_slot *s = &f->slots[i];
-        if (s->slot >= l->links) continue; /* who has more links than we could: not known, found by asking */
+        if (s->slot >= cap) {
+            news += s->slot < l->links && !id_zero(s->id);
+            continue;
+        }
         news += !id_equal(near[s->slot].node, s->id);
         l->near_n -= !id_zero(near[s->slot].node);
         memset(&near[s->slot], 0, sizeof *near);
-        if (id_zero(s->id) || id_equal(s->id, l->self)) continue;
+        if (id_zero(s->id) || id_equal(s->id, l->self)) {
+            fewer = true;
+            continue;
+        }
         memcpy(near[s->slot].node, s->id, 16);
         near[s->slot].cost = s->cost;
         near[s->slot].host = s->host;
         l->near_n++;
     }
+    if (fewer) near_trim(l, ev->link);
     locate_digest_news(l, news, ev->now);
     return 0;
 }

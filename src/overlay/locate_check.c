@@ -33,16 +33,23 @@ static const char *links_check(const struct locate *l) {
         if (k->names_dirty & ~all) return "a name is to be told that has no place";
         if (((k->dirty | k->names_dirty) != 0) != ((l->changed >> i) & 1)) return "what has changed is not seen";
         if (k->dirty & BIT(i)) return "a neighbour is to be told of itself";
-        if (k->state != LINK_UP && !(blank(locate_near(l, i), l->links * sizeof(struct locate_near)) &&
-                                     blank(locate_known(l, i), l->told * sizeof(struct locate_known))))
+        uint32_t cap = locate_near_cap(l, i), last = 0;
+        if (k->state != LINK_UP && (cap || !blank(locate_known(l, i), l->told * sizeof(struct locate_known))))
             return "something is known from a link that is not up";
-        for (uint32_t s = 0; s < l->links; s++) {
-            if (id_equal(locate_near(l, i)[s].node, l->self)) return "this node is its neighbour's neighbour";
-            if (id_zero(locate_near(l, i)[s].node) && locate_near(l, i)[s].host) return "the host of nobody is known";
-            near_n += !id_zero(locate_near(l, i)[s].node);
+        for (uint32_t s = 0; s < cap; s++) {
+            const struct locate_near *near = &locate_near(l, i)[s];
+            if (id_equal(near->node, l->self)) return "this node is its neighbour's neighbour";
+            if (id_zero(near->node) && near->host) return "the host of nobody is known";
+            if (id_zero(near->node)) continue;
+            near_n++;
+            last = s + 1;
         }
         for (uint32_t s = 0; s < l->told; s++) near_n += !id_zero(locate_known(l, i)[s].name);
+        uint32_t steps = (last + LOCATE_NEAR_STEP - 1) / LOCATE_NEAR_STEP * LOCATE_NEAR_STEP;
+        if (cap != (steps < l->links ? steps : l->links)) return "a row is longer than what is known";
     }
+    if (!blank(locate_near(l, l->links), (l->links * l->links - l->near_at[l->links]) * sizeof(struct locate_near)))
+        return "a neighbour's neighbour of nobody";
     return near_n == l->near_n ? NULL : "what neighbours have told is miscounted";
 }
 

@@ -80,7 +80,7 @@ static void make(struct locate *l, moyai_ns now) {
     memset(own, 0, LOCATE_DIGEST);
     for (uint64_t left = l->up; left; left &= left - 1) {
         const struct locate_near *near = locate_near(l, locate_low(left));
-        for (uint32_t i = 0; i < l->links; i++)
+        for (uint32_t i = 0; i < locate_near_cap(l, locate_low(left)); i++)
             if (!id_zero(near[i].node)) add(own, near[i].node);
     }
     add_names(l, own);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Digests: what is in them and when they go, where hints lead; and changes that wait for others. */
+/* Digests: what is in them and when they go, where hints lead; changes that wait for others; and rows of
+ * neighbours' neighbours. */
 #include "overlay/locate_testkit.h"
 
 #define EVERY (60 * MOYAI_SEC)
@@ -403,6 +404,39 @@ static void test_linger(void **state) {
     kit_free(k);
 }
 
+/* Each neighbour's neighbours stay its own, whatever slots they come into and go from. The machine's check after each
+ * step also wants no place kept for who is gone. */
+static void test_rows(void **state) {
+    const struct locate_cfg c = {
+        .seed = 1, .links = 40, .told = 2, .requests = 8, .lookups = 4, .routes = 4, .dead = 4};
+    struct kit *k = kit_new(&c);
+    (void)state;
+    uint8_t is[4][LOCATE_LINKS] = {{0}};
+    struct moyai_rng rng;
+    rng_seed(&rng, 7);
+    for (uint32_t i = 0; i < 4; i++) assert_int_equal(up(k, i, (uint8_t)(0xa0 + i), 1000), 0);
+    for (int turn = 0; turn < 5000; turn++) {
+        uint32_t link = (uint32_t)rng_below(&rng, 4), slot = (uint32_t)rng_below(&rng, k->l->links), row = 0;
+        uint8_t node = rng_below(&rng, 3) ? (uint8_t)(0x20 + rng_below(&rng, 0x70)) : 0;
+        if (rng_below(&rng, 200) == 0) {
+            assert_int_equal(down(k, link), 0);
+            assert_int_equal(locate_neighbours(k->l, link, NULL, 0), 0);
+            assert_int_equal(up(k, link, (uint8_t)(0xa0 + link), 1000), 0);
+            memset(is[link], 0, sizeof is[link]);
+        }
+        assert_int_equal(tells(k, link, slot, node, node ? 1000 : 0), 0);
+        is[link][slot] = node;
+        for (link = 0; link < 4; link++, row = 0) {
+            struct locate_neighbour out[LOCATE_LINKS];
+            uint32_t n = locate_neighbours(k->l, link, out, LOCATE_LINKS);
+            for (slot = 0; slot < k->l->links; slot++)
+                if (is[link][slot]) assert_true(row < n && id_equal(out[row++].node.b, id_of(is[link][slot]).b));
+            assert_int_equal(row, n);
+        }
+    }
+    kit_free(k);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -417,6 +451,7 @@ int main(void) {
         T(test_dead),
         T(test_guess),
         cmocka_unit_test(test_linger),
+        cmocka_unit_test(test_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

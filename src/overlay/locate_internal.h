@@ -43,6 +43,7 @@ struct locate_link {
     uint64_t paid;               /* the rate: up to then sending is paid for (spec 8.1) */
 };
 
+#define LOCATE_NEAR_STEP 8u
 struct locate_near { /* a neighbour's neighbour */
     uint8_t node[16];
     uint64_t host;
@@ -136,7 +137,9 @@ struct locate {
     uint8_t self[16];
     uint32_t links, told, rate, burst;
     uint64_t keep, route_life, ring_min, ring_max, interest, fresh, delta_every, linger, digest_every;
-    uint32_t off_links, off_near, off_known, off_digests; /* digests: one a link, then our own */
+    uint32_t off_links, off_near, off_known, off_digests; /* digests: our own, then one a link */
+    uint16_t near_at[LOCATE_LINKS + 1]; /* rows of near, one behind the other: where each begins; the last: the end */
+    uint16_t zero16[3];
     struct locate_table names, requests, lookups, routes, dead;
     struct moyai_rng rng;
     uint64_t up;            /* links in state UP */
@@ -175,7 +178,11 @@ static inline struct locate_link *locate_link(const struct locate *l, uint32_t i
     return (struct locate_link *)locate_at(l, l->off_links) + i;
 }
 static inline struct locate_near *locate_near(const struct locate *l, uint32_t link) {
-    return (struct locate_near *)locate_at(l, l->off_near) + (size_t)link * l->links;
+    return (struct locate_near *)locate_at(l, l->off_near) + l->near_at[link];
+}
+/* Places in it. Who has a slot beyond them is not known: they end with the last that is, in steps. */
+static inline uint32_t locate_near_cap(const struct locate *l, uint32_t link) {
+    return (uint32_t)l->near_at[link + 1] - l->near_at[link];
 }
 static inline struct locate_known *locate_known(const struct locate *l, uint32_t link) {
     return (struct locate_known *)locate_at(l, l->off_known) + (size_t)link * l->told;
@@ -197,7 +204,7 @@ static inline uint32_t locate_sum(uint32_t a, uint32_t b, uint32_t most) {
 }
 
 static inline uint8_t *locate_digest(const struct locate *l, uint32_t link) {
-    return (uint8_t *)locate_at(l, l->off_digests) + (size_t)link * LOCATE_DIGEST;
+    return (uint8_t *)locate_at(l, l->off_digests) + (size_t)(link == l->links ? 0 : link + 1) * LOCATE_DIGEST;
 }
 
 /* A timer is set: the machine wakes at `at` at the latest. */

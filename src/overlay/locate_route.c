@@ -17,7 +17,7 @@ uint64_t locate_near_find(const struct locate *l, const uint8_t node[16], uint64
     for (uint64_t left = among; left; left &= left - 1) {
         uint32_t i = locate_low(left);
         const struct locate_near *near = locate_near(l, i);
-        for (uint32_t k = 0; k < l->links; k++) {
+        for (uint32_t k = 0; k < locate_near_cap(l, i); k++) {
             if (!id_equal(near[k].node, node)) continue;
             moyai_dur cost = (moyai_dur)locate_sum(locate_link(l, i)->cost, near[k].cost, LOCATE_COST_MAX) * MOYAI_US;
             if (!found || cost < best->cost) *best = (struct locate_hop){.link = i, .hops = 2, .cost = cost};
@@ -133,7 +133,7 @@ uint32_t locate_neighbours(const struct locate *l, uint32_t link, struct locate_
     uint32_t k = 0;
     if (link >= l->links) return 0;
     const struct locate_near *near = locate_near(l, link);
-    for (uint32_t i = 0; i < l->links && k < n; i++) {
+    for (uint32_t i = 0; i < locate_near_cap(l, link) && k < n; i++) {
         if (id_zero(near[i].node)) continue;
         memcpy(out[k].node.b, near[i].node, 16);
         out[k++].host = near[i].host;

@@ -436,6 +436,8 @@ static void test_check(void **state) {
     BREAK(locate_link(l, 1)->dirty = 2; l->changed |= 2);
     BREAK(l->changed ^= 2);
     BREAK(locate_near(l, 4)[5].cost = 1);
+    BREAK(l->near_at[l->links]++);
+    BREAK(for (uint32_t i = 5; i <= l->links; i++) l->near_at[i] = (uint16_t)(l->near_at[i] + 8));
     BREAK(locate_known(l, 4)[1].name[0] = 1);
     BREAK(memcpy(locate_near(l, 1)[5].node, l->self, 16));
     BREAK(cc->askers |= 8);
