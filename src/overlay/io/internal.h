@@ -35,6 +35,7 @@
 #define REJOIN_EVERY   (1 * MOYAI_SEC) /* at most */
 #define DEAD_MOST      4096u           /* dead nodes remembered */
 #define DEAD_FEW       32u             /* with cfg.small */
+#define ENTRIES_FEW    64u             /* with cfg.small: messages given to a session at once */
 #define SWEEP_MOST     32u             /* entries that a node looks at ... */
 #define SWEEP_AFTER    (1 * MOYAI_SEC) /* when it has been there so long */
 #define PINGS_MOST     64u             /* unanswered on one link */
@@ -195,7 +196,7 @@ struct overlay {
     struct witness *witnesses;
     uint64_t next_ping;
     struct session_cfg session_cfg;
-    struct session_chunk tx_chunks[SESSION_CHUNKS], rx_chunks[SESSION_CHUNKS];
+    struct session_chunk *tx_chunks, *rx_chunks; /* SESSION_CHUNKS each, in one block */
     struct buffers *buffers;
 };
 

@@ -155,7 +155,7 @@ static void step(struct mourn *m, struct death_event *ev) {
     struct death_effect fx;
     while (death_next(m->d, &fx)) {
         if (m->n == m->cap) {
-            size_t cap = m->cap ? 2 * m->cap : 16;
+            size_t cap = m->cap ? 2 * m->cap : 2; /* they are large */
             struct death_effect *q = realloc(m->queue, cap * sizeof *q);
             if (!q) continue; /* as if it had got lost */
             m->queue = q;
@@ -169,12 +169,14 @@ static void step(struct mourn *m, struct death_event *ev) {
         fx = m->queue[i];
         act(m, &fx);
     }
-    m->n = 0;
+    m->n = m->cap = 0;
+    free(m->queue);
+    m->queue = NULL;
     m->stepping = false;
     moyai_ns when = death_deadline(m->d);
     if (when == UINT64_MAX)
         exec_timer_clear(m->o->x, &m->timer);
-    else
+    else if (m->timer.index == SIZE_MAX || m->timer.when != when)
         exec_timer_set(m->o->x, &m->timer, when);
 }
 
@@ -258,6 +260,10 @@ static int begin(struct mourn *m) {
     struct death_cfg c = {.self = o->cfg.self,
                           .host = host_hash(o->hello.host),
                           .keep = o->cfg.reattach < MOYAI_FOREVER / 3 ? 3 * o->cfg.reattach : MOYAI_FOREVER};
+    if (o->cfg.small) {
+        c.links = 2 * LOCATE_LINKS;
+        c.dead = 128;
+    }
     size_t n = (death_size(&c) + 63) / 64 * 64;
     if (n == 0) return MOYAI_EINVAL;
     bool first = !m->d;

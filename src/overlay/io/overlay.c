@@ -675,16 +675,20 @@ int overlay_new(struct overlay **ret, struct exec *x, const struct overlay_cfg *
     uint64_t seed;
     int rc = rng_system(&seed, sizeof seed);
     if (rc == 0) rc = buffers_new(&o->buffers);
+    if (rc == 0 && !(o->tx_chunks = calloc(2 * SESSION_CHUNKS, sizeof *o->tx_chunks))) rc = MOYAI_ENOMEM;
     if (rc < 0) {
+        buffers_free(o->buffers);
         free(o);
         return err_set(reterr, rc, "cannot start the overlay: %s", moyai_strerror(rc));
     }
+    o->rx_chunks = o->tx_chunks + SESSION_CHUNKS;
     rng_seed(&o->rng, seed);
     exec_timer_init(&o->accept_timer, on_accept_later);
     forget_init(o);
     rejoin_init(o);
     /* On one host a chunk of this size takes well under a millisecond: nothing waits long behind it. */
-    o->session_cfg = (struct session_cfg){.reattach = cfg->reattach, .chunk = 256u * 1024};
+    o->session_cfg =
+        (struct session_cfg){.reattach = cfg->reattach, .chunk = 256u * 1024, .entries = cfg->small ? ENTRIES_FEW : 0};
     o->hook.fn = on_hook;
     exec_hook_add(x, &o->hook);
     if (cfg->grid) rc = join(o, reterr);
@@ -767,6 +771,7 @@ void overlay_free(struct overlay *o) {
     mourn_free(o->mourn);
     rundir_close(o->dir);
     buffers_free(o->buffers);
+    free(o->tx_chunks);
     free(o);
 }
 

@@ -39,7 +39,7 @@ static void queue_push(struct route *t, const struct effect *fx) {
             memmove(t->queue, t->queue + t->first, t->n * sizeof *t->queue);
             t->first = 0;
         } else {
-            size_t cap = t->cap ? 2 * t->cap : 64;
+            size_t cap = t->cap ? 2 * t->cap : 8;
             struct effect *q = realloc(t->queue, cap * sizeof *q);
             if (!q) { /* out of turn, then: a machine that it steps may not be ready, and refuses */
                 act_on(t, fx);
@@ -705,6 +705,7 @@ static int begin(struct route *t, struct moyai_error *reterr) {
         lc.lookups = 16;
         lc.requests = 128;
         lc.routes = lc.dead = 64;
+        rc.links = 2 * LOCATE_LINKS;
     }
     size_t ln = (locate_size(&lc) + 63) / 64 * 64, rn = (relay_size(&rc) + 63) / 64 * 64;
     if (ln == 0 || rn == 0) return err_set(reterr, MOYAI_EINVAL, "a bad limit for locating or relaying");

@@ -461,7 +461,7 @@ static int step(struct wide *w, struct peers_event *ev) {
     moyai_ns when = peers_deadline(w->peers);
     if (when == UINT64_MAX)
         exec_timer_clear(w->o->x, &w->timer);
-    else
+    else if (w->timer.index == SIZE_MAX || w->timer.when != when)
         exec_timer_set(w->o->x, &w->timer, when);
     return first;
 }
