@@ -5,7 +5,6 @@
 #include "base/err.h"
 
 #include <inttypes.h>
-#include <malloc.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +12,7 @@
 
 #define TICK (100 * MOYAI_MS)
 
-static const struct ground_ops ground_ops = {.turned = grid_turned, .came = grid_came};
+static const struct ground_ops ground_ops = {.turned = grid_turned, .came = grid_came, .ahead = grid_ahead};
 
 void grid_law(struct grid *g, const struct grid_node *n, const char *fmt, ...) {
     if (g->broken) return;
@@ -282,6 +281,7 @@ static void tick(void *who, uint64_t what) {
     for (uint32_t n = times(g, f->parts); n; n--) part(g);
     for (uint32_t n = times(g, f->rendezvous); n; n--) g->net.no_rendezvous = !g->net.no_rendezvous;
     grid_talk_tick(g);
+    ground_memory_grown();
     world_in(g->w, TICK, tick, g, 0);
 }
 
@@ -301,11 +301,7 @@ void grid_talk(struct grid *g, const struct grid_traffic *t) {
 
 void grid_init(struct grid *g, struct world *w, struct trace *t, const struct grid_cfg *cfg) {
     *g = (struct grid){.w = w, .trace = t, .cfg = *cfg};
-    /* Blocks of machines are large and hardly touched: as long as each is mapped afresh that costs nothing. */
-    (void)mallopt(M_MMAP_THRESHOLD, 16384);
-    (void)mallopt(M_MMAP_MAX, 1 << 24);
-    (void)mallopt(M_TOP_PAD, 0);
-    (void)mallopt(M_PERTURB, 0); /* would touch them (MALLOC_PERTURB_, as test runners set it) */
+    ground_memory();
     if (!g->cfg.first) g->cfg.first = 25;
     if (!g->cfg.degree) g->cfg.degree = 15;
     if (!g->cfg.memory) g->cfg.memory = UINT64_C(64) << 20;

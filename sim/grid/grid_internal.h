@@ -57,5 +57,6 @@ void grid_talk_done(struct grid *g);
 void grid_turned(void *ctx, struct ground_node *u);
 void grid_came(void *ctx, struct ground_node *u, const struct ground_node *from, const struct frame_head *h,
                const uint8_t *payload);
+void grid_ahead(void *ctx, const struct ground_node *u, const void *owner, unsigned stage);
 
 #endif

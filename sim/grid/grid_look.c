@@ -4,6 +4,7 @@
 
 #include "overlay/death.h"
 #include "overlay/io/route_internal.h"
+#include "overlay/locate_internal.h"
 #include "overlay/peers.h"
 #include "overlay/relay_internal.h"
 
@@ -66,6 +67,41 @@ void grid_came(void *ctx, struct ground_node *u, const struct ground_node *from,
         grid_law(g, g->node[u->index],
                  "a frame of session %016" PRIx64 ", path %" PRIu32 ", comes over one link twice, from %" PRIu32, id,
                  path, from->index);
+}
+
+/* What a turn touches: a part of the node and of the link by which the frame has come, then of the machines. */
+void grid_ahead(void *ctx, const struct ground_node *u, const void *owner, unsigned stage) {
+    const struct grid *g = ctx;
+    const struct olink *k = owner;
+    const struct overlay *o;
+    const struct route *t;
+    if (stage == 3) {
+        ground_fetch(g->node[u->index], sizeof(struct grid_node));
+        if (k) ground_fetch(k, sizeof *k);
+        return;
+    }
+    if (!(o = g->node[u->index]->o)) return;
+    if (stage == 4) {
+        ground_fetch(o, 64);
+        ground_fetch(&o->hook, offsetof(struct overlay, rejoin_timer) - offsetof(struct overlay, hook));
+        return;
+    }
+    if (!(t = o->route)) return;
+    if (stage == 5) {
+        ground_fetch(t, offsetof(struct route, slot));
+        ground_fetch(&t->flush, offsetof(struct route, hops) - offsetof(struct route, flush));
+        ground_fetch(k ? k->peer : NULL, 64);
+        ground_fetch(o->peers, 64); /* it leads to their number */
+        ground_fetch(o->dead_last, 64);
+    } else if (stage == 6) {
+        const struct locate *l = t->l;
+        ground_fetch(l, offsetof(struct locate, notes));
+        ground_fetch(t->r, sizeof *t->r);
+        if (o->peers) ground_fetch(o->peers->hh.tbl, sizeof *o->peers->hh.tbl);
+        if (!k || k->slot < 0) return;
+        ground_fetch((const char *)l + sizeof *l + (size_t)k->slot * sizeof(struct locate_link),
+                     sizeof(struct locate_link));
+    }
 }
 
 /* ---- a node ---------------------------------------------------------------------------------- */

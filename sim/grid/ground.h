@@ -72,6 +72,9 @@ struct ground_ops {
     void (*turned)(void *ctx, struct ground_node *n); /* the node has had a turn */
     void (*came)(void *ctx, struct ground_node *n, const struct ground_node *from, const struct frame_head *h,
                  const uint8_t *payload); /* a frame, before the node sees it */
+    /* It will soon have a turn: for a frame to the owner of a link, or since a timer is due (owner
+     * NULL). Stages from 3 on: memory of what they have is to be fetched. */
+    void (*ahead)(void *ctx, const struct ground_node *n, const void *owner, unsigned stage);
 };
 
 struct ground {
@@ -93,6 +96,7 @@ struct ground {
     size_t n_conn, cap_conn;
     struct meet **entry;
     size_t n_entry, cap_entry;
+    struct ground_spare *spare[2]; /* memory of frames that have arrived */
     bool ending;
     /* What happened. */
     uint64_t frames, bytes, dials, dials_most, calls, calls_most, looks, accepted;
@@ -131,6 +135,14 @@ struct ground_task {
 };
 void ground_task(struct ground_node *n, moyai_dur in, void (*fn)(void *arg), void (*undo)(void *arg), void *arg);
 void ground_run_due(struct ground_node *n);
+
+/* Ask for memory that is soon needed. */
+static inline void ground_fetch(const void *p, size_t n) {
+    for (size_t i = 0; i < n; i += 64) __builtin_prefetch((const char *)p + i);
+}
+void ground_memory(void);       /* how it is given out, before there are nodes (ground_memory.c) */
+void ground_memory_grown(void); /* from time to time */
+bool ground_ahead_link(world_fn *fn, void *who, uint64_t what, unsigned stage); /* false: not a link's */
 
 enum ground_answer { GROUND_YES, GROUND_NO, GROUND_NOTHING };
 enum ground_answer ground_knock(const struct ground_node *from, const struct ground_node *to);

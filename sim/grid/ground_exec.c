@@ -121,6 +121,27 @@ static void wake(void *who, uint64_t when) {
     ground_leave(n);
 }
 
+static void task_run(void *who, uint64_t what);
+
+/* What the next events will touch lies anywhere in gigabytes: it is asked for while those before them run. */
+static void ahead(world_fn *fn, void *who, uint64_t what, unsigned stage) {
+    if (ground_ahead_link(fn, who, what, stage)) return;
+    const struct ground_task *t = fn == task_run ? who : NULL;
+    const struct ground_node *n = fn == wake ? who : t && stage > 0 ? t->node : NULL;
+    if (stage == 0 && t) {
+        ground_fetch(t, sizeof *t);
+    } else if (!n) {
+        return;
+    } else if (stage < 2) {
+        ground_fetch(n, sizeof *n);
+    } else if (stage == 2) {
+        ground_fetch(n->x.due, 128);
+    } else {
+        if (stage == 3 && n->x.n > 0) ground_fetch(n->x.due[0].timer, sizeof *n->x.due[0].timer);
+        if (n->here && n->g->ops->ahead) n->g->ops->ahead(n->g->ctx, n, NULL, stage);
+    }
+}
+
 void ground_leave(struct ground_node *n) {
     struct exec *x = &n->x;
     while (x->attention) {
@@ -208,6 +229,7 @@ void ground_init(struct ground *g, struct world *w, const struct ground_ops *ops
     *g = (struct ground){.w = w, .ops = ops, .ctx = ctx, .delay = 20 * MOYAI_MS};
     rng_fork(&w->rng, "ground", 0, &g->rng);
     rng_fork(&w->rng, "system", 0, &g->draws);
+    w->ahead = ahead;
     ground_world = g;
 }
 

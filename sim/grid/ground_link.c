@@ -56,6 +56,52 @@ struct link {
     char text[96];
 };
 
+/* Frames come and go faster than anything else: what one leaves the next takes, while it is near. Not where the
+ * sanitizer shall see who uses one that has gone. */
+struct ground_spare {
+    struct ground_spare *next;
+};
+static const size_t sizes[2] = {192, sizeof(struct box) + 1088};
+#ifdef __SANITIZE_ADDRESS__
+#define SPARED 0
+#else
+#define SPARED 2
+#endif
+
+static int size_of(size_t length) {
+    int i = 0;
+    while (i < SPARED && sizeof(struct box) + length > sizes[i]) i++;
+    return i;
+}
+
+static struct box *box_new(struct ground *g, size_t length) {
+    int i = size_of(length);
+    struct ground_spare *s = i < SPARED ? g->spare[i] : NULL;
+    if (s) g->spare[i] = s->next;
+    struct box *b = s ? (void *)s : malloc(i < SPARED ? sizes[i] : sizeof *b + length);
+    if (!b) abort();
+    return b;
+}
+
+static void box_free(struct ground *g, struct box *b) {
+    int i = size_of(b->head.length);
+    if (i == SPARED) {
+        free(b);
+        return;
+    }
+    struct ground_spare *s = (void *)b;
+    s->next = g->spare[i];
+    g->spare[i] = s;
+}
+
+void ground_spare_done(struct ground *g) {
+    for (int i = 0; i < SPARED; i++)
+        for (struct ground_spare *s = g->spare[i], *next; s; s = next) {
+            next = s->next;
+            free(s);
+        }
+}
+
 static int end_of(const struct ground_conn *c, const struct ground_node *n) {
     return c->node[1] == n;
 }
@@ -66,7 +112,7 @@ static void conn_unref(struct ground_conn *c) {
         while (c->way[e].first) {
             struct box *b = c->way[e].first;
             c->way[e].first = b->next;
-            free(b);
+            box_free(c->g, b);
         }
     }
     c->g->conn[c->slot] = c->g->conn[--c->g->n_conn];
@@ -156,7 +202,7 @@ static void way_run(struct ground_conn *c, int to) {
         while (y->first) {
             struct box *b = y->first;
             y->first = b->next;
-            free(b);
+            box_free(c->g, b);
         }
         y->bytes = 0;
         return;
@@ -183,7 +229,7 @@ static void way_run(struct ground_conn *c, int to) {
             else if (rc < 0 && !l->freed)
                 link_down(l, rc, 0, why.text);
         }
-        free(b);
+        box_free(c->g, b);
     }
     ground_leave(n);
     if (y->full && c->mine[1 - to] && link_queued(c->link[1 - to]) < OUT_MARK / 2) {
@@ -199,6 +245,26 @@ static void way_due(void *who, uint64_t to) {
     c->way[to].waking = false;
     way_run(c, (int)to);
     conn_unref(c);
+}
+
+bool ground_ahead_link(world_fn *fn, void *who, uint64_t what, unsigned stage) {
+    if (fn != way_due) return false;
+    const struct ground_conn *c = who;
+    const struct link *l = stage > 0 ? c->link[what] : NULL;
+    const struct ground_node *n = stage > 0 ? c->node[what] : NULL;
+    if (stage == 0) {
+        ground_fetch(c, sizeof *c);
+    } else if (stage == 1) {
+        ground_fetch(c->way[what].first, 128);
+        ground_fetch(l, 64);
+        ground_fetch(n, sizeof *n);
+    } else if (stage == 2 && l) {
+        ground_fetch(l->owner, 64);
+        ground_fetch(n->x.due, 128);
+    } else if (l && c->g->ops->ahead) {
+        c->g->ops->ahead(c->g->ctx, n, l->owner, stage);
+    }
+    return true;
 }
 
 static void way_set(struct ground_conn *c, int to) {
@@ -226,8 +292,8 @@ static void put(struct ground_conn *c, int from, struct box *b) {
 }
 
 static void put_end(struct ground_conn *c, int from, int end) {
-    struct box *b = sim_alloc(sizeof *b);
-    b->end = end;
+    struct box *b = box_new(c->g, 0);
+    *b = (struct box){.end = end};
     put(c, from, b);
 }
 
@@ -248,7 +314,7 @@ static void conn_close(struct ground_conn *c, int e) {
         while (y->first) {
             struct box *b = y->first;
             y->first = b->next;
-            free(b);
+            box_free(c->g, b);
         }
         y->last = NULL;
         y->bytes = 0;
@@ -311,14 +377,13 @@ void link_reset(struct link *l, int code, const char *text) {
 }
 
 uint8_t *link_reserve(struct link *l, const struct frame_head *h) {
-    struct box *b = malloc(sizeof *b + h->length);
-    if (!b) abort();
+    struct box *b = box_new(l->x->node->g, h->length);
     *b = (struct box){.head = *h};
     struct ground_conn *c = l->c;
     struct ground_node *n = l->x->node;
     if (n->mute || l->reset || l->down_told || !c->mine[1 - l->end]) { /* into the void; the end has been sent */
         static _Thread_local uint8_t nowhere[FRAME_MAX];
-        free(b);
+        box_free(n->g, b);
         return nowhere;
     }
     n->g->frames++;

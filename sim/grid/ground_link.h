@@ -19,4 +19,6 @@ int ground_accept(int listener, int *ret, struct tcp_addr *from);
 void ground_parse(const char *address, struct tcp_addr *at);
 struct tls *ground_tls(void);
 
+void ground_spare_done(struct ground *g);
+
 #endif

@@ -252,6 +252,21 @@ int meet_entry(struct meet *m, const uint8_t id[16], const uint8_t *p, size_t n,
     return 0;
 }
 
+/* Which entries to show: each i-th is to change places with the one that is drawn. They lie anywhere. */
+static size_t draw(struct ground *g, size_t *drawn) {
+    size_t n = g->n_entry < SAMPLE ? g->n_entry : SAMPLE;
+    for (size_t i = 0; i < n; i++) {
+        drawn[i] = i + (size_t)rng_below(&g->rng, g->n_entry - i);
+        ground_fetch(&g->entry[drawn[i]], sizeof *g->entry);
+    }
+    for (size_t i = 0; i < n; i++) {
+        ground_fetch(g->entry[drawn[i]], sizeof *g->entry[0]);
+        ground_fetch(&g->entry[i]->entry, sizeof(size_t));
+    }
+    for (size_t i = 0; i < n; i++) ground_fetch(g->entry[drawn[i]]->left, 128);
+    return n;
+}
+
 static void look_due(void *arg) {
     struct meet *m = arg;
     struct ground_node *n = m->node;
@@ -262,8 +277,10 @@ static void look_due(void *arg) {
         entry_leave(g, m);
         m->ops->asked(m->ctx, 0, "http://sim", 0, "");
     }
-    for (size_t i = 0; !m->over && !away && i < SAMPLE && i < g->n_entry; i++) {
-        size_t k = i + (size_t)rng_below(&g->rng, g->n_entry - i);
+    size_t drawn[SAMPLE], n_drawn = away ? 0 : draw(g, drawn);
+    for (size_t i = 0; !m->over && i < n_drawn; i++) {
+        size_t k = drawn[i];
+        if (i >= g->n_entry || k >= g->n_entry) continue; /* some have ended meanwhile */
         struct meet *e = g->entry[k], *other = g->entry[i];
         g->entry[k] = other;
         other->entry = k + 1;
@@ -302,6 +319,7 @@ void ground_meet_forget(struct ground_node *n) {
 void ground_done(struct ground *g) {
     while (g->n_entry) entry_remove(g, g->entry[g->n_entry - 1]);
     for (uint32_t i = 0; i < g->n; i++) free(g->node[i]);
+    ground_spare_done(g);
     free(g->node);
     free(g->entry);
     free(g->conn);
