@@ -7,38 +7,42 @@
  *   join     all within ten seconds, and half a minute more: connections, frames, bytes of a node
  *   idle     a minute in which nobody wants anything
  *   locate   each node looks up the same name within one second: frames of a node
- *   calls    each node calls another that it has nothing to do with: frames of a call, all told
- *   repair   a minute in which a tenth of the nodes crash and as many join: frames of a node beyond those of an idle
- *            minute
+ *   repair   half a minute in which a twentieth of the nodes crash and as many join: frames of a node beyond those of
+ *            half an idle minute
  *   lost     some nodes crash that others have a session with: frames of all for each, of those that look for it, tell
- * of its end, or end paths
+ *            of its end, or end paths
+ *   call     a thousand calls of one node to another: frames of sessions, relays and locating for each
  *
- * and the most that one node had: links, known nodes, paths that pass through; and memory.
+ * and the most that one node had: links, known nodes, paths that pass through; memory of a node, and the time of a
+ * processor that it took to simulate one. After the calls the laws of a grid at rest hold (sim/grid/grid.h).
  *
  *   sim-overlay [--seed N] [--kinds] [NODES...]
  *
- * --kinds: also how many frames of each type (doc/spec/00-links.md, 2.2). 10,000 nodes take 3 GB of memory and some
- * minutes, 100,000 ten times as much.
+ * --kinds: also how many frames of each type (doc/spec/00-links.md, 2.2). 10,000 nodes take about a minute of a
+ * processor and 2 GB of memory, 30,000 three and a half minutes and 7 GB; 100,000 would take some 22 GB.
  *
- * The figure is the worst growth of all costs but the last from 1,000 nodes to the largest grid: 1 is flat. (In a grid
- * of 100 each knows everybody from what its neighbours say, and need not look.)
+ * The figure is the worst growth of all costs but `lost` from 1,000 nodes to the largest grid: 1 is flat. (In a grid of
+ * 100 each knows everybody from what its neighbours say, and need not look.)
  */
 #include "bench/bench.h"
 #include "sim/grid/grid.h"
 
 #include <inttypes.h>
+#include <sys/resource.h>
 
 #define SECOND ((moyai_ns)MOYAI_SEC)
-#define COSTS  6
 #define JOIN   (10 * MOYAI_SEC)
+#define CALLS  1000
 #define LOST   5 /* sessions whose other end crashes */
+
+enum { JOINED, JOIN_BYTES, IDLE, LOCATED, REPAIR, CALL, COSTS };
 
 struct figures {
     uint32_t nodes;
     double cost[COSTS];
-    double seconds, kib;
+    double seconds;
 };
-static const char *const names[COSTS] = {"join", "join-bytes", "idle", "locate", "call", "repair"};
+static const char *const names[COSTS] = {"join", "join-bytes", "idle", "locate", "repair", "call"};
 
 static double resident(void) {
     long all, here = 0;
@@ -46,6 +50,13 @@ static double resident(void) {
     if (!f || fscanf(f, "%ld %ld", &all, &here) != 2) bench_die("/proc/self/statm");
     fclose(f);
     return (double)here * (double)sysconf(_SC_PAGESIZE);
+}
+
+/* Of this process, user's and system's. */
+static double processor(void) {
+    struct rusage u;
+    if (getrusage(RUSAGE_SELF, &u) < 0) bench_die("getrusage");
+    return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) + 1e-6 * (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
 }
 
 static void go(struct grid *g, moyai_dur span) {
@@ -82,97 +93,132 @@ static uint64_t locating(const struct grid *g) {
     return n;
 }
 
-static void measure(uint32_t nodes, uint64_t seed, struct figures *f) {
-    struct world w;
-    static struct grid g; /* large */
-    double start = bench_now(), before = resident(), live = nodes;
-    const struct grid_cfg cfg = {.sites = 30, .open = 3, .unaware = 3, .delay = 20 * MOYAI_MS};
-    *f = (struct figures){.nodes = nodes};
-    world_init(&w, seed, false);
-    grid_init(&g, &w, NULL, &cfg);
-    grid_join(&g, nodes, JOIN);
-    go(&g, JOIN);
+/* All join, and become one grid. */
+static void joining(struct grid *g, uint32_t nodes, double before, struct figures *f) {
+    double live = nodes;
+    grid_join(g, nodes, JOIN);
+    go(g, JOIN);
     uint32_t whole = 0;
-    struct grid_view v = grid_look(&g);
-    for (; v.parts > v.parts_least && whole <= 60; v = grid_look(&g)) {
-        go(&g, MOYAI_SEC);
+    struct grid_view v = grid_look(g);
+    for (; v.parts > v.parts_least && whole <= 60; v = grid_look(g)) {
+        go(g, MOYAI_SEC);
         whole++;
     }
     if (whole > 60) bench_die("%u nodes are in %u parts", nodes, v.parts);
-    go(&g, 30 * MOYAI_SEC);
-    f->cost[0] = (double)g.net.frames / live;
-    f->cost[1] = (double)g.net.bytes / live;
-    f->kib = (resident() - before) / live / 1024;
-    v = grid_look(&g);
+    go(g, 30 * MOYAI_SEC);
+    f->cost[JOINED] = (double)g->net.frames / live;
+    f->cost[JOIN_BYTES] = (double)g->net.bytes / live;
+    v = grid_look(g);
     printf("%6u nodes: one grid %u s after the last has started; %.1f connections begun each, at most %" PRIu64
            " in a second, %" PRIu64 " to one node\n"
            "       links %u to %u, mean %.1f; %.0f KiB of memory a node\n"
            "       join   %8.1f frames, %.0f bytes a node\n",
-           nodes, whole, (double)g.net.dials / live, g.net.dials_most, g.net.calls_most, v.least, v.most, v.mean,
-           f->kib, f->cost[0], f->cost[1]);
-    kinds(&g, "join", live);
+           nodes, whole, (double)g->net.dials / live, g->net.dials_most, g->net.calls_most, v.least, v.most, v.mean,
+           (resident() - before) / live / 1024, f->cost[JOINED], f->cost[JOIN_BYTES]);
+    kinds(g, "join", live);
+}
 
-    uint64_t frames = g.net.frames;
-    go(&g, 60 * MOYAI_SEC);
-    f->cost[2] = (double)(g.net.frames - frames) / live;
-    printf("       idle   %8.1f frames a node and minute\n", f->cost[2]);
+static void idling(struct grid *g, uint32_t nodes, struct figures *f) {
+    uint64_t frames = g->net.frames;
+    go(g, 60 * MOYAI_SEC);
+    f->cost[IDLE] = (double)(g->net.frames - frames) / nodes;
+    printf("       idle   %8.1f frames a node and minute\n", f->cost[IDLE]);
+    kinds(g, "idle", nodes);
+}
 
-    kinds(&g, "idle", live);
-    grid_name(&g, 0);
-    go(&g, 10 * MOYAI_SEC);
-    frames = locating(&g);
+static void locating_one(struct grid *g, uint32_t nodes, struct figures *f) {
+    grid_name(g, 0);
+    go(g, 10 * MOYAI_SEC);
+    uint64_t frames = locating(g);
     for (uint32_t i = 0; i < nodes; i++) {
-        grid_lookup(&g, i, 0, 0);
-        if (i % (nodes / 20) == 0) go(&g, 50 * MOYAI_MS);
+        grid_lookup(g, i, 0, 0);
+        if (i % (nodes / 20) == 0) go(g, 50 * MOYAI_MS);
     }
-    go(&g, 10 * MOYAI_SEC);
-    f->cost[3] = (double)(locating(&g) - frames) / live;
-    if (g.count.found < nodes) bench_die("%" PRIu64 " of %u found the name", g.count.found, nodes);
-    printf("       locate %8.1f frames a node, all having looked up one name in a second\n", f->cost[3]);
+    go(g, 10 * MOYAI_SEC);
+    f->cost[LOCATED] = (double)(locating(g) - frames) / nodes;
+    if (g->count.found < nodes) bench_die("%" PRIu64 " of %u found the name", g->count.found, nodes);
+    printf("       locate %8.1f frames a node, all having looked up one name in a second\n", f->cost[LOCATED]);
+    kinds(g, "locate", nodes);
+}
 
-    kinds(&g, "locate", live);
-    frames = g.net.frames;
-    uint64_t called = g.count.calls;
-    for (uint32_t i = 0; i < nodes; i++) {
-        grid_call(&g, i, (uint32_t)rng_below(&g.rng, nodes), 100);
-        if (i % (nodes / 20) == 0) go(&g, 50 * MOYAI_MS);
-    }
-    go(&g, 10 * MOYAI_SEC);
-    if (grid_open(&g) || g.count.failed) bench_die("%" PRIu64 " calls were not answered", grid_open(&g));
-    f->cost[4] = (double)(g.net.frames - frames) / (double)(g.count.calls - called) - f->cost[2] * 11 / 60;
-    printf("       call   %8.1f frames, to a node that it has had nothing to do with\n", f->cost[4]);
-
-    kinds(&g, "call", (double)(g.count.calls - called));
-    go(&g, 130 * MOYAI_SEC); /* sessions end that nobody needs any more */
-    frames = g.net.frames;
-    kinds(&g, NULL, 1);
+static void repairing(struct grid *g, uint32_t nodes, struct figures *f) {
+    uint64_t frames = g->net.frames;
     const struct grid_faults faults = {.joins = nodes / 10., .crashes = nodes / 10.};
-    grid_trouble(&g, &faults);
-    go(&g, 60 * MOYAI_SEC);
-    grid_trouble(&g, NULL);
-    f->cost[5] = (double)(g.net.frames - frames) / live - f->cost[2];
-    printf("       repair %8.1f frames a node, %" PRIu64 " having crashed and %" PRIu64 " joined in a minute\n",
-           f->cost[5], g.count.crashes, g.count.joins - nodes);
-    kinds(&g, "repair", live);
-    go(&g, 30 * MOYAI_SEC);
+    grid_trouble(g, &faults);
+    go(g, 30 * MOYAI_SEC);
+    grid_trouble(g, NULL);
+    f->cost[REPAIR] = (double)(g->net.frames - frames) / nodes - f->cost[IDLE] / 2;
+    printf("       repair %8.1f frames a node, %" PRIu64 " having crashed and %" PRIu64 " joined in half a minute\n",
+           f->cost[REPAIR], g->count.crashes, g->count.joins - nodes);
+    kinds(g, "repair", nodes);
+    go(g, 30 * MOYAI_SEC);
+}
 
-    /* What has crashed and is not known to be dead is looked for. */
+static void all_answered(const struct grid *g) {
+    if (grid_open(g) || g->count.failed) bench_die("%" PRIu64 " calls were not answered", grid_open(g));
+}
+
+/* What has crashed and is not known to be dead is looked for. */
+static void losing(struct grid *g, uint32_t nodes) {
     uint32_t pairs = nodes / 2 < LOST ? nodes / 2 : LOST;
-    for (uint32_t i = 0; i < pairs; i++) grid_call(&g, g.live - 1 - i, i, 100);
-    go(&g, 5 * MOYAI_SEC);
-    if (grid_open(&g) || g.count.failed) bench_die("%" PRIu64 " calls were not answered", grid_open(&g));
-    kinds(&g, NULL, 1);
-    frames = searching(&g);
-    for (uint32_t i = pairs; i > 0; i--) grid_crash(&g, i - 1);
-    go(&g, 15 * MOYAI_SEC);
-    kinds(&g, "lost", pairs);
+    for (uint32_t i = 0; i < pairs; i++) grid_call(g, g->live - 1 - i, i, 100);
+    go(g, 5 * MOYAI_SEC);
+    all_answered(g);
+    kinds(g, NULL, 1);
+    uint64_t frames = searching(g);
+    for (uint32_t i = pairs; i > 0; i--) grid_crash(g, i - 1);
+    go(g, 15 * MOYAI_SEC);
+    kinds(g, "lost", pairs);
     printf("       lost   %8.1f frames in all for a session whose other end has crashed\n",
-           (double)(searching(&g) - frames) / pairs);
-    go(&g, 150 * MOYAI_SEC);
+           (double)(searching(g) - frames) / pairs);
+}
+
+/* What calls cause, and nothing else does but what `searching` counts; without the pings that watch links on which
+ * somebody waits. */
+static uint64_t calls_frames(const struct grid *g) {
+    uint64_t n = searching(g);
+    for (int i = FRAME_SESSION; i <= FRAME_SESSION_LAST; i++) n += g->count.frames[i];
+    return n;
+}
+
+/* Last: sessions stand for a minute. */
+static void calling(struct grid *g, struct figures *f) {
+    uint64_t frames = calls_frames(g), called = g->count.calls;
+    kinds(g, NULL, 1);
+    for (uint32_t i = 0; i < CALLS; i++) {
+        grid_call(g, (uint32_t)rng_below(&g->rng, g->live), (uint32_t)rng_below(&g->rng, g->live), 100);
+        if (i % (CALLS / 20) == 0) go(g, 50 * MOYAI_MS);
+    }
+    go(g, 10 * MOYAI_SEC);
+    all_answered(g);
+    double calls = (double)(g->count.calls - called);
+    f->cost[CALL] = (double)(calls_frames(g) - frames) / calls;
+    printf("       call   %8.1f frames, to a node that it has had nothing to do with\n", f->cost[CALL]);
+    kinds(g, "call", calls);
+}
+
+static void measure(uint32_t nodes, uint64_t seed, struct figures *f) {
+    struct world w;
+    static struct grid g; /* large */
+    double start = bench_now(), work = processor(), before = resident();
+    const struct grid_cfg cfg = {.sites = 30, .open = 3, .unaware = 3, .delay = 20 * MOYAI_MS, .memory = 1 << 20};
+    *f = (struct figures){.nodes = nodes};
+    world_init(&w, seed, false);
+    grid_init(&g, &w, NULL, &cfg);
+    joining(&g, nodes, before, f);
+    idling(&g, nodes, f);
+    locating_one(&g, nodes, f);
+    repairing(&g, nodes, f);
+    losing(&g, nodes);
+    calling(&g, f);
+    double most = (resident() - before) / nodes / 1024;
     if (!grid_rest(&g)) bench_die("%s", g.why.text);
+    work = processor() - work;
     f->seconds = bench_now() - start;
-    printf("       at most %u links, %u nodes known and %u paths through one; %.0f s\n", g.count.links_most,
-           g.count.peers_most, g.count.passing_most, f->seconds);
+    printf(
+        "       at most %u links, %u nodes known and %u paths through one\n"
+        "       %.1f ms of a processor and, with sessions, %.0f KiB of memory a node; %.0f s of a processor, %.0f s\n",
+        g.count.links_most, g.count.peers_most, g.count.passing_most, work / nodes * 1e3, most, work, f->seconds);
     fflush(stdout);
     grid_done(&g);
     world_done(&w);
