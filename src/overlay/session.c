@@ -442,6 +442,13 @@ static int step_credit(struct session *s, uint64_t more) {
     return 0;
 }
 
+static int step_keep(struct session *s) {
+    if (s->state != SESSION_UP) return MOYAI_EINVAL;
+    s->say |= SAY_ACK;
+    s->ack_at = 0;
+    return 0;
+}
+
 static int step_timeout(struct session *s, moyai_ns now) {
     if (s->ack_at && now >= s->ack_at) {
         s->ack_at = 0;
@@ -463,6 +470,8 @@ int session_step(struct session *s, const struct session_event *ev) {
         return step_credit(s, ev->credit);
     case SESSION_EV_GRANT:
         return session_rx_grant(s, ev->stream, ev->allowed);
+    case SESSION_EV_KEEP:
+        return step_keep(s);
     case SESSION_EV_OPEN:
     case SESSION_EV_PATH_UP:
     case SESSION_EV_PATH_DOWN:
@@ -500,6 +509,7 @@ int session_step(struct session *s, const struct session_event *ev) {
     case SESSION_EV_DROP:
     case SESSION_EV_CREDIT:
     case SESSION_EV_GRANT:
+    case SESSION_EV_KEEP:
         break; /* above */
     }
     if (rc == 0) s->draining = 1;

@@ -99,6 +99,8 @@ enum session_event_kind {
     SESSION_EV_PEER_DEAD,
     SESSION_EV_CLOSE, /* orderly; what is not sent yet is reported NEVER at once. Fails if it takes reattach */
     SESSION_EV_TIMEOUT,
+    SESSION_EV_KEEP, /* an ACK, if nothing else is to be sent: whoever passes it on finds out whether his link stands.
+                        Nothing answers it. EINVAL: not up */
 };
 
 struct session_event {

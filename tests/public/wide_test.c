@@ -375,6 +375,45 @@ static void a_death_is_known_beyond_others(void **state) {
     for (int i = 0; i < 3; i++) kit_end(open[i]);
 }
 
+/* Of methods that run for long nothing is heard, and nothing need be. A host that has lost its power, or a process that
+ * was stopped, is found by the heartbeat of who waits, also behind others. */
+static void who_falls_silent_is_given_up(void **state) {
+    (void)state;
+    begin_grid(3);
+    pid_t middle = start("middle", 0), pid[] = {start("direct", 1), start("behind", -1)};
+    (void)setenv("MOYAI_REATTACH", "1s", 1);
+    moyai_node *n = join();
+    (void)unsetenv("MOYAI_REATTACH");
+    moyai_ref *ref[] = {kit_lookup(n, "direct"), kit_lookup(n, "behind"), kit_lookup(n, "middle")};
+    moyai_future *f[3];
+    for (int i = 0; i < 3; i++) {
+        int64_t y = 0;
+        f[i] = moyai_call_async(ref[i], "sleep", MOYAI_NONE);
+        KIT_OK(moyai_call(ref[i], "add", MOYAI_ARGS(1), MOYAI_INTO(&y), NULL));
+    }
+    KIT_OK(moyai_call(ref[0], "linked", MOYAI_ARGS(2), MOYAI_NONE, NULL));
+    moyai_ns before = moyai_now();
+    for (int i = 0; i < 2; i++) FIBER_ASSERT(kill(pid[i], SIGSTOP) == 0);
+    for (int i = 0; i < 2; i++) {
+        struct moyai_error e;
+        KIT_RC(moyai_future_get(f[i], MOYAI_NONE), MOYAI_EUNREACHABLE);
+        moyai_future_error(f[i], 0, &e);
+        printf("given up after %.1f s: %s\n", (double)(moyai_now() - before) * 1e-9, e.text);
+        FIBER_ASSERT_INT(e.executed, MOYAI_MAY_HAVE_EXECUTED);
+    }
+    FIBER_ASSERT(!moyai_future_ready(f[2])); /* who only has nothing to say goes on */
+    for (int i = 0; i < 3; i++) {
+        moyai_future_free(f[i]);
+        moyai_ref_unref(ref[i]);
+    }
+    moyai_node_free(n);
+    for (int i = 0; i < 2; i++) {
+        FIBER_ASSERT(kill(pid[i], SIGCONT) == 0);
+        kit_kill(pid[i]);
+    }
+    kit_end(middle);
+}
+
 /* ---- names ----------------------------------------------------------------------------------- */
 
 static void a_name_has_one_object(void **state) {
@@ -515,6 +554,7 @@ static int tests(void) {
         cmocka_unit_test(a_relay_dies),
         cmocka_unit_test(relays_leave),
         cmocka_unit_test(a_death_is_known_beyond_others),
+        cmocka_unit_test(who_falls_silent_is_given_up),
         cmocka_unit_test(a_name_has_one_object),
         cmocka_unit_test(another_key_is_another_grid),
         cmocka_unit_test(a_key_is_rotated),

@@ -29,7 +29,6 @@
 #define FORGET_HOLD    (1 * MOYAI_MS)  /* the node lock, for what the dead have left */
 #define FORGET_LAST    (50 * MOYAI_MS) /* and of it when the node ends */
 #define PROBE_TIME     (5 * MOYAI_SEC)
-#define BEAT           (2500 * MOYAI_MS) /* of silence where somebody waits, until the link is probed; and until the end */
 #define ACCEPT_FIRST   (10 * MOYAI_MS)
 #define ACCEPT_MOST    (320 * MOYAI_MS)
 #define REJOIN_EVERY   (1 * MOYAI_SEC) /* at most */
@@ -122,7 +121,7 @@ struct peer {
     bool opened, closing, want_path;
     uint64_t rx_next; /* number of the next byte on the present path, for reading in place */
     moyai_ns last_active;
-    struct exec_timer session_timer, idle_timer, retry_timer, ping_timer;
+    struct exec_timer session_timer, idle_timer, retry_timer, ping_timer, beat_timer;
     unsigned retries;
     int path_rc; /* of the last attempt to make a link; 0: there was none, or it came up */
 

@@ -8,7 +8,7 @@
  * socket with the process. A witness (the parent that runs the processes) does not even need that: it
  * holds a pidfd of each process that said hello, and tells all nodes linked to it.
  */
-#include "overlay/io/internal.h"
+#include "overlay/io/beat.h"
 #include "overlay/io/mourn.h"
 #include "overlay/io/rejoin.h"
 #include "overlay/io/route.h"
@@ -89,32 +89,6 @@ static void hello_late(struct exec *x, struct exec_timer *t) {
     link_reset(k->link, MOYAI_ETIMEDOUT, k->greeted ? "it was not offered within 5 s" : "no hello within 5 s");
 }
 
-static void probe(struct olink *k, moyai_dur limit) {
-    static const uint8_t token[8] = {0}; /* nobody's */
-    struct frame_head h = {.type = FRAME_PING, .class_ = FRAME_CONTROL, .hops = 1, .length = 8};
-    struct link_piece piece = {token, 8};
-    if (link_send(k->link, &h, &piece, 1) < 0) return;
-    link_flush(k->link);
-    k->pongs_due++;
-    k->probed = exec_now(k->o->x);
-    exec_timer_set(k->o->x, &k->probe_timer, k->probed + (moyai_ns)limit);
-}
-
-/* After a probe nothing has come, or something was sent for which somebody waits, and it is time to look what has come
- * since. Who was stopped himself looks again later: what has come meanwhile is still unread. */
-static void probe_late(struct exec *x, struct exec_timer *t) {
-    struct olink *k = (struct olink *)((char *)t - offsetof(struct olink, probe_timer));
-    moyai_ns now = exec_now(x);
-    if (now > t->when + (moyai_ns)BEAT / 2) {
-        exec_timer_set(x, t, now + (moyai_ns)BEAT);
-    } else if (k->probed && k->heard <= k->probed) {
-        k->silent = true;
-        link_reset(k->link, MOYAI_ETIMEDOUT, "it does not answer");
-    } else if (k->heard <= k->waits) {
-        probe(k, BEAT);
-    }
-}
-
 struct olink *olink_new(struct overlay *o, int fd, struct tls *tls, struct peer *p, pid_t pid) {
     struct olink *k = calloc(1, sizeof *k);
     if (!k) return NULL;
@@ -126,7 +100,7 @@ struct olink *olink_new(struct overlay *o, int fd, struct tls *tls, struct peer 
     k->half = true;
     k->number = ++o->last_number;
     exec_timer_init(&k->hello_timer, hello_late);
-    exec_timer_init(&k->probe_timer, probe_late);
+    exec_timer_init(&k->probe_timer, beat_late);
     uint8_t hello[HELLO_MAX];
     int n = hello_encode(&o->hello, hello, NULL);
     HASH_ADD(hh, o->by_number, number, sizeof k->number, k);
@@ -181,16 +155,6 @@ struct olink *olink_by_number(struct overlay *o, uint64_t number) {
     struct olink *k;
     HASH_FIND(hh, o->by_number, &number, sizeof number, k);
     return k;
-}
-
-void olink_probe(struct olink *k) {
-    probe(k, PROBE_TIME);
-}
-
-void olink_wait(struct olink *k) {
-    if (!k->tcp) return; /* of this host: its end is noticed */
-    k->waits = exec_now(k->o->x);
-    if (k->probe_timer.index == SIZE_MAX) exec_timer_set(k->o->x, &k->probe_timer, k->waits + (moyai_ns)BEAT);
 }
 
 struct olink *olink_ready(const struct peer *p) {

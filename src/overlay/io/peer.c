@@ -9,6 +9,7 @@
  * put back in front of the queue: it was never executed, so giving it again is right.
  */
 #include "base/err.h"
+#include "overlay/io/beat.h"
 #include "overlay/io/direct.h"
 #include "overlay/io/internal.h"
 #include "overlay/io/route.h"
@@ -465,7 +466,7 @@ static bool give(struct peer *p, struct msg *m) {
     msg_list_remove(peer_list(p, m), m);
     if (m->limited) {
         m->counted = true;
-        p->open++;
+        if (p->open++ == 0) beat_begin(p);
     }
     m->state = MSG_IN_SESSION;
     peer_waiting_sub(p, m);
@@ -725,6 +726,7 @@ void peer_init(struct peer *p) {
     exec_timer_init(&p->idle_timer, idle_due);
     exec_timer_init(&p->retry_timer, retry_due);
     exec_timer_init(&p->ping_timer, pings_due);
+    exec_timer_init(&p->beat_timer, beat_due);
     p->rx_next = UINT64_MAX;
 }
 
@@ -732,6 +734,7 @@ void peer_close(struct peer *p) {
     if (p->session) session_end(p);
     exec_timer_clear(p->o->x, &p->retry_timer);
     exec_timer_clear(p->o->x, &p->ping_timer);
+    exec_timer_clear(p->o->x, &p->beat_timer);
     for (struct peer **q = &p->o->dirty; *q; q = &(*q)->dirty_next)
         if (*q == p) {
             *q = p->dirty_next;
