@@ -184,9 +184,7 @@ static void go_on(void *who, uint64_t what) {
     if (!n->o || !n->u->stopped) return;
     grid_say(n->g, n, "goes on");
     ground_stop(n->u, false);
-    n->g->stopped--;
-    n->ill = false;
-    n->well = n->g->w->now + GRID_WELL;
+    n->g->stopped--; /* it is ill until it has been seen to have links (grid_turned): it may never have had any */
 }
 
 static struct grid_node *stop(struct grid *g) {

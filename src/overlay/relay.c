@@ -211,7 +211,8 @@ static enum relay_code objection(const struct relay *r, const struct relay_frame
     if (relay_id_find(r, f->id) || id_equal(f->from.b, r->self)) return RELAY_LOOP;
     if (r->leaving && !here) return RELAY_REFUSED;
     if (f->hops == 0 && !here) return RELAY_TTL;
-    return r->live < r->pointers ? RELAY_CLOSED : RELAY_NO_MEMORY;
+    bool room = here || r->passing < r->pointers - r->pointers / 4; /* the rest is for those that end here */
+    return room && r->live < r->pointers ? RELAY_CLOSED : RELAY_NO_MEMORY;
 }
 
 static int receive_path(struct relay *r, uint32_t link, const struct relay_event *ev) {

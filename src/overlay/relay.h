@@ -171,6 +171,10 @@ bool relay_path_id(const struct relay *r, uint64_t path, uint64_t *id);
 /* The node at the other end of the link by which what goes to `end`, one of the path's two ends, leaves this node.
  * False: no such path here, or it ends here. */
 bool relay_path_next(const struct relay *r, uint64_t id, const struct moyai_node_id *end, struct moyai_node_id *next);
+/* So many paths more may pass through or end here; before the last quarter is begun, only end. */
+uint32_t relay_left(const struct relay *r);
+/* Does a path go on towards its destination by that link, under that label? */
+bool relay_leads(const struct relay *r, uint64_t link, uint32_t label, struct moyai_node_id *to);
 
 struct relay_count {
     uint32_t links, paths, passing; /* passing: of these, that end elsewhere */

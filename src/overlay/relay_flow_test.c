@@ -124,7 +124,7 @@ static void test_order(void **state) {
 
 /* A node with many paths from link 1 to link 2: path k (from 1) has label 2k - 1 on both. */
 static struct tested *crowd(uint32_t n, uint32_t own) {
-    struct relay_cfg c = {.links = 4, .pointers = n, .spare = 2, .own = own, .most = 8 * own, .memory = 16 * own};
+    struct relay_cfg c = {.links = 4, .pointers = 2 * n, .spare = 2, .own = own, .most = 8 * own, .memory = 16 * own};
     struct tested *t = linked(&c);
     for (uint32_t k = 1; k <= n; k++) {
         struct relay_frame f = path_frame(2 * k - 1, 10, 91, k);

@@ -5,7 +5,7 @@
 /* n paths from link 1 to link 2, labels 1, 3, ... on both; node 91's side grants plenty. */
 static struct tested *paths(uint32_t n, uint64_t memory) {
     const struct relay_cfg c = {
-        .links = 4, .pointers = n, .spare = 2, .own = OWN, .most = 1600, .memory = memory, .seed = 1};
+        .links = 4, .pointers = 2 * n, .spare = 2, .own = OWN, .most = 1600, .memory = memory, .seed = 1};
     struct tested *t = linked(&c);
     for (uint32_t k = 1; k <= n; k++) {
         (void)passing(t, 2 * k - 1, k);

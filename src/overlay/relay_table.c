@@ -337,3 +337,14 @@ bool relay_path_next(const struct relay *r, uint64_t id, const struct moyai_node
     memcpy(next->b, relay_link_at(r, y->link)->id, 16);
     return true;
 }
+
+uint32_t relay_left(const struct relay *r) {
+    return r->pointers - r->live;
+}
+
+bool relay_leads(const struct relay *r, uint64_t link, uint32_t label, struct moyai_node_id *to) {
+    uint32_t i = relay_link_find(r, link), ref = i ? relay_side_find(r, i, label) : 0;
+    if (!ref || ((ref - 1) & 1) == 0) return false;
+    memcpy(to->b, relay_path_of(r, ref)->to, 16);
+    return true;
+}

@@ -292,6 +292,31 @@ static void test_path_refused(void **state) {
 }
 
 /* 5.1, 5.2: a link breaks. */
+/* A relay that is full of others' paths can still be reached, and can reach others. */
+static void test_places(void **state) {
+    (void)state;
+    T;
+    struct moyai_node_id to = {0};
+    assert_int_equal(relay_left(t->r), 4);
+    (void)passing(t, 1, 7);
+    (void)passing(t, 3, 8);
+    (void)passing(t, 5, 9);
+    assert_int_equal(get(t, 1, path_frame(7, 10, 91, 10)), 0);
+    pull(t, 1, "ERROR7 no-memory by50");
+    assert_int_equal(relay_left(t->r), 1);
+    (void)arrived(t, 9, 11);
+    assert_int_equal(relay_left(t->r), 0);
+    assert_int_equal(step(t, EV(OPEN, .id = node(91), .link = 2)), MOYAI_ENOMEM);
+
+    assert_true(relay_leads(t->r, 2, 3, &to)); /* which of a path's links leads on? */
+    assert_true(id_equal(to.b, node(91).b));
+    assert_false(relay_leads(t->r, 1, 1, &to));
+    assert_false(relay_leads(t->r, 1, 9, &to));
+    assert_false(relay_leads(t->r, 2, 99, &to));
+    assert_false(relay_leads(t->r, 9, 3, &to));
+    tested_free(t);
+}
+
 static void test_link_down(void **state) {
     (void)state;
     T;
@@ -679,28 +704,12 @@ static void test_wake(void **state) {
 #define TEST(f) cmocka_unit_test(f)
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(test_cfg),
-        TEST(test_sizes),
-        TEST(test_links),
-        TEST(test_passing),
-        TEST(test_arrived),
-        TEST(test_opened),
-        TEST(test_routes),
-        TEST(test_path_bad),
-        TEST(test_path_refused),
-        TEST(test_link_down),
-        TEST(test_links_down),
-        TEST(test_error),
-        TEST(test_error_crossing),
-        TEST(test_close),
-        TEST(test_close_here),
-        TEST(test_gone),
-        TEST(test_withdraw),
-        TEST(test_leaving),
-        TEST(test_labels),
-        TEST(test_handles),
-        TEST(test_draining),
-        TEST(test_wake),
+        TEST(test_cfg),          TEST(test_sizes),          TEST(test_links),     TEST(test_passing),
+        TEST(test_arrived),      TEST(test_opened),         TEST(test_routes),    TEST(test_path_bad),
+        TEST(test_path_refused), TEST(test_places),         TEST(test_link_down), TEST(test_links_down),
+        TEST(test_error),        TEST(test_error_crossing), TEST(test_close),     TEST(test_close_here),
+        TEST(test_gone),         TEST(test_withdraw),       TEST(test_leaving),   TEST(test_labels),
+        TEST(test_handles),      TEST(test_draining),       TEST(test_wake),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

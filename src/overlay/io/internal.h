@@ -255,6 +255,8 @@ int peer_frame(struct peer *p, struct via via, uint8_t type, uint8_t *payload, u
 void peer_room(struct peer *p, uint64_t path, uint32_t amount);
 void peer_path_down(struct peer *p, uint64_t path);
 void peer_path_leaves(struct peer *p, uint64_t path);
+bool peer_unused(const struct peer *p); /* its session stands, and nobody waits for anything of it */
+void peer_session_close(struct peer *p);
 size_t peer_place(struct peer *p, struct olink *k, const struct frame_head *h, const uint8_t *prefix, uint8_t **dest);
 int peer_placed(struct peer *p, struct olink *k, const struct frame_head *h, const uint8_t *prefix, uint8_t *dest,
                 struct moyai_error *why);

@@ -288,15 +288,24 @@ static void session_timer_due(struct exec *x, struct exec_timer *t) {
     schedule(p);
 }
 
+bool peer_unused(const struct peer *p) {
+    return p->session && p->opened && !p->closing && !p->draining && session_idle(p->session) && !peer_waiting(p) &&
+           !p->o->ops->busy(p->o->ctx, (struct peer *)(uintptr_t)p);
+}
+
+void peer_session_close(struct peer *p) {
+    p->closing = true;
+    struct session_event ev = {.kind = SESSION_EV_CLOSE};
+    step(p, &ev);
+    if (p->session) peer_mark(p);
+}
+
 static void idle_due(struct exec *x, struct exec_timer *t) {
     struct peer *p = (struct peer *)((char *)t - offsetof(struct peer, idle_timer));
     if (!p->session || p->closing) return;
     moyai_ns now = exec_now(x), end = p->last_active + (moyai_ns)p->o->cfg.idle;
-    if (now >= end && session_idle(p->session) && !peer_waiting(p) && !p->o->ops->busy(p->o->ctx, p)) {
-        p->closing = true;
-        struct session_event ev = {.kind = SESSION_EV_CLOSE};
-        step(p, &ev);
-        if (p->session) peer_mark(p);
+    if (now >= end && peer_unused(p)) {
+        peer_session_close(p);
         return;
     }
     exec_timer_set(x, t, end > now ? end : now + (moyai_ns)p->o->cfg.idle);

@@ -57,7 +57,7 @@ static void fetch(struct route *t, bool of_relay) {
     while (of_relay ? relay_next(t->r, &fx.r) : locate_next(t->l, &fx.l)) queue_push(t, &fx);
 }
 
-static int relay(struct route *t, struct relay_event *ev) {
+int route_relay(struct route *t, struct relay_event *ev) {
     ev->now = exec_now(t->o->x);
     int rc = relay_step(t->r, ev);
     t->relayed = true;
@@ -227,99 +227,6 @@ void route_run(struct route *t) {
     set_timer(t, &t->l_timer, locate_deadline(t->l, exec_now(t->o->x)));
 }
 
-/* ---- routes ---------------------------------------------------------------------------------- */
-
-static void routed(struct route *t, uint64_t path, uint64_t link) {
-    struct relay_event ev = {.kind = RELAY_EV_ROUTED, .path = path, .link = link};
-    (void)relay(t, &ev); /* EINVAL: the path has ended meanwhile */
-}
-
-static bool use_route(struct route *t, uint64_t path, const struct moyai_node_id *id, uint64_t avoid) {
-    struct locate_hop hop;
-    if (!locate_route(t->l, id, avoid, exec_now(t->o->x), &hop) || !t->slot[hop.link]) return false;
-    t->hops[path % HOPS] = (struct hop){path, hop.link};
-    routed(t, path, t->slot[hop.link]->number);
-    return true;
-}
-
-static void asker_free(struct route *t, struct asker *a) {
-    HASH_DEL(t->askers, a);
-    free(a);
-}
-
-/* path, avoid: as in asker. False: it cannot be asked for. */
-static bool ask(struct route *t, const uint8_t id[16], uint64_t path, uint64_t avoid) {
-    struct asker *a = calloc(1, sizeof *a);
-    if (!a) return false;
-    a->token = ++t->last_token;
-    a->path = path;
-    a->avoid = avoid;
-    memcpy(a->id, id, 16);
-    HASH_ADD(hh, t->askers, token, sizeof a->token, a);
-    if (!a->hh.tbl) {
-        free(a);
-        return false;
-    }
-    struct locate_event ev = {.kind = LOCATE_EV_LOOKUP, .key_kind = LOCATE_NODE, .token = a->token};
-    memcpy(ev.key, id, 16);
-    if (route_locate(t, &ev) == 0) return true;
-    asker_free(t, a);
-    return false;
-}
-
-bool route_known(struct overlay *o, const uint8_t id[16]) {
-    struct locate_hop hop;
-    struct moyai_node_id node;
-    memcpy(node.b, id, 16);
-    return locate_route(o->route->l, &node, 0, exec_now(o->x), &hop);
-}
-
-void route_find(struct overlay *o, const uint8_t id[16], bool bad) {
-    struct route *t = o->route;
-    struct locate_event ev = {.kind = LOCATE_EV_ROUTE_BAD};
-    struct locate_hop hop;
-    memcpy(ev.node.b, id, 16);
-    if (t->closing) return;
-    if (bad && locate_route(t->l, &ev.node, 0, exec_now(o->x), &hop)) {
-        ev.link = hop.link;
-        (void)route_locate(t, &ev);
-    }
-    if (!ask(t, id, 0, 0)) pings_located(o, id, false);
-    route_run(t);
-}
-
-static void find_route(struct route *t, const struct relay_effect *fx) {
-    uint64_t avoid = 0;
-    for (uint32_t i = 0; fx->link && i < LOCATE_LINKS; i++)
-        if (t->slot[i] && t->slot[i]->number == fx->link) avoid |= UINT64_C(1) << i;
-    if (fx->amount > 0) { /* what was said before did not work */
-        const struct hop *h = &t->hops[fx->path % HOPS];
-        if (h->path == fx->path) {
-            struct locate_event bad = {.kind = LOCATE_EV_ROUTE_BAD, .node = fx->id, .link = h->slot};
-            (void)route_locate(t, &bad);
-        }
-    }
-    if (use_route(t, fx->path, &fx->id, avoid)) return;
-    /* The neighbours of a node that has died need not go through the whole grid to look for it: they will know. */
-    if (mourn_likely(t->o, fx->id.b) || !ask(t, fx->id.b, fx->path, avoid)) routed(t, fx->path, 0);
-}
-
-static void located(struct route *t, const struct locate_effect *fx) {
-    struct asker *a;
-    HASH_FIND(hh, t->askers, &fx->token, sizeof fx->token, a);
-    if (!a) return;
-    uint64_t path = a->path, avoid = a->avoid;
-    struct moyai_node_id id;
-    memcpy(id.b, a->id, 16);
-    asker_free(t, a);
-    if (path == 0) {
-        pings_located(t->o, id.b, fx->kind == LOCATE_FX_FOUND);
-        return;
-    }
-    if (fx->kind == LOCATE_FX_FOUND && use_route(t, path, &id, avoid)) return;
-    routed(t, path, 0);
-}
-
 /* ---- paths that end here --------------------------------------------------------------------- */
 
 static struct end *end_of(struct route *t, uint64_t path) {
@@ -367,7 +274,7 @@ void route_end(struct route *t, uint64_t path) {
     if (!e) return;
     end_free(t, e);
     struct relay_event ev = {.kind = RELAY_EV_END, .path = path, .code = RELAY_CLOSED};
-    (void)relay(t, &ev);
+    (void)route_relay(t, &ev);
     route_run(t);
 }
 
@@ -376,14 +283,14 @@ void route_want(struct route *t, uint64_t path) {
     if (!e || e->wanted) return;
     e->wanted = true;
     struct relay_event ev = {.kind = RELAY_EV_WANT, .path = path};
-    (void)relay(t, &ev);
+    (void)route_relay(t, &ev);
     route_run(t);
 }
 
 static int send_token(struct route *t, uint64_t path, struct token *b, uint32_t class_) {
     struct relay_event ev = {
         .kind = RELAY_EV_SEND, .path = path, .token = (uint64_t)(uintptr_t)b, .bytes = b->n, .class_ = class_};
-    int rc = relay(t, &ev);
+    int rc = route_relay(t, &ev);
     if (rc < 0) token_free(t, b);
     return rc;
 }
@@ -423,11 +330,12 @@ static void arrived(struct route *t, const struct relay_effect *fx) {
     struct peer *p = t->closing ? NULL : overlay_peer(t->o, fx->id.b);
     if (p && !p->dead) {
         end_make(t, fx->path, p);
+        ways_make_place(t);
         return;
     }
     if (p && p->why.code == MOYAI_EDEAD) mourn_tell(t->o, p->id);
     struct relay_event ev = {.kind = RELAY_EV_END, .path = fx->path, .code = RELAY_CLOSED};
-    (void)relay(t, &ev);
+    (void)route_relay(t, &ev);
 }
 
 static void deliver(struct route *t, const struct relay_effect *fx) {
@@ -447,15 +355,6 @@ static void deliver(struct route *t, const struct relay_effect *fx) {
     token_free(t, b);
 }
 
-/* What this path was last sent over does not lead there. */
-static void hop_bad(struct route *t, uint64_t path, const struct peer *p) {
-    const struct hop *h = &t->hops[path % HOPS];
-    if (h->path != path) return;
-    struct locate_event bad = {.kind = LOCATE_EV_ROUTE_BAD, .link = h->slot};
-    memcpy(bad.node.b, p->id, 16);
-    (void)route_locate(t, &bad);
-}
-
 static void down(struct route *t, const struct relay_effect *fx) {
     struct end *e = end_of(t, fx->path);
     if (!e) return;
@@ -463,7 +362,8 @@ static void down(struct route *t, const struct relay_effect *fx) {
     end_free(t, e);
     if (fx->code == RELAY_DEAD || fx->code == RELAY_LEFT)
         overlay_evidence(t->o, p->id, fx->code == RELAY_LEFT ? MOYAI_ECLOSED : MOYAI_EDEAD);
-    if (fx->code == RELAY_NO_ROUTE || fx->code == RELAY_BROKEN || fx->code == RELAY_REFUSED) hop_bad(t, fx->path, p);
+    if (fx->code == RELAY_NO_ROUTE || fx->code == RELAY_BROKEN || fx->code == RELAY_REFUSED)
+        ways_hop_bad(t, fx->path, p->id);
     peer_path_down(p, fx->path);
 }
 
@@ -476,7 +376,7 @@ static void act_relay(struct route *t, const struct relay_effect *fx) {
     case RELAY_FX_OPENED:
         break; /* route_open has taken it */
     case RELAY_FX_ROUTE:
-        find_route(t, fx);
+        ways_find(t, fx);
         break;
     case RELAY_FX_ARRIVED:
         arrived(t, fx);
@@ -490,7 +390,7 @@ static void act_relay(struct route *t, const struct relay_effect *fx) {
     case RELAY_FX_LEAVING:
         e = end_of(t, fx->path);
         if (!e) break;
-        hop_bad(t, fx->path, e->p);
+        ways_hop_bad(t, fx->path, e->p->id);
         peer_path_leaves(e->p, fx->path);
         break;
     case RELAY_FX_DOWN:
@@ -513,11 +413,11 @@ static void act_locate(struct route *t, const struct locate_effect *fx) {
     switch (fx->kind) {
     case LOCATE_FX_FOUND:
     case LOCATE_FX_NOT_FOUND:
-        located(t, fx);
+        ways_located(t, fx);
         names_found(t, fx);
         break;
     case LOCATE_FX_DEAD:
-        located(t, fx);
+        ways_located(t, fx);
         names_found(t, fx);
         overlay_evidence(t->o, fx->node.b, fx->how == LOCATE_LEFT ? MOYAI_ECLOSED : MOYAI_EDEAD);
         break;
@@ -550,10 +450,11 @@ void route_link_up(struct olink *k) {
     if (i < LOCATE_LINKS && route_locate(t, &le) == 0) {
         t->slot[i] = k;
         k->slot = (int)i;
+        ways_link_new(t, i);
     }
     struct relay_event re = {.kind = RELAY_EV_LINK_UP, .link = k->number};
     memcpy(re.id.b, k->peer->id, 16);
-    k->relays = relay(t, &re) == 0;
+    k->relays = route_relay(t, &re) == 0;
     route_run(t);
 }
 
@@ -569,7 +470,7 @@ void route_link_down(struct olink *k) {
     if (k->relays) {
         k->relays = false;
         struct relay_event re = {.kind = RELAY_EV_LINK_DOWN, .link = k->number};
-        (void)relay(t, &re);
+        (void)route_relay(t, &re);
     }
     route_run(t);
 }
@@ -603,15 +504,16 @@ static int take(struct olink *k, const struct frame_head *h, uint8_t *payload, s
         ev.token = (uint64_t)(uintptr_t)b;
         ev.bytes = h->length;
         ev.class_ = h->class_;
-        rc = relay(t, &ev);
+        rc = route_relay(t, &ev);
         if (rc < 0) token_free(t, b);
     } else if (h->type >= FRAME_RELAY && h->type <= FRAME_RELAY_LAST) {
         struct relay_frame f;
         rc = relay_wire_get(h, payload, &f, why);
         if (rc < 0) return rc;
+        ways_error(t, k, &f);
         ev.kind = RELAY_EV_FRAME;
         ev.frame = &f;
-        rc = relay(t, &ev);
+        rc = route_relay(t, &ev);
     } else {
         struct locate_frame f;
         rc = locate_wire_get(h->type, payload, h->length, &f, why);
@@ -656,7 +558,7 @@ size_t route_neighbours(const struct olink *k, struct locate_neighbour *out, siz
 void route_died(struct route *t, const uint8_t id[16], int code, bool told) {
     struct relay_event re = {.kind = RELAY_EV_GONE, .code = code == MOYAI_ECLOSED ? RELAY_LEFT : RELAY_DEAD};
     memcpy(re.id.b, id, 16);
-    (void)relay(t, &re);
+    (void)route_relay(t, &re);
     struct locate_event le = {.kind = LOCATE_EV_EVIDENCE, .how = code == MOYAI_ECLOSED ? LOCATE_LEFT : LOCATE_DEAD};
     memcpy(le.node.b, id, 16);
     le.told = told;
@@ -675,7 +577,7 @@ static void r_due(struct exec *x, struct exec_timer *timer) {
     (void)x;
     struct route *t = (struct route *)((char *)timer - offsetof(struct route, r_timer));
     struct relay_event ev = {.kind = RELAY_EV_TIMEOUT};
-    (void)relay(t, &ev);
+    (void)route_relay(t, &ev);
     route_run(t);
 }
 
@@ -744,7 +646,7 @@ bool route_withdraw(struct route *t) {
     (void)route_locate(t, &le);
     route_run(t);
     struct relay_event re = {.kind = RELAY_EV_WITHDRAW};
-    (void)relay(t, &re);
+    (void)route_relay(t, &re);
     route_run(t);
     return true;
 }
@@ -757,12 +659,10 @@ void route_pause(struct route *t) {
 
 void route_again(struct route *t) {
     struct moyai_error why;
-    struct asker *a, *tmp;
-    HASH_ITER (hh, t->askers, a, tmp) asker_free(t, a);
+    ways_forget(t);
     for (size_t i = 0; i < t->n_ends; i++)
         if (t->ends[i].path) end_free(t, &t->ends[i]);
     t->n = t->first = 0;
-    memset(t->hops, 0, sizeof t->hops);
     t->closing = begin(t, &why) < 0; /* not so: it has begun before */
     if (t->closing) return;
     names_repeat(t);
@@ -778,8 +678,7 @@ void route_close(struct route *t) {
 void route_free(struct route *t) {
     if (!t) return;
     for (size_t i = 0; t->ends && i < t->n_ends; i++) free(t->ends[i].refusal);
-    struct asker *a, *tmp;
-    HASH_ITER (hh, t->askers, a, tmp) asker_free(t, a);
+    ways_forget(t);
     tokens_free(t);
     free(t->queue);
     free(t->ends);

@@ -8,8 +8,7 @@
 
 #include <string.h>
 
-/* Any link of the mesh but those to be avoided; NULL: there is none. */
-static struct olink *any_link(struct route *t, uint64_t avoid) {
+struct olink *route_any_link(struct route *t, uint64_t avoid) {
     struct olink *some = NULL;
     uint64_t n = 0;
     for (uint32_t i = 0; i < LOCATE_LINKS; i++)
@@ -48,7 +47,7 @@ static void forward(struct route *t, uint64_t avoid, const uint8_t to[16], const
     if (!k && h->hops > 0) k = back_link(t, to, avoid);
     uint32_t slot;
     if (!k && h->hops > 0 && locate_guess(t->l, &id, avoid, &slot)) k = t->slot[slot];
-    if (!k && h->hops > 0) k = any_link(t, avoid);
+    if (!k && h->hops > 0) k = route_any_link(t, avoid);
     if (!k || link_room(k->link) == 0) return;
     if (link_send(k->link, h, pieces, n) < 0) return;
     if (k->mesh)

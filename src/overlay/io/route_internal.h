@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What route.c and names.c share. */
+/* What route.c, route_ways.c, route_hand.c and names.c share. */
 #ifndef OVERLAY_IO_ROUTE_INTERNAL_H
 #define OVERLAY_IO_ROUTE_INTERNAL_H
 
@@ -32,6 +32,14 @@ struct hop {
 };
 #define HOPS 256u
 
+/* Links by which paths to a node have failed of late, as bits of their slots. Small, and forgets. */
+struct bad {
+    uint8_t id[16];
+    uint64_t slots;
+    moyai_ns until;
+};
+#define BADS 64u
+
 /* By which link a forwarded frame of a node has come. Small, and forgets. */
 struct back {
     uint8_t id[16];
@@ -46,6 +54,7 @@ struct asker {
     uint64_t path; /* to be ROUTED; 0: for pings */
     uint8_t id[16];
     uint64_t avoid;
+    bool own; /* the path begins here */
 };
 
 struct effect {
@@ -70,6 +79,7 @@ struct route {
     struct end *ends; /* by relay_index */
     size_t n_ends;
     struct hop hops[HOPS];
+    struct bad bad[BADS];
     struct back back[BACKS];
     struct asker *askers;
     struct find *finds;
@@ -99,6 +109,7 @@ struct claim {
 
 /* A step of the locating machine; its effects wait until route_run. Errors as of locate_step. */
 int route_locate(struct route *t, struct locate_event *ev);
+int route_relay(struct route *t, struct relay_event *ev); /* the same of the other, errors as of relay_step */
 void route_flush_later(struct route *t, struct olink *k); /* what was put on it leaves in this turn (route_flush) */
 void route_run(struct route *t);                          /* after every step from outside: do what the machines say */
 
@@ -109,6 +120,18 @@ void token_lend(struct token *b, uint8_t *p, struct token **lent);
 void token_keep(struct token *b);
 void token_free(struct route *t, struct token *b);
 void tokens_free(struct route *t); /* those kept for later */
+
+/* route_hand.c: any link of the mesh but those to be avoided; NULL: there is none. */
+struct olink *route_any_link(struct route *t, uint64_t avoid);
+
+/* route_ways.c */
+void ways_find(struct route *t, const struct relay_effect *fx);          /* RELAY_FX_ROUTE */
+void ways_located(struct route *t, const struct locate_effect *fx);      /* a look-up has ended */
+void ways_hop_bad(struct route *t, uint64_t path, const uint8_t id[16]); /* what it was sent over does not lead there */
+void ways_error(struct route *t, const struct olink *k, const struct relay_frame *f); /* it has come by that link */
+void ways_link_new(struct route *t, uint32_t slot);                                   /* another has that number now */
+void ways_make_place(struct route *t); /* where places are short: end a session that nobody needs */
+void ways_forget(struct route *t);     /* all of it */
 
 /* names.c */
 void names_found(struct route *t, const struct locate_effect *fx);

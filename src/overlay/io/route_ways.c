@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which way a path goes from here.
+ *
+ * Locating knows ways, and has no part in what becomes of the paths that are sent by them: a relay on the way may have
+ * no place for one, a link behind it may have fallen silent, what a neighbour tells of its neighbours may be old. So
+ * here is remembered, of each destination, by which links paths to it have failed of late, own and others'. Another
+ * link is taken if one is known. Who opens a path goes on where all known ways have failed: by some other link, whose
+ * node knows other ways; and when all links have failed, from the beginning. A relay then takes what it has: where it
+ * fails its source finds other ways.
+ */
+#include "overlay/io/mourn.h"
+#include "overlay/io/route_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define UNUSED_FOR (500 * MOYAI_MS)
+#define BAD_FOR    (5 * MOYAI_SEC) /* a relay may have places again, a silent link is found out meanwhile */
+
+/* ---- what has failed ------------------------------------------------------------------------- */
+
+static struct bad *bad_at(struct route *t, const uint8_t id[16]) {
+    uint64_t h;
+    memcpy(&h, id, sizeof h);
+    return &t->bad[h % BADS];
+}
+
+static uint64_t bad_of(struct route *t, const uint8_t id[16]) {
+    const struct bad *b = bad_at(t, id);
+    return id_equal(b->id, id) && exec_now(t->o->x) < b->until ? b->slots : 0;
+}
+
+static void bad_put(struct route *t, const uint8_t id[16], uint64_t slots) {
+    struct bad *b = bad_at(t, id);
+    slots |= bad_of(t, id);
+    *b = (struct bad){.slots = slots, .until = exec_now(t->o->x) + (moyai_ns)BAD_FOR};
+    memcpy(b->id, id, 16);
+}
+
+static void bad_clear(struct route *t, const uint8_t id[16]) {
+    struct bad *b = bad_at(t, id);
+    if (id_equal(b->id, id)) *b = (struct bad){0};
+}
+
+void ways_link_new(struct route *t, uint32_t slot) {
+    for (uint32_t i = 0; i < BADS; i++) t->bad[i].slots &= ~(UINT64_C(1) << slot);
+}
+
+void ways_error(struct route *t, const struct olink *k, const struct relay_frame *f) {
+    struct moyai_node_id to;
+    if (f->kind != RELAY_ERROR || k->slot < 0) return;
+    bool ended = f->code == RELAY_DEAD || f->code == RELAY_LEFT; /* not the way is at fault */
+    if (!ended && relay_leads(t->r, k->number, f->label, &to)) bad_put(t, to.b, UINT64_C(1) << k->slot);
+}
+
+void ways_hop_bad(struct route *t, uint64_t path, const uint8_t id[16]) {
+    const struct hop *h = &t->hops[path % HOPS];
+    if (h->path != path) return;
+    struct locate_event bad = {.kind = LOCATE_EV_ROUTE_BAD, .link = h->slot};
+    memcpy(bad.node.b, id, 16);
+    (void)route_locate(t, &bad);
+}
+
+/* ---- places ---------------------------------------------------------------------------------- */
+
+/* Sessions that nobody needs stand for a while, as they may be needed again. Where places for paths run short the one
+ * that was used longest ago ends now: its place is for who has something to say. */
+void ways_make_place(struct route *t) {
+    struct peer *oldest = NULL;
+    moyai_ns before = exec_now(t->o->x) - (moyai_ns)UNUSED_FOR;
+    if (relay_left(t->r) > t->n_ends / 16) return;
+    for (size_t i = 0; i < t->n_ends; i++) {
+        struct peer *p = t->ends[i].path ? t->ends[i].p : NULL;
+        if (!p || p->via.path != t->ends[i].path || p->last_active > before || !peer_unused(p)) continue;
+        if (!oldest || p->last_active < oldest->last_active) oldest = p;
+    }
+    if (oldest) peer_session_close(oldest);
+}
+
+/* ---- finding --------------------------------------------------------------------------------- */
+
+static void routed(struct route *t, uint64_t path, uint64_t link) {
+    struct relay_event ev = {.kind = RELAY_EV_ROUTED, .path = path, .link = link};
+    (void)route_relay(t, &ev); /* EINVAL: the path has ended meanwhile */
+}
+
+static void use_link(struct route *t, uint64_t path, const struct olink *k) {
+    t->hops[path % HOPS] = (struct hop){path, (uint32_t)k->slot};
+    routed(t, path, k->number);
+}
+
+static bool use_route(struct route *t, uint64_t path, const struct moyai_node_id *id, uint64_t avoid) {
+    struct locate_hop hop;
+    if (!locate_route(t->l, id, avoid, exec_now(t->o->x), &hop) || !t->slot[hop.link]) return false;
+    use_link(t, path, t->slot[hop.link]);
+    return true;
+}
+
+/* own: the path begins here. False: no way is known. */
+static bool use_any(struct route *t, uint64_t path, const struct moyai_node_id *id, uint64_t avoid, bool own) {
+    struct locate_hop hop;
+    uint64_t bad = bad_of(t, id->b);
+    if (use_route(t, path, id, avoid | bad)) return true;
+    if (!bad || !locate_route(t->l, id, avoid, exec_now(t->o->x), &hop)) return false;
+    struct olink *k = own ? route_any_link(t, avoid | bad) : NULL;
+    if (k) {
+        use_link(t, path, k);
+        return true;
+    }
+    if (own) bad_clear(t, id->b);
+    return use_route(t, path, id, avoid);
+}
+
+static void asker_free(struct route *t, struct asker *a) {
+    HASH_DEL(t->askers, a);
+    free(a);
+}
+
+/* path, avoid, own: as in asker. False: it cannot be asked for. */
+static bool ask(struct route *t, const uint8_t id[16], uint64_t path, uint64_t avoid, bool own) {
+    struct asker *a = calloc(1, sizeof *a);
+    if (!a) return false;
+    a->token = ++t->last_token;
+    a->path = path;
+    a->avoid = avoid;
+    a->own = own;
+    memcpy(a->id, id, 16);
+    HASH_ADD(hh, t->askers, token, sizeof a->token, a);
+    if (!a->hh.tbl) {
+        free(a);
+        return false;
+    }
+    struct locate_event ev = {.kind = LOCATE_EV_LOOKUP, .key_kind = LOCATE_NODE, .token = a->token};
+    memcpy(ev.key, id, 16);
+    if (route_locate(t, &ev) == 0) return true;
+    asker_free(t, a);
+    return false;
+}
+
+bool route_known(struct overlay *o, const uint8_t id[16]) {
+    struct locate_hop hop;
+    struct moyai_node_id node;
+    memcpy(node.b, id, 16);
+    return locate_route(o->route->l, &node, 0, exec_now(o->x), &hop);
+}
+
+void route_find(struct overlay *o, const uint8_t id[16], bool bad) {
+    struct route *t = o->route;
+    struct locate_event ev = {.kind = LOCATE_EV_ROUTE_BAD};
+    struct locate_hop hop;
+    memcpy(ev.node.b, id, 16);
+    if (t->closing) return;
+    if (bad && locate_route(t->l, &ev.node, 0, exec_now(o->x), &hop)) {
+        ev.link = hop.link;
+        (void)route_locate(t, &ev);
+    }
+    if (!ask(t, id, 0, 0, false)) pings_located(o, id, false);
+    route_run(t);
+}
+
+void ways_find(struct route *t, const struct relay_effect *fx) {
+    uint64_t avoid = 0;
+    ways_make_place(t);
+    for (uint32_t i = 0; fx->link && i < LOCATE_LINKS; i++)
+        if (t->slot[i] && t->slot[i]->number == fx->link) avoid |= UINT64_C(1) << i;
+    if (fx->amount > 0) ways_hop_bad(t, fx->path, fx->id.b); /* what was said before did not work */
+    if (use_any(t, fx->path, &fx->id, avoid, fx->link == 0)) return;
+    /* The neighbours of a node that has died need not go through the whole grid to look for it: they will know. */
+    if (mourn_likely(t->o, fx->id.b) || !ask(t, fx->id.b, fx->path, avoid, fx->link == 0)) routed(t, fx->path, 0);
+}
+
+void ways_located(struct route *t, const struct locate_effect *fx) {
+    struct asker *a;
+    HASH_FIND(hh, t->askers, &fx->token, sizeof fx->token, a);
+    if (!a) return;
+    uint64_t path = a->path, avoid = a->avoid;
+    bool own = a->own;
+    struct moyai_node_id id;
+    memcpy(id.b, a->id, 16);
+    asker_free(t, a);
+    if (path == 0) {
+        pings_located(t->o, id.b, fx->kind == LOCATE_FX_FOUND);
+        return;
+    }
+    if (fx->kind == LOCATE_FX_FOUND && use_any(t, path, &id, avoid, own)) return;
+    routed(t, path, 0);
+}
+
+void ways_forget(struct route *t) {
+    struct asker *a, *tmp;
+    HASH_ITER (hh, t->askers, a, tmp) asker_free(t, a);
+    memset(t->hops, 0, sizeof t->hops);
+    memset(t->bad, 0, sizeof t->bad);
+}
