@@ -687,6 +687,15 @@ static bool next_case(struct death *d, struct death_effect *fx, struct death_cas
     return false;
 }
 
+bool death_news(const struct death *d, const struct moyai_node_id *id, struct death_frame *f) {
+    const struct death_dead *x = death_dead_of(d, id->b);
+    if (!x) return false;
+    *f = (struct death_frame){.kind = x->left ? DEATH_LEFT : DEATH_DEAD, .subject = *id};
+    f->cause = x->left ? 0 : (enum death_cause)x->cause;
+    f->number = x->left ? 0 : x->number;
+    return true;
+}
+
 bool death_next(struct death *d, struct death_effect *fx) {
     if (!d->draining) return false;
     memset(fx, 0, sizeof *fx);

@@ -132,6 +132,8 @@ bool death_check(const struct death *d, struct moyai_error *why); /* invariants 
 
 /* The last link to it has just broken, and nobody has objected yet: it may be known to be dead within `window`. */
 bool death_likely(const struct death *d, const struct moyai_node_id *id);
+/* What is to be said of one that is dead or has left, by hops 0; false: it is neither. */
+bool death_news(const struct death *d, const struct moyai_node_id *id, struct death_frame *f);
 
 enum death_state { DEATH_NOT_KNOWN, DEATH_IS_DEAD, DEATH_HAS_LEFT };
 enum death_state death_of(const struct death *d, const struct moyai_node_id *id); /* cheap while few are dead */

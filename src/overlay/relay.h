@@ -171,6 +171,9 @@ bool relay_path_id(const struct relay *r, uint64_t path, uint64_t *id);
 /* The node at the other end of the link by which what goes to `end`, one of the path's two ends, leaves this node.
  * False: no such path here, or it ends here. */
 bool relay_path_next(const struct relay *r, uint64_t id, const struct moyai_node_id *end, struct moyai_node_id *next);
+/* The paths that lead over a link to the node at its other end, or come from it, and have their other end elsewhere:
+ * begin with *at 0; false: no more. */
+bool relay_beyond(const struct relay *r, uint64_t link, uint32_t *at, struct moyai_node_id *end);
 /* So many paths more may pass through or end here; before the last quarter is begun, only end. */
 uint32_t relay_left(const struct relay *r);
 /* Does a path go on towards its destination by that link, under that label? */

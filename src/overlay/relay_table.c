@@ -338,6 +338,22 @@ bool relay_path_next(const struct relay *r, uint64_t id, const struct moyai_node
     return true;
 }
 
+bool relay_beyond(const struct relay *r, uint64_t link, uint32_t *at, struct moyai_node_id *end) {
+    uint32_t i = relay_link_find(r, link);
+    if (!i) return false;
+    const uint8_t *id = relay_link_at(r, i)->id;
+    while (*at < r->paths_top) {
+        const struct relay_path *p = relay_path_at(r, ++*at);
+        if (p->ends || (p->state != PATH_OPEN && p->state != PATH_ROUTING)) continue;
+        bool on = p->side[1].where == BY_LINK && p->side[1].link == i && id_equal(p->to, id);
+        bool back = p->side[0].where == BY_LINK && p->side[0].link == i && id_equal(p->from, id);
+        if (!on && !back) continue;
+        memcpy(end->b, on ? p->from : p->to, 16);
+        return true;
+    }
+    return false;
+}
+
 uint32_t relay_left(const struct relay *r) {
     return r->pointers - r->live;
 }

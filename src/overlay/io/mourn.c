@@ -137,6 +137,7 @@ static void act(struct mourn *m, const struct death_effect *fx) {
     case DEATH_FX_DECLARED:
     case DEATH_FX_LEFT:
         declare(m, fx);
+        route_mourn(m->o, fx->id.b);
         break;
     case DEATH_FX_TOLD:
         rejoin_told(m->o, cause_text(fx, cause));
@@ -251,6 +252,13 @@ void mourn_tell(struct overlay *o, const uint8_t id[16]) {
     struct death_frame f = {.kind = DEATH_DEAD, .cause = DEATH_OTHER};
     memcpy(f.subject.b, id, 16);
     if (!o->mourn->closing) send_frame(o->mourn, id, &f);
+}
+
+void mourn_pass_on(struct overlay *o, const uint8_t to[16], const uint8_t of[16]) {
+    struct death_frame f;
+    struct moyai_node_id id;
+    memcpy(id.b, of, 16);
+    if (!o->mourn->closing && death_news(o->mourn->d, &id, &f)) send_frame(o->mourn, to, &f);
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */

@@ -34,5 +34,6 @@ void mourn_witnessed(struct overlay *o, const uint8_t id[16]);    /* its process
 /* `from` has told this node that the node of that id is dead, by no frame of this protocol. */
 void mourn_told(struct overlay *o, const uint8_t from[16], const uint8_t id[16]);
 void mourn_tell(struct overlay *o, const uint8_t id[16]); /* that node: it is dead to the others */
+void mourn_pass_on(struct overlay *o, const uint8_t to[16], const uint8_t of[16]); /* what is known of `of`'s end */
 
 #endif

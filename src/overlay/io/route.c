@@ -469,6 +469,7 @@ void route_link_down(struct olink *k) {
     }
     if (k->relays) {
         k->relays = false;
+        ways_link_ends(t, k);
         struct relay_event re = {.kind = RELAY_EV_LINK_DOWN, .link = k->number};
         (void)route_relay(t, &re);
     }

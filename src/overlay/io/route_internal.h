@@ -40,6 +40,13 @@ struct bad {
 };
 #define BADS 64u
 
+/* Whose path to a node has broken here, where the link to that node has ended. */
+struct owed {
+    uint8_t to[16], of[16];
+    moyai_ns until;
+};
+#define OWED 256u
+
 /* By which link a forwarded frame of a node has come. Small, and forgets. */
 struct back {
     uint8_t id[16];
@@ -80,6 +87,8 @@ struct route {
     size_t n_ends;
     struct hop hops[HOPS];
     struct bad bad[BADS];
+    struct owed owed[OWED];
+    uint32_t owed_next;
     struct back back[BACKS];
     struct asker *askers;
     struct find *finds;
@@ -129,7 +138,8 @@ void ways_find(struct route *t, const struct relay_effect *fx);          /* RELA
 void ways_located(struct route *t, const struct locate_effect *fx);      /* a look-up has ended */
 void ways_hop_bad(struct route *t, uint64_t path, const uint8_t id[16]); /* what it was sent over does not lead there */
 void ways_error(struct route *t, const struct olink *k, const struct relay_frame *f); /* it has come by that link */
-void ways_link_new(struct route *t, uint32_t slot);                                   /* another has that number now */
+void ways_link_ends(struct route *t, const struct olink *k); /* before the relay machine knows */
+void ways_link_new(struct route *t, uint32_t slot);          /* another has that number now */
 void ways_make_place(struct route *t); /* where places are short: end a session that nobody needs */
 void ways_forget(struct route *t);     /* all of it */
 

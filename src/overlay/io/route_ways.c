@@ -16,6 +16,7 @@
 #include <string.h>
 
 #define UNUSED_FOR (500 * MOYAI_MS)
+#define OWED_FOR   (3 * MOYAI_SEC) /* the death machine has come to its verdict by then, or comes to none */
 #define BAD_FOR    (5 * MOYAI_SEC) /* a relay may have places again, a silent link is found out meanwhile */
 
 /* ---- what has failed ------------------------------------------------------------------------- */
@@ -60,6 +61,40 @@ void ways_hop_bad(struct route *t, uint64_t path, const uint8_t id[16]) {
     struct locate_event bad = {.kind = LOCATE_EV_ROUTE_BAD, .link = h->slot};
     memcpy(bad.node.b, id, 16);
     (void)route_locate(t, &bad);
+}
+
+/* ---- who is to be told ----------------------------------------------------------------------- */
+
+/*
+ * Where the link to a path's end breaks, that end has died as a rule, which is known here some milliseconds later: as
+ * this node is its neighbour. The path's other end, whose calls wait for that, may be far, and has been told only that
+ * the path has broken. It is told of the death, too, before all those who do not need it.
+ */
+static void owe(struct route *t, const uint8_t to[16], const uint8_t of[16]) {
+    struct owed *w = &t->owed[t->owed_next++ % OWED];
+    *w = (struct owed){.until = exec_now(t->o->x) + (moyai_ns)OWED_FOR};
+    memcpy(w->to, to, 16);
+    memcpy(w->of, of, 16);
+}
+
+void ways_link_ends(struct route *t, const struct olink *k) {
+    uint32_t at = 0;
+    struct moyai_node_id end;
+    while (!k->peer->dead && relay_beyond(t->r, k->number, &at, &end)) owe(t, end.b, k->peer->id);
+}
+
+void route_mourn(struct overlay *o, const uint8_t id[16]) {
+    struct route *t = o->route;
+    moyai_ns now = exec_now(o->x);
+    for (uint32_t i = 0; i < OWED; i++) {
+        struct owed *w = &t->owed[i];
+        if (w->until <= now || !id_equal(w->of, id)) continue;
+        uint8_t to[16];
+        memcpy(to, w->to, 16);
+        for (uint32_t k = i; k < OWED; k++) /* once, though it had several paths */
+            if (id_equal(t->owed[k].of, id) && id_equal(t->owed[k].to, to)) t->owed[k].until = 0;
+        mourn_pass_on(o, to, id);
+    }
 }
 
 /* ---- places ---------------------------------------------------------------------------------- */
@@ -167,7 +202,9 @@ void ways_find(struct route *t, const struct relay_effect *fx) {
     if (fx->amount > 0) ways_hop_bad(t, fx->path, fx->id.b); /* what was said before did not work */
     if (use_any(t, fx->path, &fx->id, avoid, fx->link == 0)) return;
     /* The neighbours of a node that has died need not go through the whole grid to look for it: they will know. */
-    if (mourn_likely(t->o, fx->id.b) || !ask(t, fx->id.b, fx->path, avoid, fx->link == 0)) routed(t, fx->path, 0);
+    bool likely = mourn_likely(t->o, fx->id.b);
+    if (likely && fx->link) owe(t, fx->from.b, fx->id.b);
+    if (likely || !ask(t, fx->id.b, fx->path, avoid, fx->link == 0)) routed(t, fx->path, 0);
 }
 
 void ways_located(struct route *t, const struct locate_effect *fx) {
@@ -192,4 +229,5 @@ void ways_forget(struct route *t) {
     HASH_ITER (hh, t->askers, a, tmp) asker_free(t, a);
     memset(t->hops, 0, sizeof t->hops);
     memset(t->bad, 0, sizeof t->bad);
+    memset(t->owed, 0, sizeof t->owed);
 }
