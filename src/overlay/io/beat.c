@@ -19,11 +19,17 @@ static void probe(struct olink *k, moyai_dur limit) {
     static const uint8_t token[8] = {0}; /* nobody's */
     struct frame_head h = {.type = FRAME_PING, .class_ = FRAME_CONTROL, .hops = 1, .length = 8};
     struct link_piece piece = {token, 8};
+    moyai_ns now = exec_now(k->o->x), due = now + (moyai_ns)limit;
+    if (k->probed && k->heard <= k->probed && k->probe_timer.index != SIZE_MAX) {
+        /* It is asked already. However often others want to know, that gives it no more time to answer. */
+        if (due < k->probe_timer.when) exec_timer_set(k->o->x, &k->probe_timer, due);
+        return;
+    }
     if (link_send(k->link, &h, &piece, 1) < 0) return;
     link_flush(k->link);
     k->pongs_due++;
-    k->probed = exec_now(k->o->x);
-    exec_timer_set(k->o->x, &k->probe_timer, k->probed + (moyai_ns)limit);
+    k->probed = now;
+    exec_timer_set(k->o->x, &k->probe_timer, due);
 }
 
 /* After a probe nothing has come, or something was sent for which somebody waits, and it is time to look what has come

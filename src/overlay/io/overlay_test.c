@@ -346,6 +346,29 @@ static void pings_given_up_cost_nothing(void **state) {
     UNTIL(w, peers(w) == 0);
 }
 
+/* Whoever asks again whether a silent link is there gives it no more time; a shorter limit counts. */
+static void probes_do_not_put_off_the_end(void **state) {
+    struct world *w = *state;
+    int fd = stranger(w, 1);
+    struct moyai_node_id id = node_id(1);
+    struct olink *k = olink_ready(overlay_find(w->o, id.b));
+    assert_non_null(k);
+    k->heard = exec_now(w->o->x) - 1;
+    olink_probe(k);
+    moyai_ns end = k->probe_timer.when;
+    for (int i = 0; i < 3; i++) {
+        uint8_t token[8];
+        moyai_ns before = exec_now(w->o->x);
+        UNTIL(w, exec_now(w->o->x) > before);
+        olink_probe(k);
+        assert_int_equal(k->probe_timer.when, end);
+        assert_int_equal(k->pongs_due, 1);
+        if (i == 0) get(w, fd, FRAME_PING, token, 8);
+    }
+    close(fd);
+    UNTIL(w, peers(w) == 0);
+}
+
 /* A ping whose link goes is sent again over another one, and one whose peer goes is told so. */
 static void pings_outlive_their_link(void **state) {
     struct world *w = *state;
@@ -463,6 +486,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(the_dead_are_named, open_world, close_world),
         cmocka_unit_test_setup_teardown(the_dead_are_forgotten_in_parts, open_world, close_world),
         cmocka_unit_test_setup_teardown(pings_given_up_cost_nothing, open_world, close_world),
+        cmocka_unit_test_setup_teardown(probes_do_not_put_off_the_end, open_world, close_world),
         cmocka_unit_test_setup_teardown(pings_outlive_their_link, open_world, close_world),
         cmocka_unit_test_setup_teardown(pings_wait_for_a_crowded_socket, open_world, close_world),
     };
