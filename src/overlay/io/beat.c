@@ -32,6 +32,13 @@ static void probe(struct olink *k, moyai_dur limit) {
     exec_timer_set(k->o->x, &k->probe_timer, due);
 }
 
+/* What made one link silent, a box that forgets or a net that is cut, has silenced others, perhaps. Who learns of them
+ * one after the other, each when he has tried the one before, may run out of time. */
+static void probe_others(const struct olink *silent, moyai_ns now) {
+    for (struct olink *k = silent->o->links; k; k = k->next)
+        if (k != silent && k->tcp && k->up && k->heard + (moyai_ns)BEAT <= now) probe(k, BEAT);
+}
+
 /* After a probe nothing has come, or something was sent for which somebody waits, and it is time to look what has come
  * since. Who was stopped himself looks again later: what has come meanwhile is still unread. */
 void beat_late(struct exec *x, struct exec_timer *t) {
@@ -41,6 +48,7 @@ void beat_late(struct exec *x, struct exec_timer *t) {
         exec_timer_set(x, t, now + (moyai_ns)BEAT);
     } else if (k->probed && k->heard <= k->probed) {
         k->silent = true;
+        probe_others(k, now);
         link_reset(k->link, MOYAI_ETIMEDOUT, "it does not answer");
     } else if (k->heard <= k->waits) {
         probe(k, BEAT);
@@ -63,7 +71,7 @@ void olink_wait(struct olink *k) {
 
 static void listen_to(struct peer *p, moyai_ns now) {
     struct olink *k = p->via.link;
-    if (k && k->tcp && k->heard + (moyai_ns)QUIET <= now && (!k->probed || k->heard > k->probed)) probe(k, BEAT);
+    if (k && k->tcp && k->heard + (moyai_ns)QUIET <= now) probe(k, BEAT);
     if (!p->via.path || p->last_active + (moyai_ns)QUIET > now) return;
     struct session_event ev = {.kind = SESSION_EV_KEEP, .now = now};
     if (session_step(p->session, &ev) == 0) peer_mark(p);

@@ -117,12 +117,12 @@ struct peer {
     struct via via;          /* what the session runs over; neither: nothing at present */
     uint64_t old_path;       /* a path that it ran over, until it stands on the other; 0: none */
     struct direct direct;
-    unsigned n_paths; /* that end here */
-    bool opened, closing, want_path;
-    uint64_t rx_next; /* number of the next byte on the present path, for reading in place */
+    unsigned n_paths;                          /* that end here */
+    bool opened, closing, want_path, answered; /* answered: over the present path or link */
+    uint64_t rx_next;                          /* number of the next byte on the present path, for reading in place */
     moyai_ns last_active;
     struct exec_timer session_timer, idle_timer, retry_timer, ping_timer, beat_timer;
-    unsigned retries;
+    unsigned retries, unanswered;
     int path_rc; /* of the last attempt to make a link; 0: there was none, or it came up */
 
     struct msg_list requests, nested, others; /* not yet given to the session */

@@ -22,6 +22,7 @@
 #define RETRY_FIRST   (1 * MOYAI_MS)
 #define RETRY_MOST    (200 * MOYAI_MS)
 #define GRANTS_A_STEP 64
+#define ANSWER        (3 * MOYAI_SEC) /* to a session that begins or changes over, until another way is tried */
 
 void peer_mark(struct peer *p) {
     if (p->dirty) return;
@@ -96,10 +97,11 @@ static void session_end(struct peer *p) {
 }
 
 static void use_via(struct peer *p, struct via via) {
-    p->want_path = false;
+    p->want_path = p->answered = false;
     p->retries = 0;
     p->path_rc = 0;
     set_via(p, via, false);
+    if (p->o->route) exec_timer_set(p->o->x, &p->retry_timer, exec_now(p->o->x) + (moyai_ns)(ANSWER << p->unanswered));
     struct session_event ev = {.kind = SESSION_EV_PATH_UP, .credit = UINT64_MAX};
     step(p, &ev);
     peer_mark(p);
@@ -110,6 +112,12 @@ static void retry_later(struct peer *p) {
     if (wait > RETRY_MOST) wait = RETRY_MOST;
     p->retries++;
     exec_timer_set(p->o->x, &p->retry_timer, moyai_now() + (moyai_ns)wait);
+}
+
+static bool elsewhere(const struct peer *p) {
+    struct moyai_node_id id;
+    memcpy(id.b, p->id, 16);
+    return p->o->route && !p->here && !rundir_has(p->o->dir, &id); /* not of this host */
 }
 
 /* Try to give the session a path. */
@@ -123,7 +131,7 @@ static void find_path(struct peer *p) {
     }
     struct moyai_node_id id;
     memcpy(id.b, p->id, 16);
-    if (o->route && !p->here && !rundir_has(o->dir, &id)) { /* not of this host */
+    if (elsewhere(p)) {
         unsigned retries = p->retries;
         uint64_t path = route_open(p);
         if (path) {
@@ -167,9 +175,28 @@ static void find_path(struct peer *p) {
     if (rc < 0) retry_later(p);
 }
 
+/* Some link on the way is silent, perhaps, of which somebody will know in some seconds: too late for this session. */
+static void go_round(struct peer *p) {
+    struct via via = p->via;
+    p->unanswered = 1;
+    ways_unanswered(p, via);
+    if (via.path) {
+        peer_path_down(p, via.path); /* and it wants another */
+        route_end(p->o->route, via.path);
+        return;
+    }
+    uint64_t path = route_open(p);
+    if (path) use_via(p, (struct via){.path = path});
+}
+
 static void retry_due(struct exec *x, struct exec_timer *t) {
+    struct peer *p = (struct peer *)((char *)t - offsetof(struct peer, retry_timer));
+    bool asks = !p->want_path && (p->via.link || p->via.path);
     (void)x;
-    find_path((struct peer *)((char *)t - offsetof(struct peer, retry_timer)));
+    if (asks && !p->answered && p->session && !p->closing && !p->dead && elsewhere(p))
+        go_round(p);
+    else
+        find_path(p);
 }
 
 void peer_link_up(struct peer *p, struct olink *k) {
@@ -375,6 +402,7 @@ void peer_drain(struct peer *p, const struct session_frame *frame, uint8_t *payl
         case SESSION_FX_PATH:
             set_via(p, via, true);
             p->want_path = want = false;
+            p->answered = true;
             p->rx_next = UINT64_MAX;
             peer_mark(p);
             break;
@@ -670,7 +698,10 @@ static int receive(struct peer *p, struct via via, struct session_frame *f, uint
     }
     bool current = via.link == p->via.link && via.path == p->via.path;
     if (current && p->old_path) set_via(p, p->via, true);
-    if (current) p->retries = 0;
+    if (current) {
+        p->retries = p->unanswered = 0;
+        p->answered = true;
+    }
     if (f->kind == SESSION_DATA && !current) return 0; /* late, of an older path: what it carries comes again */
     struct session_event ev = {.kind = SESSION_EV_RECEIVE, .now = exec_now(o->x), .frame = f, .credit = UINT64_MAX};
     int rc = session_step(p->session, &ev);
