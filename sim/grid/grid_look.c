@@ -137,10 +137,14 @@ static void invariants(struct grid *g, struct grid_node *n) {
 
 static uint32_t links_of(struct grid *g, const struct grid_node *node) {
     uint32_t n = 0;
+    bool lacks = false;
     for (const struct olink *k = node->o->links; k; k = k->next) {
         n += k->mesh;
-        if (k->mesh && k->slot < 0 && !k->peer->dead) grid_law(g, node, "locating has no number for one of its links");
+        lacks |= k->mesh && k->slot < 0 && !k->peer->dead;
     }
+    /* There is none while one link more is up, of which one is about to go. */
+    for (uint32_t i = 0; i < LOCATE_LINKS && lacks; i++)
+        if (!node->o->route->slot[i]) grid_law(g, node, "locating has no number for one of its links");
     return n;
 }
 

@@ -440,18 +440,21 @@ static void act_on(struct route *t, const struct effect *fx) {
 
 /* ---- links ----------------------------------------------------------------------------------- */
 
-void route_link_up(struct olink *k) {
-    struct route *t = k->o->route;
+static void take_slot(struct route *t, struct olink *k) {
     uint32_t i = 0;
     while (i < LOCATE_LINKS && t->slot[i]) i++;
-    k->slot = -1;
     struct locate_event le = {.kind = LOCATE_EV_LINK_UP, .link = i, .host = host_hash(k->host), .cost = FIRST_COST};
     memcpy(le.node.b, k->peer->id, 16);
-    if (i < LOCATE_LINKS && route_locate(t, &le) == 0) {
-        t->slot[i] = k;
-        k->slot = (int)i;
-        ways_link_new(t, i);
-    }
+    if (i == LOCATE_LINKS || route_locate(t, &le) < 0) return;
+    t->slot[i] = k;
+    k->slot = (int)i;
+    ways_link_new(t, i);
+}
+
+void route_link_up(struct olink *k) {
+    struct route *t = k->o->route;
+    k->slot = -1;
+    take_slot(t, k);
     struct relay_event re = {.kind = RELAY_EV_LINK_UP, .link = k->number};
     memcpy(re.id.b, k->peer->id, 16);
     k->relays = route_relay(t, &re) == 0;
@@ -466,6 +469,11 @@ void route_link_down(struct olink *k) {
         struct locate_event le = {.kind = LOCATE_EV_LINK_DOWN, .link = (uint32_t)k->slot};
         (void)route_locate(t, &le);
         k->slot = -1;
+        for (struct olink *o = t->o->links; o; o = o->next) /* one that found none: of one that was to go first */
+            if (o != k && o->relays && o->slot < 0 && !o->peer->dead) {
+                take_slot(t, o);
+                break;
+            }
     }
     if (k->relays) {
         k->relays = false;
