@@ -33,6 +33,15 @@ static struct olink *back_link(struct route *t, const uint8_t to[16], uint64_t a
     return k && k->slot >= 0 && !(avoid >> k->slot & 1) ? k : NULL;
 }
 
+/* Links by which nothing leaves. One may just be ending, and still have its place here: where it led to are the dead
+ * node's neighbours, whom this node has to tell, and they seem to be nearest by it. */
+static uint64_t shut_links(const struct route *t) {
+    uint64_t shut = 0;
+    for (uint32_t i = 0; i < LOCATE_LINKS; i++)
+        if (t->slot[i] && (!t->slot[i]->mesh || link_room(t->slot[i]->link) == 0)) shut |= UINT64_C(1) << i;
+    return shut;
+}
+
 /* Who knows no way goes by where the other's frames came from, by a digest, or lets a neighbour try: in a large grid
  * hardly two neighbours of a third know one to each other, and to ask for it would cost more than all of this. */
 static void forward(struct route *t, uint64_t avoid, const uint8_t to[16], const struct frame_head *h,
@@ -43,6 +52,7 @@ static void forward(struct route *t, uint64_t avoid, const uint8_t to[16], const
     struct olink *k = NULL;
     const struct peer *p = overlay_find(t->o, to);
     if (p) k = olink_ready(p);
+    if (!k) avoid |= shut_links(t);
     if (!k && h->hops > 0 && locate_route(t->l, &id, avoid, exec_now(t->o->x), &hop)) k = t->slot[hop.link];
     if (!k && h->hops > 0) k = back_link(t, to, avoid);
     uint32_t slot;
