@@ -73,7 +73,9 @@ static int tasks, scale;
 static bool there[N_SHARES]; /* a single one of it may be killed */
 
 static void start_share(int i) {
-    nine_start_hosts(nine_find(shares[i].cluster), workers[i]);
+    int cluster = nine_find(shares[i].cluster);
+    if (nine_is_blocked(cluster)) nine_start_gateway(cluster);
+    nine_start_hosts(cluster, workers[i]);
     there[i] = true;
 }
 

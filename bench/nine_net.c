@@ -444,13 +444,15 @@ static void start_host(int cluster, const char *name, int workers) {
     tell(n_parts - 1, '+', workers);
 }
 
+void nine_start_gateway(int cluster) {
+    char name[32];
+    host_name(cluster, n_hosts, name);
+    start_host(cluster, name, 1);
+}
+
 void nine_start_hosts(int cluster, int workers) {
     char name[32];
-    if (nine_is_blocked(cluster)) { /* the gateway's, as ssh starts there */
-        host_name(cluster, n_hosts, name);
-        start_host(cluster, name, 1);
-        workers--;
-    }
+    if (nine_is_blocked(cluster)) workers--; /* the gateway's */
     for (int h = 0; h < n_hosts; h++) {
         int n = workers / n_hosts + (h < workers % n_hosts);
         host_name(cluster, h, name);

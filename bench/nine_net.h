@@ -49,8 +49,11 @@ void nine_new_turns(void);
  * afterwards. */
 void nine_start_agents(const int *clusters, int n);
 
-/* The hosts of a cluster, and of each the first so many workers, `workers` in all. */
+/* The hosts of a cluster, and of each the first so many workers, `workers` in all. One of them is that of a blocked
+ * cluster's gateway, where ssh starts: nine_start_gateway. Nobody else there can reach the master before, so it must
+ * not wait for a turn that one of these has. */
 void nine_start_hosts(int cluster, int workers);
+void nine_start_gateway(int cluster);
 bool nine_is_blocked(int cluster);
 
 /* Kill (SIGKILL) all workers of a cluster at once; start as many as there were in the beginning. */

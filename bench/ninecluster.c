@@ -28,10 +28,13 @@ static int run(int all) {
     FILE *f = nine_start_master((const char *[]){"master", number, NULL});
     printf("%d workers on %d hosts of %d clusters\n", sum, hosts * NINE_CLUSTERS, NINE_CLUSTERS);
     fflush(stdout);
-    /* Those of blocked clusters wait until those at the other ends of their lines are there: they have turns of their
-     * own. */
+    /* Those of blocked clusters wait until those at the other ends of their lines are there, and others there for the
+     * gateways: they have turns of their own. */
     for (int blocked = 0; blocked < 2; blocked++) {
         nine_new_turns();
+        for (int i = 0; i < NINE_CLUSTERS && blocked; i++)
+            if (nine_is_blocked(i)) nine_start_gateway(i);
+        if (blocked) nine_new_turns();
         for (int i = 0; i < NINE_CLUSTERS; i++)
             if (nine_is_blocked(i) == blocked) nine_start_hosts(i, n[i]);
     }

@@ -37,14 +37,14 @@ static int wait_for(struct asking *a, int rc, moyai_ns until, bool masked, const
     moyai_ns say = name ? moyai_now() + (moyai_ns)NAME_AWAITED : UINT64_MAX;
     a->b.name = name;
     rc = block(n, &a->b, say < until ? say : until, masked);
-    if (rc == MOYAI_ETIMEDOUT && say < until) {
+    if (rc == MOYAI_ETIMEDOUT && say < until && !a->told) { /* it may have been told since the time was over */
         name_awaited(n, name);
         blocked_init(n, &a->b, a->b.what);
         a->b.name = name;
         rc = block(n, &a->b, until, masked);
     }
     overlay_name_drop(n->o, &a->ask);
-    return a->told && rc == 0 ? 0 : rc;
+    return a->told && rc == MOYAI_ETIMEDOUT ? 0 : rc;
 }
 
 int located_claim(moyai_node *n, const char *name, const uint8_t object[16], struct moyai_error *e) {

@@ -110,6 +110,23 @@ static int role_relay(int argc, char **argv) {
     return 0;
 }
 
+/* Its name comes just after who waits for it is to say that he does: after 5 s. */
+static int role_late(int argc, char **argv) {
+    struct server s = {0};
+    FIBER_ASSERT_INT(argc, 1);
+    struct moyai_node_opts opts = MOYAI_NODE_OPTS_INIT;
+    opts.signals = true;
+    moyai_node *n = kit_node(&opts);
+    moyai_ref *ref = kit_object(n, &cls, &s);
+    KIT_OK(moyai_register(ref, "soon"));
+    (void)moyai_sleep(n, 5500 * MOYAI_MS);
+    KIT_OK(moyai_register(ref, argv[0]));
+    KIT_OK(moyai_node_serve(n, MOYAI_FOREVER));
+    moyai_ref_unref(ref);
+    moyai_node_free(n);
+    return 0;
+}
+
 /* ---- the grid -------------------------------------------------------------------------------- */
 
 #define OPEN_MOST 4
@@ -457,6 +474,41 @@ static void a_name_has_one_object(void **state) {
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 
+struct awaited {
+    moyai_node *n;
+    int rc;
+    bool over;
+};
+
+static void await_late(void *arg) {
+    struct awaited *a = arg;
+    moyai_ref *ref = NULL;
+    a->rc = moyai_lookup_wait(a->n, "late", 60 * MOYAI_SEC, &ref);
+    moyai_ref_unref(ref);
+    a->over = true;
+}
+
+/* Who waits hears of the name also if it is found when his time to say so has come, and before he has run. */
+static void a_name_comes_while_its_waiter_is_due(void **state) {
+    (void)state;
+    begin_grid(1);
+    pid_t pid[] = {start("one", 0), start_as("late", "late", -1, NULL)};
+    moyai_node *n = join();
+    moyai_ref *soon = kit_lookup(n, "soon");
+    struct awaited a = {.n = n};
+    KIT_OK(moyai_go(n, await_late, &a));
+    (void)moyai_sleep(n, MOYAI_MS); /* it waits */
+    moyai_ns until = moyai_now() + 7 * (moyai_ns)MOYAI_SEC;
+    while (moyai_now() < until) { /* this thread computes; another serves the network */
+    }
+    for (int i = 0; i < 1000 && !a.over; i++) (void)moyai_sleep(n, 10 * MOYAI_MS);
+    FIBER_ASSERT(a.over);
+    KIT_OK(a.rc);
+    moyai_ref_unref(soon);
+    moyai_node_free(n);
+    for (int i = 0; i < 2; i++) kit_end(pid[i]);
+}
+
 static void another_key_is_another_grid(void **state) {
     (void)state;
     begin_grid(1);
@@ -556,6 +608,7 @@ static int tests(void) {
         cmocka_unit_test(a_death_is_known_beyond_others),
         cmocka_unit_test(who_falls_silent_is_given_up),
         cmocka_unit_test(a_name_has_one_object),
+        cmocka_unit_test(a_name_comes_while_its_waiter_is_due),
         cmocka_unit_test(another_key_is_another_grid),
         cmocka_unit_test(a_key_is_rotated),
     };
@@ -563,6 +616,7 @@ static int tests(void) {
 }
 
 int main(int argc, char **argv) {
-    static const struct kit_role roles[] = {{"server", role_server}, {"relay", role_relay}, {NULL, NULL}};
+    static const struct kit_role roles[] = {
+        {"server", role_server}, {"relay", role_relay}, {"late", role_late}, {NULL, NULL}};
     return kit_main(argc, argv, roles, tests);
 }
