@@ -16,12 +16,17 @@ static inline struct sockaddr_in plain_address(const char *place) {
     return a;
 }
 
-/* A process that answers each message: 'b' when all of the `bulk` bytes behind it have come. */
-static inline pid_t plain_serve(const char *place, size_t bulk) {
+static inline int plain_listen(const char *place) {
     struct sockaddr_in here = plain_address(place);
     int one = 1, fd = socket(AF_INET, SOCK_STREAM, 0);
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
     if (fd < 0 || bind(fd, (struct sockaddr *)&here, sizeof here) < 0 || listen(fd, 8) < 0) bench_die("%s", place);
+    return fd;
+}
+
+/* A process that answers each message: 'b' when all of the `bulk` bytes behind it have come. */
+static inline pid_t plain_serve(const char *place, size_t bulk) {
+    int one = 1, fd = plain_listen(place);
     pid_t pid = bench_fork();
     if (pid) {
         close(fd);

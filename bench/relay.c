@@ -161,10 +161,8 @@ static void pass(struct tls *t[2], const int fd[2], _Atomic uint64_t *passed) {
 }
 
 static pid_t smallest_relay(const struct apart *a, const char *place, const char *to, _Atomic uint64_t *passed) {
-    struct sockaddr_in here = plain_address(place), there = plain_address(to);
-    int one = 1, fd = socket(AF_INET, SOCK_STREAM, 0);
-    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-    if (fd < 0 || bind(fd, (struct sockaddr *)&here, sizeof here) < 0 || listen(fd, 8) < 0) bench_die("%s", place);
+    struct sockaddr_in there = plain_address(to);
+    int fd = plain_listen(place);
     pid_t pid = bench_fork();
     if (pid) {
         close(fd);

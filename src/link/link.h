@@ -67,7 +67,9 @@ uint8_t *link_reserve(struct link *l, const struct frame_head *h);
 size_t link_room(const struct link *l);   /* bytes that may be queued before it is better to wait */
 size_t link_queued(const struct link *l); /* bytes not written yet */
 void link_flush(struct link *l);          /* write what the socket takes */
-void link_flush_full(struct link *l);     /* the same, but what would not fill a packet stays until link_flush */
+/* The same, but what would not fill a packet stays. link_flush must follow within the turn: until then the kernel may
+ * hold back the end of what was written. */
+void link_flush_full(struct link *l);
 
 /* Read once if something is there, outside the loop's order: false if nothing was. As a callback otherwise. */
 bool link_look(struct link *l);

@@ -25,7 +25,10 @@ static void probe(struct olink *k, moyai_dur limit) {
         if (due < k->probe_timer.when) exec_timer_set(k->o->x, &k->probe_timer, due);
         return;
     }
-    if (link_send(k->link, &h, &piece, 1) < 0) return;
+    if (link_send(k->link, &h, &piece, 1) < 0) {
+        link_reset(k->link, MOYAI_ENOMEM, "out of memory for a frame");
+        return;
+    }
     link_flush(k->link);
     k->pongs_due++;
     k->probed = now;

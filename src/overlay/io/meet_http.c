@@ -346,8 +346,9 @@ int meet_http_check(const char *url, struct moyai_error *reterr) {
     for (size_t i = 0; i < 2; i++) {
         size_t n = strlen(schemes[i]);
         if (strncmp(url, schemes[i], n) != 0) continue;
-        const char *host = url + n, *slash = strchr(host, '/');
-        size_t len = strlen(url), name = slash ? strcspn(slash + 1, "?#") : 0;
+        size_t len = strlen(url);
+        const char *host = url + n, *slash = memchr(host, '/', len - n);
+        size_t name = slash ? strcspn(slash + 1, "?#") : 0;
         if (!slash || slash == host || name == 0 || slash[1 + name] != 0)
             return err_set(reterr, MOYAI_EINVAL, "\"%.100s\": not of the form http://HOST:PORT/GRID", url);
         if (len >= URL_MOST) return err_set(reterr, MOYAI_EINVAL, "\"%.100s...\": too long", url);

@@ -179,7 +179,7 @@ static void find_path(struct peer *p) {
 static void go_round(struct peer *p) {
     struct via via = p->via;
     p->unanswered = 1;
-    ways_unanswered(p, via);
+    route_unanswered(p, via);
     if (via.path) {
         peer_path_down(p, via.path); /* and it wants another */
         route_end(p->o->route, via.path);

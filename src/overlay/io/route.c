@@ -111,11 +111,11 @@ void route_flush(struct route *t) {
  * bulk that the machine has, does not wait long behind what is on the link. The link says when it has drained. But
  * beside a session of our own, which fills the link whenever it can, paths take what room there is: there may never be
  * little. */
-static bool takes(struct olink *k) {
+static bool takes(struct route *t, struct olink *k) {
     const struct peer *p = k->peer;
     if (link_room(k->link) < FRAME_NEED) return false;
     if (link_queued(k->link) < QUEUE_MOST || (p->via.link == k && p->session && !session_idle(p->session))) return true;
-    link_flush_full(k->link);
+    route_flush_later(t, k);
     return link_queued(k->link) < QUEUE_MOST;
 }
 
@@ -123,7 +123,7 @@ static void send_paths(struct route *t, struct olink *k) {
     struct relay_out out;
     bool any = false;
     t->relayed = true;
-    while (takes(k) && relay_pull(t->r, k->number, &out)) {
+    while (takes(t, k) && relay_pull(t->r, k->number, &out)) {
         fetch(t, true);
         any = true;
         if (out.control) {

@@ -56,9 +56,9 @@ void route_mourn(struct overlay *o, const uint8_t id[16]);
 
 /* Lay a path to the peer. 0: no memory for one. peer_path_down may follow. */
 uint64_t route_open(struct peer *p);
-void ways_unanswered(struct peer *p, struct via via); /* nothing has come back by it: other ways first */
-void route_end(struct route *r, uint64_t path);       /* not needed any more */
-void route_want(struct route *r, uint64_t path);      /* something is to be sent; peer_room follows when it may */
+void route_unanswered(struct peer *p, struct via via); /* nothing has come back by it: other ways first */
+void route_end(struct route *r, uint64_t path);        /* not needed any more */
+void route_want(struct route *r, uint64_t path);       /* something is to be sent; peer_room follows when it may */
 /* The frame for which peer_room said room: its type and class, and n bytes to be filled. NULL: out of memory. */
 uint8_t *route_send(struct route *r, uint64_t path, const struct frame_head *h);
 /* A refusal for what came by the path, as soon as there is room. */

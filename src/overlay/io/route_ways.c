@@ -63,7 +63,7 @@ void ways_hop_bad(struct route *t, uint64_t path, const uint8_t id[16]) {
     (void)route_locate(t, &bad);
 }
 
-void ways_unanswered(struct peer *p, struct via via) {
+void route_unanswered(struct peer *p, struct via via) {
     struct route *t = p->o->route;
     const struct hop *h = &t->hops[via.path % HOPS];
     if (via.link && via.link->slot >= 0) bad_put(t, p->id, UINT64_C(1) << via.link->slot);
