@@ -177,6 +177,7 @@ int tcp_listen(int *ret, const struct tcp_addr *where, uint16_t first, uint16_t 
     if (e == 0) return 0;
     char text[TCP_TEXT];
     tcp_format(&a, text);
+    if (e == EADDRINUSE && !fixed && first == last) return err_set(reterr, MOYAI_EEXIST, "port %u is in use", first);
     if (e == EADDRINUSE && !fixed)
         return err_set(reterr, MOYAI_EEXIST, "each port from %u to %u is in use", first, last);
     if (e == EADDRINUSE) return err_set(reterr, MOYAI_EEXIST, "cannot listen at %s: another program does", text);

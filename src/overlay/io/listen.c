@@ -77,15 +77,18 @@ int listen_besides(struct listeners *w, const struct tcp_addr *at, struct moyai_
     return listen_on(w, at, 0, 0, &got, reterr);
 }
 
-/* "any", or addresses of this host with or without a port. */
+/* "any", or addresses of this host with or without a port. *blame: the option that is at fault. */
 static int listen_at(struct listeners *w, const char *text, uint16_t first, uint16_t last, struct tcp_addr *at,
-                     struct moyai_error *reterr) {
+                     enum config_index *blame, struct moyai_error *reterr) {
+    *blame = CONFIG_listen;
     if (w->n == LISTENERS) return err_set(reterr, MOYAI_EINVAL, "more than %u addresses to listen at", LISTENERS);
     struct tcp_addr where;
     bool any = strcmp(text, "any") == 0;
     int rc = any ? 0 : tcp_parse(text, &where, reterr);
     if (rc < 0) return rc;
-    return listen_on(w, any ? NULL : &where, first, last, at, reterr);
+    rc = listen_on(w, any ? NULL : &where, first, last, at, reterr);
+    if (rc == MOYAI_EEXIST && first && (any || !tcp_port(&where))) *blame = CONFIG_port_range; /* it is used up */
+    return rc;
 }
 
 static void advertise(struct listeners *w, const struct tcp_addr *a) {
@@ -119,9 +122,10 @@ struct listening {
 static int listen_word(struct listeners *w, const char *word, void *arg, struct moyai_error *reterr) {
     struct listening *s = arg;
     struct tcp_addr at;
-    int rc = listen_at(w, word, s->first, s->last, &at, reterr);
+    enum config_index blame;
+    int rc = listen_at(w, word, s->first, s->last, &at, &blame, reterr);
     if (rc < 0) {
-        (void)config_blame(reterr, w->o->cfg.config, CONFIG_listen);
+        (void)config_blame(reterr, w->o->cfg.config, blame);
         return rc;
     }
     if (!s->port) s->port = tcp_port(&at);
