@@ -8,6 +8,7 @@
 #include "base/config.h"
 #include "base/err.h"
 #include "cli/cli.h"
+#include "cli/reach.h"
 #include "cli/run_grid.h"
 #include "cli/run_guard.h"
 #include "cli/run_ward.h"
@@ -32,6 +33,7 @@ struct request {
     const char *title;
     struct cli_grid grid;
     const char *site;
+    struct cli_reach reach;
     int64_t slots;
     moyai_dur grace;
 };
@@ -39,6 +41,7 @@ struct request {
 static error_t on_option(int key, char *arg, struct argp_state *state) {
     struct request *q = state->input;
     cli_help(key, state);
+    if (reach_option(key, arg, state, &q->reach)) return 0;
     switch (key) {
     case KEY_GRID:
         cli_grid(state, &q->grid, arg);
@@ -58,6 +61,9 @@ static error_t on_option(int key, char *arg, struct argp_state *state) {
         return 0;
     case ARGP_KEY_ARG:
         cli_usage(state, "unknown argument '%s'", arg);
+        return 0;
+    case ARGP_KEY_END:
+        reach_check(&q->reach, state, true);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -83,7 +89,7 @@ struct host {
     struct ward ward;
     struct agent *agent;
     struct exec_timer grid_look;
-    char *env[N_ENV + 1];
+    char *env[N_ENV + REACH_ENV + 1];
     bool ending, orphaned, told_unmet;
 };
 
@@ -163,7 +169,9 @@ static void on_grid_look(struct exec *x, struct exec_timer *t) {
 
 static bool env_add(struct host *h, size_t *n, const char *name, const char *value) {
     if (!value || !*value) return true;
-    return asprintf(&h->env[*n], "%s=%s", name, value) >= 0 && ++*n;
+    if (asprintf(&h->env[*n], "%s=%s", name, value) >= 0) return ++*n;
+    h->env[*n] = NULL;
+    return false;
 }
 
 /* By which commands join the grid, wherever they are started. */
@@ -172,9 +180,9 @@ static int make_env(struct host *h, struct moyai_error *why) {
     char id[33];
     moyai_node_id_format(moyai_node_self(h->node), id);
     if (env_add(h, &n, "MOYAI_GRID", h->grid->address) && env_add(h, &n, "MOYAI_PARENT", id) &&
-        env_add(h, &n, "MOYAI_RUN_DIR", h->grid->run_dir) && env_add(h, &n, "MOYAI_SITE", h->q->site))
+        env_add(h, &n, "MOYAI_RUN_DIR", h->grid->run_dir) && env_add(h, &n, "MOYAI_SITE", h->q->site) &&
+        reach_env(&h->q->reach, h->grid->path, h->env + n) >= 0)
         return 0;
-    h->env[n] = NULL;
     return err_set(why, MOYAI_ENOMEM, "out of memory");
 }
 
@@ -187,7 +195,9 @@ static int make_node(struct host *h, struct moyai_error *why) {
     o.run_dir = h->grid->run_dir[0] ? h->grid->run_dir : NULL;
     o.title = h->q->title;
     o.site = h->q->site;
+    reach_set(&h->q->reach, &o);
     int rc = moyai_node_new(&h->node, &o, why);
+    if (rc < 0) reach_blame(why);
     if (rc == 0) cli_log(h->node, h->q->title);
     return rc;
 }
@@ -244,7 +254,7 @@ static int live(const struct request *q, struct run_grid *grid, const struct gua
     }
     agent_free(h.agent);
     moyai_node_free(h.node);
-    for (int i = 0; i < N_ENV; i++) free(h.env[i]);
+    for (int i = 0; i < N_ENV + REACH_ENV; i++) free(h.env[i]);
     return rc == 0 ? CLI_OK : why.code == MOYAI_EINVAL ? CLI_USAGE : CLI_FAILED;
 }
 
@@ -265,6 +275,7 @@ int cli_node(int argc, char **argv) {
     static const struct argp_option options[] = {
         {"slots", KEY_SLOTS, "COUNT", 0, "Commands at once (default: the processors)", 0},
         {"site", KEY_SITE, "NAME", 0, "Where this host is (default: MOYAI_SITE, then its domain)", 0},
+        REACH_OPTIONS(0),
         {"grid", KEY_GRID, "ADDRESS", 0,
          "The grid to join: a directory, or as MOYAI_GRID (the default); again for several places", 0},
         {"key-file", KEY_KEY_FILE, "FILE", 0, "The grid's keys (default: as MOYAI_KEY_FILE)", 0},
@@ -289,6 +300,9 @@ int cli_node(int argc, char **argv) {
     if (status == CLI_OK && run_grid_join(grid, where, &why) < 0) {
         cli_say(argv[0], "%s", why.text);
         status = why.code == MOYAI_EINVAL ? CLI_USAGE : CLI_FAILED;
+    } else if (status == CLI_OK && reach_is_useless(&q.reach, argv[0], grid->path)) {
+        (void)run_grid_end(grid, NULL);
+        status = CLI_USAGE;
     } else if (status == CLI_OK) {
         status = divide(&q, grid);
         (void)run_grid_end(grid, NULL);

@@ -72,6 +72,10 @@ static int run(const struct run_args *a, struct run_grid *grid) {
     if (!where) guard_begin(); /* the directory is not to be left behind by a Ctrl-C */
     int rc = where ? run_grid_join(grid, where, &why) : run_grid_make(grid, a->keep, &why);
     if (rc < 0) return fail(a, &why);
+    if (where && reach_is_useless(&a->reach, a->title, grid->path)) {
+        (void)run_grid_end(grid, NULL);
+        return CLI_USAGE;
+    }
     /* Only if it holds this grid's address it is removed at the end: so it need not be there yet. */
     snprintf(grid->told, sizeof grid->told, "%s", a->grid_file ? a->grid_file : "");
     struct guard guard;

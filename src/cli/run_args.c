@@ -39,6 +39,7 @@ static const struct argp_option options[] = {
     {"env", KEY_ENV, "NAME[=VALUE]", 0, "With --on-nodes: put it into their environment", 1},
     {"key-file", KEY_KEY_FILE, "FILE", 0, "The grid's keys (default: as MOYAI_KEY_FILE)", 1},
     {"site", KEY_SITE, "NAME", 0, "Where this host is (default: MOYAI_SITE, then its domain)", 1},
+    REACH_OPTIONS(1),
     {"grid-file", KEY_GRID_FILE, "FILE", 0, "Write the grid's address to FILE once it is there", 1},
     {"print-grid", KEY_PRINT_GRID, 0, 0, "Say the grid's address on standard error", 1},
     {"keep", KEY_KEEP, 0, 0, "Do not remove the grid's directory at the end", 1},
@@ -106,6 +107,7 @@ static error_t on_option(int key, char *arg, struct argp_state *state) {
     cli_help(key, state);
     for (const struct argp_option *o = options; o->name; o++)
         if (o->key == key && o->group > 0) whole_run(p, state, o->name);
+    if (reach_option(key, arg, state, &a->reach)) return 0;
     switch (key) {
     case 'n':
         p->g->n = count(state, arg);
@@ -168,6 +170,7 @@ static error_t on_option(int key, char *arg, struct argp_state *state) {
         if (!a->on_nodes && (a->dir || a->env)) cli_usage(state, "--dir and --env are for --on-nodes");
         if (a->on_nodes && (a->keep || a->grid_file))
             cli_usage(state, "--keep and --grid-file are for a private grid, not with --on-nodes");
+        if (p->first) reach_check(&a->reach, state, a->grid || a->on_nodes);
         if (a->grid && a->keep) cli_usage(state, "--keep is for a private grid, not with --grid");
         if (a->grid && a->grid_file) cli_usage(state, "--grid-file is for a private grid, not with --grid");
         return 0;

@@ -4,6 +4,7 @@
 #define CLI_RUN_ARGS_H
 
 #include "cli/cli.h"
+#include "cli/reach.h"
 
 #define RUN_PROCESSES_MOST 32768 /* of a run; as many as process numbers have by default */
 
@@ -19,6 +20,7 @@ struct run_args {
     struct cli_grid grids;
     const char *grid, *grid_file, *output; /* grid: of grids; the address is not to be copied with the struct */
     const char *site;
+    struct cli_reach reach;
     bool keep, print_grid, no_prefix, no_color;
     bool on_nodes;    /* the processes are for agents of the grid */
     const char *dir;  /* there; NULL: as here */

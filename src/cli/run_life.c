@@ -77,7 +77,8 @@ struct run {
     int looks;
     struct exec_timer grace, timeout, grid_look;
     struct ward ward;
-    char **env;
+    char **env; /* ours: the first N_ENV, and n_reach; then what we were given */
+    size_t n_reach;
 };
 
 static const char *program(const struct proc *p) {
@@ -398,11 +399,19 @@ static bool env_set_number(struct run *r, int which, unsigned value) {
     return env_set(r, which, text);
 }
 
+/* Is a variable of that name among them? */
+static bool is_in(char *const *list, size_t n, const char *item) {
+    size_t name = strcspn(item, "=");
+    for (size_t i = 0; i < n; i++)
+        if (strncmp(list[i], item, name) == 0 && list[i][name] == '=') return true;
+    return false;
+}
+
 /* Ours first, then what we were given; ours have been taken out of that. */
 static bool env_make(struct run *r) {
-    size_t n = 0;
+    size_t n = 0, k;
     while (environ[n]) n++;
-    r->env = calloc(N_ENV + n + 1, sizeof *r->env);
+    r->env = calloc(N_ENV + REACH_ENV + n + 1, sizeof *r->env);
     if (!r->env) return false;
     char id[33];
     moyai_node_id_format(moyai_node_self(r->node), id);
@@ -410,12 +419,18 @@ static bool env_make(struct run *r) {
         !env_set_number(r, ENV_SIZE, r->a->n_processes) || !env_set(r, ENV_RUN_DIR, r->grid->run_dir) ||
         !env_set_number(r, ENV_RANK, 0) || !env_set_number(r, ENV_GROUP, 0) || !env_set_number(r, ENV_INDEX, 0))
         return false;
-    memcpy(r->env + N_ENV, environ, n * sizeof *environ);
+    char **reach = r->env + N_ENV;
+    int n_reach = reach_env(&r->a->reach, r->grid->path, reach);
+    while (r->n_reach < REACH_ENV && reach[r->n_reach]) r->n_reach++;
+    if (n_reach < 0) return false;
+    k = N_ENV + r->n_reach;
+    for (size_t i = 0; i < n; i++)
+        if (!is_in(reach, r->n_reach, environ[i])) r->env[k++] = environ[i];
     return true;
 }
 
 static void env_free(struct run *r) {
-    for (int i = 0; r->env && i < N_ENV; i++) free(r->env[i]);
+    for (int i = 0; r->env && i < N_ENV + (int)r->n_reach; i++) free(r->env[i]);
     free(r->env);
 }
 
@@ -548,7 +563,9 @@ static int make_node(struct run *r, struct moyai_error *why) {
     o.grid = r->grid->address;
     o.run_dir = r->grid->run_dir[0] ? r->grid->run_dir : NULL;
     o.title = r->a->title;
+    reach_set(&r->a->reach, &o);
     int rc = moyai_node_new(&r->node, &o, why);
+    if (rc < 0) reach_blame(why);
     if (rc == 0) cli_log(r->node, r->a->title);
     return rc;
 }

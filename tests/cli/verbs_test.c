@@ -64,10 +64,10 @@ static bool option_of_page(const char *line, char name[40]) {
     return p && sscanf(p, "Fl Fl %39[a-z-]", name) == 1;
 }
 
-static int options_in(const char *text, bool (*of)(const char *line, char name[40]), char names[20][40]) {
+static int options_in(const char *text, bool (*of)(const char *line, char name[40]), char names[40][40]) {
     int n = 0;
     for (const char *p = text; *p; p += strcspn(p, "\n"), p += *p == '\n')
-        if (of(p, names[n])) assert_true(++n < 20);
+        if (of(p, names[n])) assert_true(++n < 40);
     return n;
 }
 
@@ -94,7 +94,7 @@ static void help_and_pages_agree(void **state) {
     for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++) {
         const char *const help_words[] = {verbs[i][0] ? verbs[i] : "--help", verbs[i][0] ? "--help" : NULL, NULL};
         const char *const usage_words[] = {verbs[i][0] ? verbs[i] : "--usage", verbs[i][0] ? "--usage" : NULL, NULL};
-        char path[1000], listed[20][40], explained[20][40], want[64];
+        char path[1000], listed[40][40], explained[40][40], want[64];
         struct cli c;
         cli_startv(&c, NULL, help_words);
         cli_close_in(&c);

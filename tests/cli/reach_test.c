@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How nodes of a grid of several hosts are reached: the options --listen, --advertise, --port-range and
+ * --outbound-only. */
+#include "tests/cli/kit.h"
+
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define NOWHERE "127.0.0.1:1"
+#define TELL    "echo $MOYAI_LISTEN,$MOYAI_ADVERTISE,$MOYAI_PORT_RANGE,$MOYAI_OUTBOUND_ONLY."
+
+static char key[64];
+
+static int set_up(void **state) {
+    struct cli c;
+    if (kit_setup(state) != 0) return -1;
+    static const char *const ours[] = {"MOYAI_LISTEN", "MOYAI_ADVERTISE", "MOYAI_PORT_RANGE", "MOYAI_OUTBOUND_ONLY"};
+    for (size_t i = 0; i < 4; i++) unsetenv(ours[i]);
+    snprintf(key, sizeof key, "/tmp/moyai-cli-reach-key-%d", (int)getpid());
+    assert_int_equal(cli_do(&c, "key", "new", "--key-file", key, NULL), 0);
+    cli_free(&c);
+    setenv("MOYAI_KEY_FILE", key, 1);
+    return 0;
+}
+
+static int tear_down(void **state) {
+    unlink(key);
+    char command[100]; /* the default run directory, which such a grid uses, stays */
+    snprintf(command, sizeof command, "rmdir %s/moyai", kit_dir());
+    assert_int_equal(system(command), 0);
+    return kit_teardown(state);
+}
+
+/* A port that was just free; *fd: a socket that keeps it taken, or NULL. */
+static void a_port(char text[8], int *fd) {
+    struct sockaddr_in6 a = {.sin6_family = AF_INET6};
+    socklen_t n = sizeof a;
+    int s = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(s, (struct sockaddr *)&a, n), 0);
+    assert_int_equal(listen(s, 1), 0);
+    assert_int_equal(getsockname(s, (struct sockaddr *)&a, &n), 0);
+    snprintf(text, 8, "%u", ntohs(a.sin6_port));
+    if (fd)
+        *fd = s;
+    else
+        close(s);
+}
+
+static void says(struct cli *c, int status, int fd, const char *text) {
+    assert_int_equal(cli_wait(c), status);
+    if (!strstr(c->text[fd - 1].p, text)) fail_msg("not \"%s\" but: %s%s", text, c->text[0].p, c->text[1].p);
+    cli_free(c);
+}
+
+/* As the variables are looked at, and with the same words. */
+static void values_are_checked(void **state) {
+    (void)state;
+    static const char *const wrong[][3] = {
+        {"--listen", "foo", "--listen: \"foo\": not a numeric address"},
+        {"--listen", "127.0.0.1 b:c", "--listen: \"b:c\": a port is a number from 0 to 65535"},
+        {"--listen", "2001:db8::7", "--listen: \"2001:db8::7\": write an IPv6 address in brackets"},
+        {"--listen", " ", "--listen: it is empty"},
+        {"--advertise", "7471", "--advertise: \"7471\": no host"},
+        {"--advertise", "h:99999", "--advertise: \"h:99999\""},
+        {"--port-range", "9-x", "--port-range: \"9-x\": not a port or a range of them"},
+        {"--port-range", "", "--port-range: it is empty"},
+    };
+    struct cli c;
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        cli_start(&c, NULL, "run", "--grid", NOWHERE, wrong[i][0], wrong[i][1], "true", NULL);
+        says(&c, 2, 2, wrong[i][2]);
+        cli_start(&c, NULL, "node", "--grid", NOWHERE, wrong[i][0], wrong[i][1], NULL);
+        says(&c, 2, 2, wrong[i][2]);
+    }
+    static const char *const closed[] = {"MOYAI_OUTBOUND_ONLY=yes", NULL};
+    cli_start(&c, NULL, "run", "--listen", "any", "true", NULL);
+    says(&c, 2, 2, "--listen is for grids of several hosts: --grid says which");
+    cli_start(&c, NULL, "node", "--grid", NOWHERE, "--outbound-only", "--advertise", "h", NULL);
+    says(&c, 2, 2, "--advertise is for nodes that listen: not with --outbound-only");
+    cli_start(&c, &(struct cli_opts){.env = closed}, "node", "--grid", NOWHERE, "--port-range", "9-10", NULL);
+    says(&c, 2, 2, "--port-range is for nodes that listen: not with $MOYAI_OUTBOUND_ONLY");
+    cli_start(&c, NULL, "run", "--grid", NOWHERE, "true", ":", "--listen", "any", "true", NULL);
+    says(&c, 2, 2, "--listen is for the whole run");
+    /* A directory is a grid of one host without a key. */
+    char dir[100];
+    snprintf(dir, sizeof dir, "%s/one", kit_dir());
+    static const char *const no_key[] = {"MOYAI_KEY_FILE=", NULL};
+    char command[120];
+    snprintf(command, sizeof command, "mkdir -m 700 %s", dir);
+    assert_int_equal(system(command), 0);
+    cli_start(&c, &(struct cli_opts){.env = no_key}, "run", "--grid", dir, "--outbound-only", "true", NULL);
+    says(&c, 2, 2, "--outbound-only is for grids of several hosts, and that in");
+    cli_start(&c, &(struct cli_opts){.env = no_key}, "node", "--grid", dir, "--listen", "any", NULL);
+    says(&c, 2, 2, "--listen is for grids of several hosts, and that in");
+    snprintf(command, sizeof command, "rm -r %s", dir);
+    assert_int_equal(system(command), 0);
+}
+
+/* A member at an address that is known: where others meet. Its commands join, at ports of their own. */
+static void a_member_is_a_meeting_point(void **state) {
+    (void)state;
+    char port[8], address[40], advertised[40];
+    struct cli node, c;
+    a_port(port, NULL);
+    snprintf(address, sizeof address, "127.0.0.1:%s", port);
+    snprintf(advertised, sizeof advertised, "localhost:%s", port);
+    cli_start(&node, NULL, "node", "--grid", NOWHERE, "--slots", "2", "--listen", address, "--listen", "[::1]",
+              "--advertise", advertised, NULL);
+    (void)cli_line(&node, 2, "takes commands");
+    cli_start(&c, NULL, "run", "--grid", address, "--outbound-only", "--on-nodes", "--no-prefix", "-n", "2", "sh", "-c",
+              TELL "; exec \"$0\" once", kit_program("NODE"), NULL);
+    assert_int_equal(cli_wait(&c), 0);
+    assert_int_equal(kit_count(&c.text[0], "127.0.0.1 [::1],localhost,,."), 2);
+    cli_free(&c);
+    assert_int_equal(cli_do(&c, "ps", "--grid", advertised, NULL), 0);
+    assert_int_equal(kit_count(&c.text[0], "moyai node"), 1);
+    cli_free(&c);
+    kill(node.pid, SIGTERM);
+    assert_int_equal(cli_wait(&node), 0);
+    cli_free(&node);
+}
+
+/* What is given to a run holds for its processes, before the variables; what is not given is as it was. */
+static void it_is_passed_on(void **state) {
+    (void)state;
+    static const char *const env[] = {"MOYAI_LISTEN=10.0.0.1", "MOYAI_ADVERTISE=a,[2001:db8::7]:9",
+                                      "MOYAI_PORT_RANGE=9", NULL};
+    static const char *const ports[] = {"MOYAI_LISTEN=127.0.0.1:0,any", "MOYAI_ADVERTISE=h:7", NULL};
+    struct cli c;
+    cli_start(&c, &(struct cli_opts){.env = env}, "run", "--grid", NOWHERE, "--listen", "127.0.0.1", "--port-range",
+              "20000-60000", "sh", "-c", TELL "; exec \"$0\" once", kit_program("NODE"), NULL);
+    says(&c, 0, 1, "[0.0] 127.0.0.1,a [2001:db8::7],20000-60000,.\n");
+    cli_start(&c, &(struct cli_opts){.env = ports}, "run", "--grid", NOWHERE, "sh", "-c", TELL, NULL);
+    says(&c, 0, 1, "[0.0] 127.0.0.1 any,h,,.\n");
+    /* It does not listen: or it could not, at an address that is not here. */
+    static const char *const elsewhere[] = {"MOYAI_LISTEN=192.0.2.1", NULL};
+    cli_start(&c, &(struct cli_opts){.env = elsewhere}, "run", "--grid", NOWHERE, "--outbound-only", "sh", "-c",
+              TELL "; exec \"$0\" once", kit_program("NODE"), NULL);
+    says(&c, 0, 1, "[0.0] 192.0.2.1,,,yes.\n");
+    /* A private grid has no use for them, and what the processes do with them is theirs. */
+    cli_start(&c, &(struct cli_opts){.env = ports}, "run", "sh", "-c", TELL, NULL);
+    says(&c, 0, 1, "[0.0] 127.0.0.1:0,any,h:7,,.\n");
+}
+
+/* The one that is at fault is named. */
+static void what_cannot_be_had_is_named(void **state) {
+    (void)state;
+    char port[8], address[40], text[160], range[40];
+    struct cli c;
+    int taken;
+    a_port(port, &taken);
+    snprintf(address, sizeof address, "[::1]:%s", port);
+    cli_start(&c, NULL, "run", "--grid", NOWHERE, "--port-range", port, "true", NULL);
+    snprintf(text, sizeof text, "moyai run: --port-range: port %s is in use\n", port);
+    says(&c, 125, 2, text);
+    cli_start(&c, NULL, "node", "--grid", NOWHERE, "--listen", address, NULL);
+    snprintf(text, sizeof text, "moyai node: --listen: cannot listen at %s: another program does\n", address);
+    says(&c, 1, 2, text);
+    snprintf(range, sizeof range, "MOYAI_PORT_RANGE=%s", port);
+    const char *const env[] = {range, NULL};
+    cli_start(&c, &(struct cli_opts){.env = env}, "run", "--grid", NOWHERE, "true", NULL);
+    snprintf(text, sizeof text, "moyai run: $MOYAI_PORT_RANGE: port %s is in use\n", port);
+    says(&c, 125, 2, text);
+    close(taken);
+    /* The run itself takes a port, too. */
+    cli_start(&c, NULL, "run", "--grid", NOWHERE, "--port-range", port, "@n", "once", NULL);
+    snprintf(text, sizeof text, "$MOYAI_PORT_RANGE: port %s is in use\n", port);
+    says(&c, 1, 2, text);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(values_are_checked),
+        cmocka_unit_test(a_member_is_a_meeting_point),
+        cmocka_unit_test(it_is_passed_on),
+        cmocka_unit_test(what_cannot_be_had_is_named),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
