@@ -24,7 +24,7 @@ extern "C" {
 /* Options of a node; zero or NULL is the default. New fields are added at the end only. */
 struct moyai_node_opts {
     size_t size;         /* set by MOYAI_NODE_OPTS_INIT */
-    const char *grid;    /* rendezvous: "file:/dir". Default: $MOYAI_GRID; neither: a node alone */
+    const char *grid;    /* rendezvous: "/dir". Default: $MOYAI_GRID; neither: a node alone */
     const char *run_dir; /* directory for sockets, mode 0700. Default: $MOYAI_RUN_DIR, then
                             $XDG_RUNTIME_DIR/moyai, then /tmp/moyai-UID */
     const char *title;   /* what reports call this process, cut after 63 bytes. Default: program name */
@@ -57,7 +57,7 @@ struct moyai_node_opts {
 
 /*
  * Start a node. opts may be NULL. On success *ret is the node; on failure *ret is untouched and
- * *reterr (may be NULL) says why. The directory of a grid "file:/dir" is made if it is missing (its parent is
+ * *reterr (may be NULL) says why. The directory of a grid "/dir" is made if it is missing (its parent is
  * not): a mistyped one is a grid in which nobody else is.
  * Errors: EINVAL (options), EPERM (a directory that is a link, too open or not ours), ERANGE (a
  * socket path that is too long), ECLOSED or ESTATE (a directory was removed meanwhile), ENOSPC,

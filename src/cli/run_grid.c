@@ -294,7 +294,8 @@ static int may_tell(const char *file, struct moyai_error *reterr) {
     if (fd < 0) return errno == ENOENT ? 0 : err_sys(reterr, errno, "cannot look at '%s'", file);
     const char *text = only_line(fd, line, sizeof line);
     close(fd);
-    bool good = text && (!*text || places_parse(&p, text, NULL) == 0);
+    /* A path alone is an address, too, but nothing that we write, and may be anybody's. */
+    bool good = text && (!*text || (*text != '/' && places_parse(&p, text, NULL) == 0));
     if (good && *text) places_done(&p);
     if (good) return 0;
     return err_set(reterr, MOYAI_EEXIST,

@@ -177,12 +177,12 @@ static void joining(void **state) {
 /* What is in the place of --grid-file is nobody's to lose, and holds nobody up. */
 static void the_grid_file_replaces_grid_files_only(void **state) {
     (void)state;
-    static const char *const wrong[] = {"precious\n", "file:/tmp/x\nprecious\n", "\n\n", "precious"};
-    static const char *const good[] = {"", "\n", "file:/tmp/x\n", "file:/tmp/x"};
+    static const char *const wrong[] = {"precious\n", "file:/tmp/x\nprecious\n", "\n\n", "precious", "/tmp/precious"};
+    static const char *const good[] = {"", "\n", "file:/tmp/x\n", "file:/tmp/x", "a:1 file:/tmp/x\n"};
     char file[128];
     struct cli c;
     snprintf(file, sizeof file, "/tmp/moyai-cli-grid-%d", (int)getpid());
-    for (size_t i = 0; i < 4; i++) {
+    for (size_t i = 0; i < 5; i++) {
         FILE *f = fopen(file, "w");
         fputs(wrong[i], f);
         fclose(f);
@@ -275,6 +275,20 @@ static void grid_of_ones_own(void **state) {
     struct cli c;
     cli_start(&c, NULL, "run", "--grid", dir, "@n", "master", ":", "@n", "serve", "x", NULL);
     assert_true(atoi(ask(&c, "call x")) > 0);
+    /* Programs and verbs take the same addresses. */
+    char env[100];
+    struct cli p, look;
+    snprintf(env, sizeof env, "MOYAI_GRID=%s", dir);
+    cli_start(&p, NULL, "run", "env", "-u", "MOYAI_RUN_DIR", "-u", "MOYAI_PARENT", env, "@n", "serve", "plain", NULL);
+    assert_string_equal(ask(&c, "wait plain"), "ok");
+    assert_true(atoi(ask(&c, "call plain")) > 0);
+    const char *const added[] = {env, NULL};
+    cli_start(&look, &(struct cli_opts){.env = added}, "call", "x", "pid", NULL);
+    assert_int_equal(cli_wait(&look), 0);
+    cli_free(&look);
+    kill(p.pid, SIGTERM);
+    assert_int_equal(cli_wait(&p), 143);
+    cli_free(&p);
     cli_close_in(&c);
     assert_int_equal(cli_wait(&c), 0);
     cli_free(&c);

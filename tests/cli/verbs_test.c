@@ -304,7 +304,7 @@ static void config(void **state) {
     assert_int_equal(kit_count(&c.text[0], "\"variable\": "), all);
     cli_free(&c);
     static const char *const wrong[][2] = {
-        {"MOYAI_GRID=/tmp/foo", "$MOYAI_GRID: \"/tmp/foo\" is no rendezvous; did you mean file:/tmp/foo?"},
+        {"MOYAI_GRID=tmp/foo", "$MOYAI_GRID: \"tmp/foo\" is no rendezvous: /DIR, file:/DIR, "},
         {"MOYAI_GRID=file:foo", "$MOYAI_GRID: \"file:foo\""},
         {"MOYAI_RUN_DIR=relative", "$MOYAI_RUN_DIR: run directory 'relative'"},
         {"MOYAI_PARENT=me", "$MOYAI_PARENT: \"me\""},

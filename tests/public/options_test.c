@@ -15,7 +15,7 @@ static void expect(const struct moyai_node_opts *o, int code, const char *begin)
 static void of_the_environment(void **state) {
     (void)state;
     static const char *const wrong[][3] = {
-        {"MOYAI_GRID", "/tmp/foo", "$MOYAI_GRID: \"/tmp/foo\" is no rendezvous"},
+        {"MOYAI_GRID", "tmp/foo", "$MOYAI_GRID: \"tmp/foo\" is no rendezvous"},
         {"MOYAI_GRID", "file:foo", "$MOYAI_GRID: \"file:foo\" is no rendezvous"},
         {"MOYAI_RUN_DIR", "foo", "$MOYAI_RUN_DIR: run directory 'foo' must be an absolute path"},
         {"MOYAI_PARENT", "foo", "$MOYAI_PARENT: \"foo\" is no node id"},
@@ -51,8 +51,8 @@ static void of_the_environment(void **state) {
 static void of_the_program(void **state) {
     (void)state;
     struct moyai_node_opts o = MOYAI_NODE_OPTS_INIT;
-    o.grid = "/tmp/foo";
-    expect(&o, MOYAI_EINVAL, "option grid: \"/tmp/foo\" is no rendezvous");
+    o.grid = "tmp/foo";
+    expect(&o, MOYAI_EINVAL, "option grid: \"tmp/foo\" is no rendezvous");
     o.grid = NULL;
     o.run_dir = "foo";
     expect(&o, MOYAI_EINVAL, "option run_dir: run directory 'foo'");

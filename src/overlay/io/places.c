@@ -38,16 +38,26 @@ static int parse_fds(struct places *p, const char *s, struct moyai_error *reterr
     return 0;
 }
 
+static int add_directory(struct places *p, char *s, struct moyai_error *reterr) {
+    if (!places_path(s))
+        return err_set(reterr, MOYAI_EINVAL, "\"%.100s\" is no rendezvous: file:/DIR has an absolute path", s);
+    if (p->file) return err_set(reterr, MOYAI_EINVAL, "two file: addresses: a grid has one directory at most");
+    p->file = s;
+    return 1;
+}
+
+/* 1: s is theirs now; 0: it is not; or the error. */
 static int add(struct places *p, char *s, struct moyai_error *reterr) {
     char host[TCP_HOST];
     uint16_t port;
     struct moyai_error why = {0};
-    if (begins(s, "file:")) {
-        if (!places_path(s))
-            return err_set(reterr, MOYAI_EINVAL, "\"%.100s\" is no rendezvous: file:/DIR has an absolute path", s);
-        if (p->file) return err_set(reterr, MOYAI_EINVAL, "two file: addresses: a grid has one directory at most");
-        p->file = s;
-        return 1;
+    if (begins(s, "file:")) return add_directory(p, s, reterr);
+    if (s[0] == '/') {
+        char *url;
+        if (asprintf(&url, "file:%s", s) < 0) return err_set(reterr, MOYAI_ENOMEM, "out of memory");
+        int rc = add_directory(p, url, reterr);
+        if (rc < 1) free(url);
+        return rc < 0 ? rc : 0;
     }
     if (begins(s, "http:")) {
         if (p->n_http == PLACES_MOST) return err_set(reterr, MOYAI_EINVAL, "more than %u http: addresses", PLACES_MOST);
@@ -55,12 +65,10 @@ static int add(struct places *p, char *s, struct moyai_error *reterr) {
         return 1;
     }
     if (begins(s, "fd:")) return parse_fds(p, s, reterr);
-    if (s[0] == '/') /* a directory is also looked for by who mistypes an address: no guess */
-        return err_set(reterr, MOYAI_EINVAL, "\"%.100s\" is no rendezvous; did you mean file:%.100s?", s, s);
     if (strstr(s, "://") || tcp_split(s, true, host, &port, &why) < 0)
         return err_set(
             reterr, MOYAI_EINVAL,
-            "\"%.100s\" is no rendezvous: file:/DIR, http://HOST:PORT/GRID, fd:R,W, or HOST:PORT of a member", s);
+            "\"%.100s\" is no rendezvous: /DIR, file:/DIR, http://HOST:PORT/GRID, fd:R,W, or HOST:PORT of a member", s);
     if (p->n_member == PLACES_MOST) return err_set(reterr, MOYAI_EINVAL, "more than %u members", PLACES_MOST);
     p->member[p->n_member++] = s;
     return 1;
@@ -98,8 +106,9 @@ int places_kind(const struct places *p, const char *key, bool *wide, struct moya
         *wide = false;
     } else if (!key || !*key) {
         if (holds(dir, "e"))
-            return err_set(reterr, MOYAI_EPERM,
-                           "the grid in \"%.150s\" is one of several hosts: MOYAI_KEY_FILE must name its key", dir);
+            return err_set(
+                reterr, MOYAI_EPERM,
+                "the grid in \"%.150s\" is one of several hosts: MOYAI_KEY_FILE or --key-file must name its key", dir);
         *wide = false;
     }
     return 0;

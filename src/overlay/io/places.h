@@ -3,7 +3,7 @@
  * Where a grid is to be met: the rendezvous addresses of MOYAI_GRID and --grid, one or several with white space
  * between them.
  *
- *   file:/dir               a directory
+ *   file:/dir, /dir         a directory; its path is absolute, since those who meet there have begun in others
  *   http://host:port/GRID   a server (moyai endpoint)
  *   host:port               any member
  *   fd:R,W                  descriptors: what is written to W can be read at every member's R
@@ -22,7 +22,7 @@
 #define PLACES_MOST 8u /* of each kind; of file: and fd: one */
 
 struct places {
-    char *file; /* the whole address; NULL: none */
+    char *file; /* file:/dir; NULL: none */
     char *http[PLACES_MOST], *member[PLACES_MOST];
     size_t n_http, n_member;
     int in, out; /* -1: none */

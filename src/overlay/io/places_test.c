@@ -25,6 +25,10 @@ static void every_kind_is_taken(void **state) {
     assert_int_equal(p.out, 4);
     places_done(&p);
     assert_null(p.file);
+    assert_int_equal(places_parse(&p, "a:1 /tmp/x", NULL), 0);
+    assert_string_equal(p.file, "file:/tmp/x");
+    assert_int_equal(p.n_member, 1);
+    places_done(&p);
 }
 
 /* 1: of several hosts; 0: of one; or the error. */
@@ -82,7 +86,10 @@ static void what_is_wrong_is_named(void **state) {
         {"fd:1,2 fd:3,4", "two fd:"},
         {"fd:,", "fd:,"},
         {"file:/a file:/b", "two"},
-        {"/tmp/x", "did you mean file:/tmp/x?"},
+        {"tmp/x", "\"tmp/x\" is no rendezvous: /DIR, file:/DIR, "},
+        {"//tmp/x", "has an absolute path"},
+        {"/tmp/x file:/tmp/y", "two file: addresses"},
+        {"/tmp/x /tmp/y", "two file: addresses"},
         {"file:/a nonsense", "nonsense"},
         {"file:a", "file:a"},
         {"file:", "\"file:\""},
