@@ -308,5 +308,6 @@ int cli_node(int argc, char **argv) {
         (void)run_grid_end(grid, NULL);
     }
     free(grid);
+    reach_done(&q.reach);
     return status;
 }

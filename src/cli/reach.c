@@ -46,7 +46,7 @@ static void add(char **list, const char *option, const char *text, const struct 
     if (asprintf(&all, "%s%s%s", *list ? *list : "", *list ? " " : "", text) < 0)
         argp_failure(state, CLI_FAILED, 0, "out of memory");
     free(*list);
-    *list = all; /* lives as long as the process */
+    *list = all;
 }
 
 bool reach_option(int key, char *arg, const struct argp_state *state, struct cli_reach *r) {
@@ -101,6 +101,11 @@ bool reach_is_useless(const struct cli_reach *r, const char *title, const char *
             "%s is for grids of several hosts, and that in '%s' is of one; with --key-file it would be of several",
             any_given(r), directory);
     return true;
+}
+
+void reach_done(struct cli_reach *r) {
+    free(r->listen);
+    free(r->advertise);
 }
 
 void reach_set(const struct cli_reach *r, struct moyai_node_opts *o) {

@@ -218,4 +218,5 @@ void run_args_done(struct run_args *a) {
     for (unsigned i = 0; i < a->n_groups; i++) free(a->groups[i].argv);
     free(a->groups);
     free(a->env);
+    reach_done(&a->reach);
 }
