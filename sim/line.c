@@ -286,6 +286,7 @@ static void effect(struct at *a, uint32_t node, const struct relay_effect *fx) {
     case RELAY_FX_OPENED:
     case RELAY_FX_ARRIVED:
     case RELAY_FX_FREE:
+    case RELAY_FX_SHORT:
     case RELAY_FX_WAKE:
     case RELAY_FX_WITHDRAWN:
         break;

@@ -316,6 +316,8 @@ static void effect(struct paths_node *n, const struct relay_effect *fx) {
         if (n->ends[peer].path != fx->path || n->ends[peer].opening) break;
         n->ends[peer].opening = true; /* after() opens another; this one goes on */
         break;
+    case RELAY_FX_SHORT: /* sessions here are not closed before their time */
+        break;
     case RELAY_FX_DOWN:
         p->downs++;
         if (n->owner[i]) path_down(n, peer, fx->path);

@@ -78,7 +78,7 @@ static void die(struct relay *r, struct relay_path *p) {
 
 static void say_error(struct relay *r, struct relay_path *p, int s, enum relay_code code, const uint8_t who[16]) {
     struct relay_side *y = &p->side[s];
-    relay_unsay(r, p, s, 0xff);
+    relay_unsay(r, p, s, UINT16_MAX);
     relay_side_list(r, p, s, ON_SMALL, false);
     relay_side_list(r, p, s, ON_BULK, false);
     y->code = (uint8_t)code;
@@ -138,6 +138,41 @@ void relay_said_last(struct relay *r, struct relay_path *p, int s) {
     if (p->state == PATH_OPEN) die(r, p); /* CLOSE: the other side has been gone before */
     relay_side_drop(r, p, s);
     place_free(r, p);
+}
+
+/* --- places ---------------------------------------------------------------------------------------------- */
+
+#define PLACES_LOOKED 64u /* for each PATH that comes while places are short */
+#define PLACES_ASKED  2u
+
+/* Side s is told that a relay beyond the other is short of places. */
+static void hint(struct relay *r, struct relay_path *p, int s) {
+    struct relay_side *y = &p->side[s];
+    if (p->state != PATH_OPEN) return;
+    if (y->where == HERE)
+        relay_tell(r, p, RELAY_TELL_SHORT);
+    else if (y->where == BY_LINK)
+        relay_say(r, p, s, RELAY_SAY_SHORT);
+}
+
+/* Paths stand as long as their sessions do, which may be needed again, and each takes places of nodes that have
+ * nothing to do with it. Only its ends know whether somebody waits for something, or soon will: so they are asked, one
+ * path after the other, and first those by which nothing has come since they were last looked at. */
+static void ask_for_places(struct relay *r) {
+    uint32_t asked = 0, most = r->paths_top < PLACES_LOOKED ? r->paths_top : PLACES_LOOKED;
+    for (uint32_t n = 0; n < most && asked < PLACES_ASKED; n++) {
+        r->paths_asked = r->paths_asked % r->paths_top + 1;
+        struct relay_path *p = relay_path_at(r, r->paths_asked);
+        if (p->state != PATH_OPEN || p->ends) continue;
+        bool used = false;
+        for (int s = 0; s < 2; s++) {
+            used |= (p->side[s].used & RELAY_USED_PLACE) || p->side[s].bytes;
+            p->side[s].used &= (uint8_t)~RELAY_USED_PLACE;
+        }
+        if (used) continue;
+        for (int s = 0; s < 2; s++) hint(r, p, s);
+        asked++;
+    }
 }
 
 /* --- laying a pointer ----------------------------------------------------------------------------------- */
@@ -225,6 +260,7 @@ static int receive_path(struct relay *r, uint32_t link, const struct relay_event
     enum relay_code code = objection(r, f, here);
     struct relay_path *p = relay_path_add(r);
     if (!p) return MOYAI_EBUSY;
+    if (!here && relay_short(r)) ask_for_places(r);
     relay_side_put(r, p, 0, link, f->label);
     memcpy(p->to, f->to.b, 16);
     memcpy(p->from, f->from.b, 16);
@@ -295,6 +331,10 @@ static int step_frame(struct relay *r, const struct relay_event *ev) {
         return 0;
     }
     if (f->kind == RELAY_ERROR) return receive_error(r, p, s, f);
+    if (f->kind == RELAY_CREDIT && f->amount == 0) {
+        hint(r, p, 1 - s);
+        return 0;
+    }
     if (f->kind != RELAY_CLOSE) return relay_flow_frame(r, p, s, f);
     close_side(r, p, s);
     return 0;
@@ -447,6 +487,9 @@ static void tell_next(struct relay *r, struct relay_effect *fx) {
     case RELAY_TELL_LEAVING:
         fx->kind = RELAY_FX_LEAVING;
         memcpy(fx->id.b, p->who, 16);
+        break;
+    case RELAY_TELL_SHORT:
+        fx->kind = RELAY_FX_SHORT;
         break;
     case RELAY_TELL_DOWN:
         fx->kind = RELAY_FX_DOWN;

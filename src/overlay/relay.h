@@ -58,7 +58,7 @@ enum relay_code {
 enum relay_kind {
     RELAY_PATH,    /* label, hops, to, from, id, amount: credit for the way back */
     RELAY_ERROR,   /* label, code, node: who reports it. But for LEAVING, the label is free */
-    RELAY_CREDIT,  /* label, amount: bytes more */
+    RELAY_CREDIT,  /* label, amount: bytes more; 0: places for paths are short where it comes from (FX_SHORT) */
     RELAY_CLOSE,   /* label: nothing more comes, nothing more is wanted. Behind all that was sent */
     RELAY_BLOCKED, /* label: something waits for credit */
     RELAY_TAKE,    /* label, amount: credit to be given back, as far as it can be */
@@ -113,6 +113,7 @@ enum relay_effect_kind {
     RELAY_FX_DELIVER, /* RECEIVE only: path, token: a frame for this end; the token is the driver's again */
     RELAY_FX_ROOM,    /* path, amount: SEND one frame of at most so many bytes behind its first 32; said once a WANT */
     RELAY_FX_LEAVING, /* path, id: who reports it: find another path, use it, then END this one */
+    RELAY_FX_SHORT,   /* path: a relay of it has hardly a place left: END it if it is not needed */
     RELAY_FX_DOWN,    /* path, code, id: who reports it: this end of the path is gone */
     RELAY_FX_FREE,    /* token: it will not be sent; the driver's again */
     RELAY_FX_WAKE,    /* link: relay_pull has something, where it had nothing when it was last asked */

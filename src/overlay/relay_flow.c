@@ -169,8 +169,8 @@ static void reclaim(struct relay *r, const struct relay_side *asks, uint32_t sha
         relay_side_list(r, p, s, ON_LENT, false); /* to the end of the list */
         relay_side_list(r, p, s, ON_LENT, true);
         if (y == asks) continue;
-        bool used = y->used || y->bytes;
-        y->used = 0;
+        bool used = (y->used & RELAY_USED) || y->bytes;
+        y->used &= (uint8_t)~RELAY_USED;
         loan_take(r, p, s, used ? share : 0);
     }
 }
@@ -275,7 +275,7 @@ int relay_receive(struct relay *r, const struct relay_event *ev) {
         relay_token_free(r, ev->token);
         return 0;
     }
-    y->used = 1;
+    y->used |= relay_short(r) ? RELAY_USED | RELAY_USED_PLACE : RELAY_USED;
     if (p->side[1 - s].where == HERE) {
         r->deliver = relay_handle(r, p);
         r->deliver_token = ev->token;
@@ -431,6 +431,9 @@ static struct relay_frame say_next(struct relay *r, struct relay_path *p, int s)
     case RELAY_SAY_ERROR:
         f = (struct relay_frame){.kind = RELAY_ERROR, .code = (enum relay_code)y->code};
         memcpy(f.node.b, y->who, 16);
+        break;
+    case RELAY_SAY_SHORT:
+        f.kind = RELAY_CREDIT;
         break;
     case RELAY_SAY_CLOSE:
         break;

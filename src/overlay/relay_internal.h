@@ -64,7 +64,11 @@ enum relay_say {
     RELAY_SAY_WARN = 32, /* ERROR that a relay leaves */
     RELAY_SAY_ERROR = 64,
     RELAY_SAY_CLOSE = 128,
+    RELAY_SAY_SHORT = 256, /* CREDIT of nothing: places are short */
 };
+
+#define RELAY_USED       1u
+#define RELAY_USED_PLACE 2u /* noted while places are short */
 
 enum relay_tell {
     RELAY_TELL_OPENED = 1,
@@ -73,15 +77,17 @@ enum relay_tell {
     RELAY_TELL_ROOM = 8,
     RELAY_TELL_LEAVING = 16,
     RELAY_TELL_DOWN = 32,
+    RELAY_TELL_SHORT = 64,
 };
 
 /* `out`, `due`, `lent` and the queue are of what comes from this side; `credit` and `give` of what goes to it. */
 struct relay_side {
-    uint8_t where, on, say, code; /* on: bits of enum relay_side_list; code: of the ERROR to be said */
-    uint8_t used;                 /* something came since the last look at who needs his loan */
-    uint8_t blocked;              /* has been said, and no credit has come since */
-    uint8_t deaf;                 /* closed by the other side: what comes is dropped */
-    uint8_t zero;
+    uint8_t where, on; /* on: bits of enum relay_side_list */
+    uint16_t say;
+    uint8_t code;    /* of the ERROR to be said */
+    uint8_t used;    /* something came since the last look at who needs his loan (RELAY_USED), or his place */
+    uint8_t blocked; /* has been said, and no credit has come since */
+    uint8_t deaf;    /* closed by the other side: what comes is dropped */
     uint32_t link, label, chain;
     uint32_t first, last, n, bytes; /* the queue */
     uint32_t out;                   /* credit that the neighbour here holds */
@@ -133,6 +139,7 @@ struct relay {
     uint32_t links_n, paths_n, live, passing; /* live: not ending; passing: of these, ends here neither way */
     uint32_t paths_top;                       /* no place above it was used yet */
     uint32_t paths_low;                       /* no place below it is free */
+    uint32_t paths_asked;                     /* up to here it was last looked for those that are not needed */
     struct relay_list tells, routes, lents, wakes;
     uint64_t lent; /* sum of loans, of cfg.memory */
     uint32_t lenders;
@@ -181,6 +188,10 @@ static inline uint32_t relay_limit(const struct relay *r, const struct relay_sid
 /* Its open side s is all that is left: the other has closed. */
 static inline bool relay_drains(const struct relay_path *p, int s) {
     return p->state == PATH_OPEN && p->side[1 - s].where == NOWHERE;
+}
+/* Hardly another path may pass through. */
+static inline bool relay_short(const struct relay *r) {
+    return r->passing + r->pointers / 16 >= r->pointers - r->pointers / 4;
 }
 static inline uint64_t relay_after(moyai_ns now, uint64_t span) {
     return now > UINT64_MAX - span ? UINT64_MAX : now + span;

@@ -213,12 +213,12 @@ void relay_tell(struct relay *r, struct relay_path *p, enum relay_tell what) {
 }
 
 void relay_say(struct relay *r, struct relay_path *p, int s, enum relay_say what) {
-    p->side[s].say |= (uint8_t)what;
+    p->side[s].say |= (uint16_t)what;
     relay_side_list(r, p, s, ON_SAY, true);
 }
 
 void relay_unsay(struct relay *r, struct relay_path *p, int s, uint32_t what) {
-    p->side[s].say &= (uint8_t)~what;
+    p->side[s].say &= (uint16_t)~what;
     if (p->side[s].where == BY_LINK && !p->side[s].say) relay_side_list(r, p, s, ON_SAY, false);
 }
 

@@ -280,7 +280,7 @@ static void test_path_refused(void **state) {
     assert_int_equal(get(t, 3, path_frame(11, 30, 91, 12)), 0);
     assert_int_equal(receive(t, 3, 11, 1, OWN), 0); /* behind it: is dropped */
     assert_int_equal(get(t, 3, path_frame(13, 30, 50, 13)), 0);
-    expect(t, "free1");
+    expect(t, "wake1 free1"); /* others are asked for their places */
     assert_int_equal(get(t, 3, path_frame(15, 30, 50, 14)), MOYAI_EBUSY);
     pull(t, 3, "ERROR11 no-memory by50");
     pull(t, 3, "ERROR13 no-memory by50");
@@ -302,6 +302,8 @@ static void test_places(void **state) {
     (void)passing(t, 3, 8);
     (void)passing(t, 5, 9);
     assert_int_equal(get(t, 1, path_frame(7, 10, 91, 10)), 0);
+    pull(t, 1, "CREDIT1 0");
+    pull(t, 1, "CREDIT3 0");
     pull(t, 1, "ERROR7 no-memory by50");
     assert_int_equal(relay_left(t->r), 1);
     (void)arrived(t, 9, 11);
@@ -314,6 +316,71 @@ static void test_places(void **state) {
     assert_false(relay_leads(t->r, 1, 9, &to));
     assert_false(relay_leads(t->r, 2, 99, &to));
     assert_false(relay_leads(t->r, 9, 3, &to));
+    tested_free(t);
+}
+
+/* 4.8: who passes is asked for his place, in turn, and first who was not used since he was last looked at. */
+static void test_short(void **state) {
+    (void)state;
+    T;
+    uint64_t end = arrived(t, 1, 6); /* not asked for: its end is here, and knows */
+    (void)passing(t, 3, 7);
+    (void)passing(t, 5, 8);
+    assert_int_equal(receive(t, 1, 3, 1, 70), 0); /* no places are short yet */
+    pull(t, 2, "1:1");
+    pull(t, 1, "CREDIT3 70");
+    assert_int_equal(get(t, 2, F(CREDIT, .label = 1, .amount = 70)), 0);
+    assert_int_equal(get(t, 1, path_frame(7, 10, 91, 9)), 0);
+    assert_int_equal(step(t, EV(ROUTED, .path = t->path, .link = 2)), 0);
+    pull(t, 2, "PATH5 10>91 hops4 credit100");
+    pull(t, 2, "");
+    pull(t, 1, "");
+    t->told[0] = 0;
+    assert_int_equal(receive(t, 2, 1, 2, 70), 0);              /* now they are */
+    assert_int_equal(get(t, 3, path_frame(1, 30, 50, 10)), 0); /* for this they are not needed */
+    pull(t, 1, "3:2");
+    t->told[0] = 0;
+    pull(t, 2, "CREDIT1 70");
+    pull(t, 2, "");
+    pull(t, 3, "ERROR1 no-memory by50");
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(get(t, 3, path_frame(3, 30, 91, 11)), 0);
+        pull(t, 3, "ERROR3 no-memory by50");
+        pull(t, 1, i == 0 ? "CREDIT5 0" : "CREDIT3 0");
+        pull(t, 1, i == 0 ? "CREDIT7 0" : "CREDIT5 0");
+        pull(t, 1, "");
+        pull(t, 2, i == 0 ? "CREDIT3 0" : "CREDIT1 0");
+        pull(t, 2, i == 0 ? "CREDIT5 0" : "CREDIT3 0");
+        pull(t, 2, "");
+    }
+    assert_int_equal(receive(t, 1, 3, 3, 70), 0); /* what waits is of use, too */
+    assert_int_equal(receive(t, 1, 5, 4, 70), 0);
+    assert_int_equal(receive(t, 1, 7, 5, 70), 0);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(get(t, 3, path_frame(3, 30, 91, 11)), 0);
+        pull(t, 3, "ERROR3 no-memory by50");
+        pull(t, 1, "");
+    }
+    pull(t, 2, "1:3");
+    assert_int_equal(get(t, 3, path_frame(3, 30, 91, 11)), 0);
+    pull(t, 3, "ERROR3 no-memory by50");
+    pull(t, 2, "CREDIT1 0");
+    pull(t, 1, "CREDIT3 70");
+    pull(t, 1, "CREDIT3 0");
+    pull(t, 1, "");
+    t->told[0] = 0;
+
+    /* It travels on, and grants nothing. */
+    assert_int_equal(get(t, 2, F(CREDIT, .label = 3)), 0);
+    pull(t, 1, "CREDIT5 0");
+    pull(t, 1, "");
+    t->told[0] = 0;
+    assert_int_equal(get(t, 1, F(CREDIT, .label = 1)), 0);
+    expect(t, "p1:short");
+    assert_int_equal(step(t, EV(END, .path = end)), 0);
+    assert_int_equal(get(t, 1, F(CREDIT, .label = 1)), 0);
+    expect(t, "wake1");
+    pull(t, 1, "CLOSE1");
     tested_free(t);
 }
 
@@ -704,12 +771,12 @@ static void test_wake(void **state) {
 #define TEST(f) cmocka_unit_test(f)
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(test_cfg),          TEST(test_sizes),          TEST(test_links),     TEST(test_passing),
-        TEST(test_arrived),      TEST(test_opened),         TEST(test_routes),    TEST(test_path_bad),
-        TEST(test_path_refused), TEST(test_places),         TEST(test_link_down), TEST(test_links_down),
-        TEST(test_error),        TEST(test_error_crossing), TEST(test_close),     TEST(test_close_here),
-        TEST(test_gone),         TEST(test_withdraw),       TEST(test_leaving),   TEST(test_labels),
-        TEST(test_handles),      TEST(test_draining),       TEST(test_wake),
+        TEST(test_cfg),          TEST(test_sizes),   TEST(test_links),          TEST(test_passing),
+        TEST(test_arrived),      TEST(test_opened),  TEST(test_routes),         TEST(test_path_bad),
+        TEST(test_path_refused), TEST(test_places),  TEST(test_short),          TEST(test_link_down),
+        TEST(test_links_down),   TEST(test_error),   TEST(test_error_crossing), TEST(test_close),
+        TEST(test_close_here),   TEST(test_gone),    TEST(test_withdraw),       TEST(test_leaving),
+        TEST(test_labels),       TEST(test_handles), TEST(test_draining),       TEST(test_wake),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -73,6 +73,9 @@ void relay_effect_text(char *text, size_t n, const struct relay_effect *fx) {
     case RELAY_FX_LEAVING:
         add(text, n, "p%" PRIu32 ":leaving by%d", path, fx->id.b[0]);
         break;
+    case RELAY_FX_SHORT:
+        add(text, n, "p%" PRIu32 ":short", path);
+        break;
     case RELAY_FX_DOWN:
         add(text, n, "p%" PRIu32 ":down %s by%d", path, relay_code_text(fx->code), fx->id.b[0]);
         break;

@@ -121,6 +121,7 @@ struct peer {
     bool opened, closing, want_path, answered; /* answered: over the present path or link */
     uint64_t rx_next;                          /* number of the next byte on the present path, for reading in place */
     moyai_ns last_active;
+    moyai_dur idle; /* the session ends when nobody has needed it for so long */
     struct exec_timer session_timer, idle_timer, retry_timer, ping_timer, beat_timer;
     unsigned retries, unanswered;
     int path_rc; /* of the last attempt to make a link; 0: there was none, or it came up */

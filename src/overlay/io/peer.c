@@ -330,12 +330,13 @@ void peer_session_close(struct peer *p) {
 static void idle_due(struct exec *x, struct exec_timer *t) {
     struct peer *p = (struct peer *)((char *)t - offsetof(struct peer, idle_timer));
     if (!p->session || p->closing) return;
-    moyai_ns now = exec_now(x), end = p->last_active + (moyai_ns)p->o->cfg.idle;
+    moyai_ns now = exec_now(x), end = p->last_active + (moyai_ns)p->idle;
     if (now >= end && peer_unused(p)) {
         peer_session_close(p);
         return;
     }
-    exec_timer_set(x, t, end > now ? end : now + (moyai_ns)p->o->cfg.idle);
+    if (now >= end) p->idle = p->o->cfg.idle;
+    if (p->idle != MOYAI_FOREVER) exec_timer_set(x, t, end > now ? end : now + (moyai_ns)p->idle);
 }
 
 struct grant {
@@ -395,6 +396,7 @@ void peer_drain(struct peer *p, const struct session_frame *frame, uint8_t *payl
             p->opened = true;
             p->session_key = session_id(p->session);
             p->last_active = exec_now(p->o->x);
+            p->idle = p->o->cfg.idle;
             if (p->o->cfg.idle != MOYAI_FOREVER)
                 exec_timer_set(p->o->x, &p->idle_timer, p->last_active + (moyai_ns)p->o->cfg.idle);
             peer_mark(p);

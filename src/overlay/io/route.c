@@ -393,6 +393,10 @@ static void act_relay(struct route *t, const struct relay_effect *fx) {
         ways_hop_bad(t, fx->path, e->p->id);
         peer_path_leaves(e->p, fx->path);
         break;
+    case RELAY_FX_SHORT:
+        e = end_of(t, fx->path);
+        if (e) ways_short(e);
+        break;
     case RELAY_FX_DOWN:
         down(t, fx);
         break;

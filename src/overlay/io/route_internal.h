@@ -141,6 +141,7 @@ void ways_error(struct route *t, const struct olink *k, const struct relay_frame
 void ways_link_ends(struct route *t, const struct olink *k); /* before the relay machine knows */
 void ways_link_new(struct route *t, uint32_t slot);          /* another has that number now */
 void ways_make_place(struct route *t); /* where places are short: end a session that nobody needs */
+void ways_short(const struct end *e);  /* RELAY_FX_SHORT */
 void ways_forget(struct route *t);     /* all of it */
 
 /* names.c */

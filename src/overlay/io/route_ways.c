@@ -120,6 +120,15 @@ void ways_make_place(struct route *t) {
     if (oldest) peer_session_close(oldest);
 }
 
+/* The same for a relay that others need. Whether the session is needed is looked at when it has not been for a while.
+ */
+void ways_short(const struct end *e) {
+    struct peer *p = e->p;
+    if (p->via.path != e->path || !p->session || !p->opened || p->closing || p->idle <= UNUSED_FOR) return;
+    p->idle = UNUSED_FOR;
+    exec_timer_set(p->o->x, &p->idle_timer, p->last_active + (moyai_ns)p->idle);
+}
+
 /* ---- finding --------------------------------------------------------------------------------- */
 
 static void routed(struct route *t, uint64_t path, uint64_t link) {
