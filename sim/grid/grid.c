@@ -146,6 +146,8 @@ static void leave_now(void *who, uint64_t what) {
 
 static void withdrawn(void *arg) {
     struct grid_node *n = arg;
+    moyai_dur took = (moyai_dur)(n->g->w->now - n->leaves);
+    if (took > n->g->count.leaving) n->g->count.leaving = took;
     world_in(n->g->w, 0, leave_now, n, 0);
 }
 
@@ -155,6 +157,7 @@ void grid_leave(struct grid *g, uint32_t a) {
     g->count.leaves++;
     grid_say(g, n, "leaves");
     n->leaving = true;
+    n->leaves = g->w->now;
     ground_enter(n->u);
     bool later = overlay_withdraw(n->o, withdrawn, n);
     ground_leave(n->u);

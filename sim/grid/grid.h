@@ -85,6 +85,7 @@ struct grid {
         uint64_t frames[80], bytes[80]; /* by type */
         uint64_t errors[16];            /* of paths, by code */
         uint64_t relayed;               /* session frames under a label */
+        moyai_dur leaving;              /* the longest that one took which paths passed through */
         uint32_t links_most, peers_most, passing_most;
         uint64_t held_most; /* by one relay */
     } count;

@@ -17,6 +17,7 @@ struct grid_node {
     uint32_t index, at; /* at: its place in grid.lives */
     bool gone;          /* it ends: nobody is to be told anything */
     bool leaving;       /* it is about to */
+    moyai_ns leaves;    /* since when */
     bool ill;           /* stopped, without links */
     moyai_ns well;      /* since when; if not ill */
     size_t dead_seen, links;
