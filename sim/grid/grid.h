@@ -113,6 +113,7 @@ uint64_t grid_open(const struct grid *g); /* calls that have not ended */
 
 struct grid_view {
     uint32_t live, parts, parts_least; /* parts_least: if all connect that can */
+    uint32_t alone;                    /* without links */
     uint32_t least, most;              /* links of a node */
     double mean, peers, paths, routes; /* of a node */
 };

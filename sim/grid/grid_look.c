@@ -219,6 +219,7 @@ struct grid_view grid_look(struct grid *g) {
             links++;
             to[root(to, other->index)] = root(to, n->index);
         }
+        v.alone += links == 0;
         if (links < v.least) v.least = links;
         if (links > v.most) v.most = links;
         v.mean += links;

@@ -10,6 +10,9 @@
  * of all counts falls with each), nobody gives up its last one, and it ends. If all who might have kept theirs, the
  * guest is put out with three other names.
  *
+ * Those who accept keep a few links to each other, though, and are taken for these beyond all places: where the others
+ * come to have one link each, it is by them that all are one grid.
+ *
  * The count that is told and compared is, on a link between two sites, that of links to other sites only: else a site
  * that nobody can enter would be content with links of its own and drift off. For the same reason a node wants some
  * links to other sites, however many it has to its own.
@@ -150,6 +153,20 @@ static bool yields(const struct peers *p, uint32_t count, uint32_t newcomer) {
     return newcomer < p->degree && count >= newcomer + 2;
 }
 
+static uint32_t likes(const struct peers *p) {
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < p->links_n; i++) {
+        const struct peers_link *l = &peers_links(p)[i];
+        n += l->state == PEERS_USED && l->kind == PEERS_MESH && (l->flags & LINK_ACCEPTS) != 0;
+    }
+    return n;
+}
+
+/* It is one of the few links to its like that a node which accepts does not give up. */
+static bool holds(const struct peers *p, const struct peers_link *l) {
+    return p->accepts && l->flags & LINK_ACCEPTS && likes(p) <= p->far_least;
+}
+
 /* What a peer's count is now, as far as we know: an old one may have grown to what all strive for. */
 static uint32_t count_of(const struct peers *p, const struct peers_link *l, moyai_ns now) {
     return now - l->counted < PEERS_TOLD || l->count > p->degree ? l->count : p->degree;
@@ -163,7 +180,7 @@ static struct peers_link *victim(struct peers *p, const struct peers_link *but, 
             l[i].flags & (LINK_GUEST | LINK_YIELD))
             continue;
         bool accepts = l[i].flags & LINK_ACCEPTS;
-        if (!yields(p, count_of(p, &l[i], now), newcomer)) continue;
+        if (!yields(p, count_of(p, &l[i], now), newcomer) || holds(p, &l[i])) continue;
         bool better = !best;
         if (best && accepts != ((best->flags & LINK_ACCEPTS) != 0))
             better = accepts;
@@ -212,7 +229,7 @@ void peers_kept(struct peers *p, struct peers_link *l, moyai_ns now) {
 }
 
 void peers_yield(struct peers *p, struct peers_link *l, const struct peers_frame *f, moyai_ns now) {
-    bool far = l->flags & LINK_FAR, yes = l->kind == PEERS_MESH && p->mesh > 1;
+    bool far = l->flags & LINK_FAR, yes = l->kind == PEERS_MESH && p->mesh > 1 && !holds(p, l);
     if (f->flags & PEERS_RETIRE)
         yes = yes && p->mesh > p->degree && (!far || p->far > p->far_least);
     else
@@ -245,7 +262,7 @@ void peers_retire(struct peers *p, struct peers_link *added, moyai_ns now) {
         if (l == added || l->state != PEERS_USED || l->kind != PEERS_MESH || l->flags & (LINK_GUEST | LINK_YIELD))
             continue;
         if (now - l->counted < PEERS_TOLD && l->count <= p->far_least) continue;
-        if (l->flags & LINK_FAR && p->far <= p->far_least) continue;
+        if ((l->flags & LINK_FAR && p->far <= p->far_least) || holds(p, l)) continue;
         if (rng_below(&p->rng, ++seen) == 0) found = l;
     }
     if (found) ask(p, found, 0, PEERS_RETIRE, now);
@@ -274,8 +291,9 @@ static bool room(struct peers *p, const struct peers_frame *f, struct peers_link
         *flags = LINK_GUEST;
         if (*v) return true;
     }
+    bool like = p->accepts && f->e[0].accepts && likes(p) < 2 * p->far_least;
     *flags = LINK_RESCUED;
-    return f->flags & PEERS_LAST && p->rescued < p->rescue;
+    return (like || f->flags & PEERS_LAST) && p->rescued < p->rescue;
 }
 
 /* OFFER, well-formed, on a new link. */

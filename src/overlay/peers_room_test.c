@@ -225,6 +225,28 @@ static void test_retire_whom(void **state) {
     tested_free(t);
 }
 
+static void accept_not(struct tested *t, uint32_t from, uint32_t to) {
+    for (uint32_t i = from; i <= to; i++) peers_link_of(t->p, i)->flags &= (uint8_t)~LINK_ACCEPTS;
+}
+
+/* Nor are those to nodes that accept, at one that does. */
+static void test_retire_like(void **state) {
+    (void)state;
+    for (uint32_t likes = 1; likes <= 2; likes++) { /* and the new one; two are to stay */
+        struct tested *t = tested_new((struct peers_cfg){.degree = 6, .most = 9});
+        (void)step(t, EV(START));
+        for (uint32_t i = 1; i <= 6; i++) joins(t, i, i, 9);
+        accept_not(t, likes + 1, 6);
+        for (uint32_t i = 2; i <= 6; i++) {
+            peers_link_of(t->p, i)->flags |= LINK_YIELD;
+            peers_link_of(t->p, i)->due = t->now + 100 * SEC;
+        }
+        one_more(t, 1400, 9);
+        expect(t, likes == 1 ? "use@50 ASK@50 c7" : "use@50 ASK@50 c7 YIELD@1 f4");
+        tested_free(t);
+    }
+}
+
 /* The last links to other sites are not for giving up, whatever the number of all. */
 static void test_retire_far(void **state) {
     (void)state;
@@ -455,6 +477,60 @@ static void test_rescue(void **state) {
     tested_free(t);
 }
 
+/* 3.5: nodes that accept keep a fifth of degree, one here, to their like. */
+static void test_likes(void **state) {
+    (void)state;
+    struct peers_endpoint one = open_node(1), two = open_node(2);
+    for (int accepts = 0; accepts < 2; accepts++) {
+        struct tested *t = full(9, 4, 4, 4, accepts);
+        accept_not(t, 2, 4);
+        assert_int_equal(offers(t, 5, 5, 0, 0), 0);
+        assert_non_null(strstr(t->did, accepts ? "YIELD@2 " : "YIELD@1 "));
+        tested_free(t);
+        t = full(9, 4, 4, 4, accepts);
+        accept_not(t, 2, 4);
+        assert_int_equal(from(t, 1, &one, PEERS_YIELD, 0, 0, 0), 0);
+        expect(t, accepts ? "KEEP@1 c4" : "BYE@1 c4w2 drop@1w2");
+        tested_free(t);
+        t = full(9, 4, 4, 4, accepts);
+        accept_not(t, 2, 4);
+        assert_int_equal(from(t, 1, &one, PEERS_YIELD, 0, 0, PEERS_RETIRE), 0);
+        expect(t, accepts ? "KEEP@1 c4" : "BYE@1 c4w2 drop@1w2");
+        tested_free(t);
+    }
+    struct tested *t = full(9, 4, 4, 4, true);
+    accept_not(t, 3, 4); /* two are more than that */
+    assert_int_equal(offers(t, 5, 5, 0, 0), 0);
+    assert_non_null(strstr(t->did, "YIELD@1 "));
+    t->did[0] = 0;
+    assert_int_equal(from(t, 3, &two, PEERS_YIELD, 0, 0, 0), MOYAI_EINVAL); /* not its link */
+    assert_int_equal(from(t, 2, &two, PEERS_YIELD, 0, 0, 0), 0);
+    assert_non_null(strstr(t->did, "drop@2w2"));
+    tested_free(t);
+}
+
+/* 3.7: and they are taken where there is no place, up to twice as many. */
+static void test_likes_taken(void **state) {
+    (void)state;
+    for (int accepts = 0; accepts < 2; accepts++) {
+        struct tested *t = full(1, 1, 1, 1, accepts);
+        accept_not(t, 2, 4);
+        assert_int_equal(offers(t, 5, 5, 9, 0), 0);
+        expect(t, "REFUSE@5 c4 drop@5w0");
+        assert_int_equal(offers(t, 6, 6, 9, PEERS_ACCEPTS), 0);
+        expect(t, accepts ? "ACCEPT@6 c4 use@6" : "REFUSE@6 c4 drop@6w0");
+        assert_int_equal(t->p->rescued, accepts);
+        assert_int_equal(offers(t, 7, 7, 9, PEERS_ACCEPTS), 0); /* rescue = 1 */
+        assert_non_null(strstr(t->did, "drop@7w0"));
+        tested_free(t);
+    }
+    struct tested *t = full(1, 1, 1, 1, true);
+    accept_not(t, 3, 4);
+    assert_int_equal(offers(t, 5, 5, 9, PEERS_ACCEPTS), 0);
+    expect(t, "REFUSE@5 c4 drop@5w0");
+    tested_free(t);
+}
+
 /* At most four guests; a guest that leaves settles nobody. */
 static void test_guests(void **state) {
     (void)state;
@@ -658,13 +734,14 @@ static void test_last(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_full),        cmocka_unit_test(test_yield),  cmocka_unit_test(test_old_count),
-        cmocka_unit_test(test_who_accepts), cmocka_unit_test(test_asked),  cmocka_unit_test(test_far),
-        cmocka_unit_test(test_kinds),       cmocka_unit_test(test_over),   cmocka_unit_test(test_rescue),
-        cmocka_unit_test(test_guests),      cmocka_unit_test(test_cross),  cmocka_unit_test(test_said_wrong),
-        cmocka_unit_test(test_under_way),   cmocka_unit_test(test_streak), cmocka_unit_test(test_last),
-        cmocka_unit_test(test_victims),     cmocka_unit_test(test_retire), cmocka_unit_test(test_retire_whom),
-        cmocka_unit_test(test_retire_far),  cmocka_unit_test(test_places), cmocka_unit_test(test_near_only),
+        cmocka_unit_test(test_full),        cmocka_unit_test(test_yield),       cmocka_unit_test(test_old_count),
+        cmocka_unit_test(test_who_accepts), cmocka_unit_test(test_asked),       cmocka_unit_test(test_far),
+        cmocka_unit_test(test_kinds),       cmocka_unit_test(test_over),        cmocka_unit_test(test_rescue),
+        cmocka_unit_test(test_guests),      cmocka_unit_test(test_cross),       cmocka_unit_test(test_said_wrong),
+        cmocka_unit_test(test_under_way),   cmocka_unit_test(test_streak),      cmocka_unit_test(test_last),
+        cmocka_unit_test(test_victims),     cmocka_unit_test(test_retire),      cmocka_unit_test(test_retire_whom),
+        cmocka_unit_test(test_retire_far),  cmocka_unit_test(test_places),      cmocka_unit_test(test_near_only),
+        cmocka_unit_test(test_likes),       cmocka_unit_test(test_likes_taken), cmocka_unit_test(test_retire_like),
     };
     return cmocka_run_group_tests_name("peers room", tests, NULL, NULL);
 }

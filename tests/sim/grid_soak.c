@@ -205,16 +205,24 @@ static const char *crowd(uint64_t seed, const struct options *o, uint64_t *hash)
     return why ? why : failed ? "calls have failed" : NULL;
 }
 
-/* Few who can be connected to, and many who cannot: those few are full, and locating has a number for each link. */
+/* Few who can be connected to, and many who cannot: those few are full, and locating has a number for each link. All
+ * are one grid, but those for whom there is no place (doc/spec/03-peers.md, 9.2). */
 static const char *hubs(uint64_t seed, const struct options *o, uint64_t *hash) {
     static struct run x;
+    enum { PLACES = 48 + 12 - 4 }; /* most, rescue, and a fifth of degree */
     const struct grid_cfg cfg = {.sites = 60, .first = 1, .delay = 20 * MOYAI_MS, .degree = 16};
     begin(&x, seed, o, &cfg);
     grid_join(&x.g, o->nodes ? o->nodes : 500, MOYAI_SEC);
     (void)go(&x, 200 * MOYAI_SEC);
     const struct grid_view v = grid_look(&x.g);
-    const char *no = v.parts > v.parts_least ? wrong("the grid is in %.0f parts", v.parts) : NULL;
-    if (o->trace || o->runs < 50) printf("  links %" PRIu32 " to %" PRIu32 ", mean %.1f\n", v.least, v.most, v.mean);
+    uint32_t open = 0;
+    for (uint32_t i = 0; i < x.g.live; i++) open += x.g.net.site[x.g.net.node[x.g.lives[i]]->site] == GROUND_OPEN;
+    uint32_t closed = x.g.live - open, out = closed > PLACES * open ? closed - PLACES * open : 0;
+    const char *no = v.alone > out ? wrong("%.0f nodes are left out", v.alone) : NULL;
+    if (!no && v.parts > v.parts_least + v.alone) no = wrong("the grid is in %.0f parts", v.parts - v.alone);
+    if (o->trace || o->runs < 50)
+        printf("  %" PRIu32 " hubs; links %" PRIu32 " to %" PRIu32 ", mean %.1f; %" PRIu32 " nodes left out\n", open,
+               v.least, v.most, v.mean, v.alone);
     const char *why = finish(&x, hash);
     return why ? why : no;
 }
@@ -357,7 +365,8 @@ static const char *told(uint64_t seed, const struct options *o, uint64_t *hash) 
  * again and again; 1033: full relays, too; 1139: each new probe of a silent link put off its end;
  * 1199: several silent links, one after the other. crowd: 1: both opened, and one gave the other's session up that had
  * been settled; others: sessions that nobody needed held all places of relays. hosts: 3044: a node had one link to
- * another host, from where its end is not to be judged. leaves: 3040: links were given up for new ones meanwhile. */
+ * another host, from where its end is not to be judged. leaves: 3040: links were given up for new ones meanwhile.
+ * hubs: the hubs gave up the links between them, and the grid fell into as many parts. */
 struct kind {
     const char *name;
     const char *(*run)(uint64_t seed, const struct options *o, uint64_t *hash);
@@ -371,7 +380,7 @@ static const struct kind kinds[] = {
     {"deaths", deaths, 4, {0}},
     {"hosts", hosts, 4, {3044}},
     {"leaves", leaves, 4, {3040}},
-    {"hubs", hubs, 8, {0}},
+    {"hubs", hubs, 8, {12, 906}},
     {"herd", herd, 8, {0}},
 };
 
