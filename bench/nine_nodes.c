@@ -14,8 +14,9 @@
 #define PAIRS         3     /* workers tried for each pair of clusters */
 #define BURST         20000 /* at most AT_ONCE under way */
 #define CLUSTERS      16
-#define RELAYS        4         /* 0 to 3 */
-#define TRIES         20        /* to reach a node */
+#define RELAYS        4  /* 0 to 3 */
+#define TRIES         20 /* to reach a node */
+#define TOLD          20
 #define TRIED         4         /* pairs for each number of relays */
 #define LOOK_TIME     MOYAI_SEC /* within which all look up one name */
 
@@ -178,6 +179,7 @@ static struct {
     char cluster[CLUSTERS][64];
     int n_clusters;
     unsigned seed;
+    int told; /* failures that were said */
 } m;
 
 static int random_below(int n) {
@@ -235,7 +237,10 @@ static void ask_all(int n, int at_once, moyai_future *(*ask)(int i), bool (*take
 static void failed(int i, const moyai_future *f, const char *what) {
     struct moyai_error e;
     moyai_future_error(f, 0, &e);
-    if (e.code == MOYAI_EUNREACHABLE) return;
+    if (e.code == MOYAI_EUNREACHABLE) {
+        if (m.told++ < TOLD) fprintf(stderr, "%s, worker %d of %s: %s\n", what, i, m.w[i].host, e.text);
+        return;
+    }
     errno = 0;
     bench_die("%s, worker %d of %s: %s %s", what, i, m.w[i].host, moyai_err_name(e.code), e.text);
 }
@@ -362,7 +367,8 @@ static bool take_pair(int i, moyai_future *f) {
     int rc = moyai_future_get(f, MOYAI_INTO(&y, &pair_time[i]));
     if (rc == 0 && y == i + 1) return true;
     struct moyai_error e;
-    if (moyai_future_error(f, 1, &e) < 0) moyai_future_error(f, 0, &e); /* the callee's; else what became of it */
+    /* What became of the callee's call; what the callee says; else what became of ours. */
+    for (unsigned depth = 2; moyai_future_error(f, depth, &e) < 0 && depth > 0;) depth--;
     fprintf(stderr, "from %s to %s: %s %s\n", m.w[pair_from[i]].host, m.w[pair_to[i]].host, moyai_err_name(e.code),
             e.text);
     pair_failed++;

@@ -372,11 +372,14 @@ static int receive(struct locate *l, const struct locate_event *ev) {
     return MOYAI_EPROTO;
 }
 
-static void heard_late(struct locate *l, uint64_t late, moyai_ns now) {
+/* Single frames come late on any machine: of each only a part counts. */
+static void heard_late(struct locate *l, uint64_t late, bool timer, moyai_ns now) {
     if (late > l->ring_max) late = l->ring_max; /* more is of no use, and a machine that slept comes later than that */
-    if (late <= locate_late(l, now)) return;
+    uint64_t was = locate_late(l, now);
+    if (late < was && timer) return;
+    if (!timer) late = late > was ? was + (late - was) / 2 : was - (was - late) / 8;
     l->late = late;
-    l->late_at = now;
+    l->late_at = late ? now : 0;
 }
 
 static int step_receive(struct locate *l, const struct locate_event *ev) {
@@ -384,13 +387,13 @@ static int step_receive(struct locate *l, const struct locate_event *ev) {
     enum link_state state = (enum link_state)locate_link(l, ev->link)->state;
     if (state != LINK_UP) return state == LINK_DEAD ? MOYAI_EDEAD : MOYAI_EINVAL;
     int rc = receive(l, ev);
-    if (rc == 0 && ev->late > 0) heard_late(l, (uint64_t)ev->late, ev->now);
+    if (rc == 0 && (ev->late > 0 || l->late)) heard_late(l, (uint64_t)ev->late, false, ev->now);
     return rc;
 }
 
 static int step_timeout(struct locate *l, const struct locate_event *ev) {
     moyai_ns now = ev->now;
-    if (ev->late > 0) heard_late(l, (uint64_t)ev->late, now); /* what has come meanwhile lies there unread */
+    if (ev->late > 0) heard_late(l, (uint64_t)ev->late, true, now); /* what has come meanwhile lies there unread */
     if (now < l->due) return 0;
     l->due = UINT64_MAX; /* what stands sets it again */
     locate_look_timeout(l, now);

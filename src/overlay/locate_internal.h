@@ -165,7 +165,7 @@ struct locate {
 
 #define BIT(i) (UINT64_C(1) << (i))
 
-/* By how much frames have come late of late (LOCATE_EV_RECEIVE): the most, which halves each second. */
+/* By how much frames come late (LOCATE_EV_RECEIVE) and timers fire: halves each second in which neither does. */
 static inline uint64_t locate_late(const struct locate *l, moyai_ns now) {
     uint64_t seconds = now > l->late_at ? (now - l->late_at) / (uint64_t)MOYAI_SEC : 0;
     return seconds < 64 ? l->late >> seconds : 0;

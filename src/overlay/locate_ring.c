@@ -101,6 +101,8 @@ void locate_spread_anew(struct locate *l, struct locate_request *r) {
 
 /* How long an answer from so far may take: by the slowest link, twice there and back. Where machines are full, frames
  * lie besides at each: who gave up before they can be read would ask again and again, and fill them further. */
+#define LATE_RINGS 3 /* longest times of a ring: the most that is added */
+
 static uint64_t ring_time(const struct locate *l, const struct ring *ring, moyai_ns now) {
     uint64_t slowest = 0, part = ring->part;
     uint64_t links = ring->ttl ? ring->ttl + 2 : ring->hint_ttl;
@@ -111,8 +113,8 @@ static uint64_t ring_time(const struct locate *l, const struct ring *ring, moyai
     uint64_t span = 2 * links * slowest * (uint64_t)MOYAI_US;
     if (span < l->ring_min / part) span = l->ring_min / part;
     if (span > l->ring_max / part) span = l->ring_max / part;
-    span += 4 * links * locate_late(l, now);
-    return span > l->ring_max ? l->ring_max : span;
+    uint64_t late = 4 * links * locate_late(l, now), most = LATE_RINGS * l->ring_max;
+    return span + (late < most ? late : most);
 }
 
 static uint32_t ring_first(const struct locate *l, const struct locate_request *r) {

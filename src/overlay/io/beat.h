@@ -7,6 +7,16 @@
 
 #define BEAT (2500 * MOYAI_MS) /* of silence where somebody waits, until the link is probed; and until the end */
 
+#define PATIENCE_MOST (20 * MOYAI_SEC)
+
+/* Where processors are overloaded everything is late, and who took that for silence would end links that are whole,
+ * whose replacing makes more work. How long is to be waited beyond the usual time, by how late things have been of
+ * late. */
+moyai_dur beat_patience(const struct overlay *o);
+void beat_late_by(struct overlay *o, moyai_dur late); /* a frame, a timer, or the answer to a ping */
+
+void beat_measured(struct olink *k); /* the answer to a probe has come */
+
 void beat_begin(struct peer *p); /* a call is open at the peer: until none is, its silence is noticed */
 
 /* The timers of a link and of a peer. */

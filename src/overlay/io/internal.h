@@ -63,10 +63,10 @@ struct olink {
     moyai_ns up_since;
     pid_t pid;
     struct exec_timer hello_timer, probe_timer;
-    struct ping_list pings; /* sent and not answered ... */
-    unsigned pongs_due;     /* and these with those that were dropped since */
-    unsigned answers;       /* since it last had room */
-    moyai_ns heard, waits;  /* when anything came last; when something was sent last for which somebody waits */
+    struct ping_list pings;     /* sent and not answered ... */
+    unsigned pongs_due;         /* and these with those that were dropped since */
+    unsigned answers, measured; /* since it last had room; how often trip was, again */
+    moyai_ns heard, waits;      /* when anything came last; when something was sent last for which somebody waits */
     /* wide.c's; see there. */
     bool asked;        /* the peers machine waits for it */
     bool offered;      /* it is in the peers machine's books */
@@ -76,12 +76,13 @@ struct olink {
     bool silent;       /* given up since it did not answer */
     bool relays;       /* the relay machine knows it; route.c */
     bool flush_listed; /* among those that route_flush writes */
+    int slot;          /* its number with the locating machine; -1: none */
     struct olink *flush_next;
-    int slot; /* its number with the locating machine; -1: none */
     /* The least by which our clock was ahead of the stamps of frames, of the last minutes and those before. */
     uint32_t ahead[2];
-    moyai_ns ahead_since; /* 0: there was no stamp yet */
-    moyai_ns probed;
+    moyai_ns ahead_since;        /* 0: there was no stamp yet */
+    moyai_ns probed, measure_at; /* 0: not to be measured again */
+    moyai_dur trip;              /* there and back, when last measured; 0: not yet */
     const char *place;
     struct line *line; /* of the grid file (lines.h), by which it goes; NULL: none */
     char at[TCP_TEXT]; /* the address it leads to, or came from; "": a Unix socket */
@@ -120,7 +121,7 @@ struct peer {
     unsigned n_paths;                          /* that end here */
     bool opened, closing, want_path, answered; /* answered: over the present path or link */
     uint64_t rx_next;                          /* number of the next byte on the present path, for reading in place */
-    moyai_ns last_active;
+    moyai_ns last_active, via_since;
     moyai_dur idle; /* the session ends when nobody has needed it for so long */
     struct exec_timer session_timer, idle_timer, retry_timer, ping_timer, beat_timer;
     unsigned retries, unanswered;
@@ -187,12 +188,12 @@ struct overlay {
     struct peer *dead_first, *dead_last;
     size_t n_dead, dead_most;
     struct exec_timer rejoin_timer; /* rejoin.c */
-    moyai_ns rejoined;              /* when last; 0: never */
+    moyai_ns rejoined, late_at;     /* when last; 0: never */
+    moyai_dur late;                 /* beat.c: so much were we or others behind, at late_at */
     moyai_dur appear_wait;          /* until its socket and entry are tried again */
-    bool told;                      /* that it is dead, and has not rejoined yet */
     void (*withdrawn)(void *arg);   /* NULL: it does not leave, or that is over */
     void *withdrawn_arg;
-    bool witness, closing;
+    bool witness, closing, told; /* told: that it is dead, and has not rejoined yet */
     struct witness *witnesses;
     uint64_t next_ping;
     struct session_cfg session_cfg;

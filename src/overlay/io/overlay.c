@@ -347,8 +347,7 @@ static int on_frame(struct link *l, const struct frame_head *h, uint8_t *payload
     }
     case FRAME_PONG:
         if (h->length != 8) return err_set(why, MOYAI_EPROTO, "pong of %u bytes", h->length);
-        if (k->probed && k->mesh) route_cost(k, (moyai_dur)(exec_now(k->o->x) - k->probed));
-        k->probed = 0;
+        if (k->probed) beat_measured(k);
         pings_pong(k, payload);
         return 0;
     case FRAME_DEAD:

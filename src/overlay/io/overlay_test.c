@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the overlay keeps of nodes that came and went, or that somebody asked for once. */
+#include "overlay/io/beat.h"
 #include "overlay/io/internal.h"
 
 #include "base/err.h"
@@ -369,6 +370,75 @@ static void probes_do_not_put_off_the_end(void **state) {
     UNTIL(w, peers(w) == 0);
 }
 
+/* Where things are late silence counts later; what was late once is forgotten. */
+static void who_is_late_is_waited_for(void **state) {
+    struct world *w = *state;
+    struct overlay *o = w->o;
+    int fd = stranger(w, 1);
+    struct moyai_node_id id = node_id(1);
+    struct olink *k = olink_ready(overlay_find(o, id.b));
+    o->late = 0;
+    beat_late_by(o, 150 * MOYAI_MS); /* it happens */
+    assert_int_equal(beat_patience(o), 0);
+    beat_late_by(o, 500 * MOYAI_MS);
+    beat_late_by(o, 400 * MOYAI_MS);
+    assert_int_equal(beat_patience(o), 2 * MOYAI_SEC);
+    o->late_at -= 5 * (moyai_ns)MOYAI_SEC;
+    assert_int_equal(beat_patience(o), MOYAI_SEC);
+    o->late_at -= 5 * (moyai_ns)MOYAI_SEC;
+    assert_int_equal(beat_patience(o), 0);
+    beat_late_by(o, 3600 * MOYAI_SEC);
+    assert_int_equal(beat_patience(o), PATIENCE_MOST);
+
+    moyai_ns now = exec_now(o->x);
+    olink_probe(k);
+    k->probed = k->heard = k->probe_timer.when = now - (moyai_ns)(BEAT + MOYAI_SEC);
+    k->probe_timer.when = now;
+    beat_late(o->x, &k->probe_timer);
+    assert_false(k->silent);
+    assert_int_equal(k->probe_timer.when, k->probed + (moyai_ns)(BEAT + PATIENCE_MOST));
+    o->late = 0;
+    exec_timer_clear(o->x, &k->probe_timer);
+    k->probe_timer.when = now;
+    beat_late(o->x, &k->probe_timer);
+    assert_true(k->silent);
+    close(fd);
+    UNTIL(w, peers(w) == 0);
+}
+
+/* A way that seemed long when everything was late is measured again, some times; the lesser of two counts. */
+static void long_ways_are_measured_again(void **state) {
+    struct world *w = *state;
+    struct overlay *o = w->o;
+    int fd = stranger(w, 1);
+    struct moyai_node_id id = node_id(1);
+    struct olink *k = olink_ready(overlay_find(o, id.b));
+    moyai_ns now = exec_now(o->x), wait = 5 * (moyai_ns)MOYAI_SEC;
+    k->mesh = true;
+    k->slot = -1; /* it is in no routes */
+    o->late = 0;
+    for (unsigned i = 1; i <= 4; i++, wait *= 4) {
+        k->trip = 0;
+        k->probed = now - 300 * (moyai_ns)MOYAI_MS;
+        beat_measured(k);
+        assert_int_equal(k->probed, 0);
+        assert_int_equal(k->measured, i < 4 ? i : 3);
+        assert_int_equal(k->measure_at, i < 4 ? now + wait : 0);
+        k->probed = now - 400 * (moyai_ns)MOYAI_MS; /* in between, for another reason */
+        beat_measured(k);
+        assert_int_equal(k->measure_at, i < 4 ? now + wait : 0);
+        if (i < 4) k->measure_at = now;
+    }
+    assert_int_equal(beat_patience(o), 4 * 400 * MOYAI_MS);
+    k->measured = 0;
+    k->probed = now - 1 * (moyai_ns)MOYAI_MS;
+    beat_measured(k);
+    assert_int_equal(k->measure_at, 0); /* near */
+    k->mesh = false;
+    close(fd);
+    UNTIL(w, peers(w) == 0);
+}
+
 /* A ping whose link goes is sent again over another one, and one whose peer goes is told so. */
 static void pings_outlive_their_link(void **state) {
     struct world *w = *state;
@@ -487,6 +557,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(the_dead_are_forgotten_in_parts, open_world, close_world),
         cmocka_unit_test_setup_teardown(pings_given_up_cost_nothing, open_world, close_world),
         cmocka_unit_test_setup_teardown(probes_do_not_put_off_the_end, open_world, close_world),
+        cmocka_unit_test_setup_teardown(who_is_late_is_waited_for, open_world, close_world),
+        cmocka_unit_test_setup_teardown(long_ways_are_measured_again, open_world, close_world),
         cmocka_unit_test_setup_teardown(pings_outlive_their_link, open_world, close_world),
         cmocka_unit_test_setup_teardown(pings_wait_for_a_crowded_socket, open_world, close_world),
     };

@@ -96,12 +96,19 @@ static void session_end(struct peer *p) {
     peer_mark(p);
 }
 
+/* Also where everything is late the other way is to be tried before the session's time is over. */
+static moyai_ns answer_due(const struct peer *p) {
+    moyai_dur patience = beat_patience(p->o);
+    return p->via_since + (moyai_ns)((ANSWER << p->unanswered) + (patience < ANSWER ? patience : ANSWER));
+}
+
 static void use_via(struct peer *p, struct via via) {
     p->want_path = p->answered = false;
     p->retries = 0;
     p->path_rc = 0;
     set_via(p, via, false);
-    if (p->o->route) exec_timer_set(p->o->x, &p->retry_timer, exec_now(p->o->x) + (moyai_ns)(ANSWER << p->unanswered));
+    p->via_since = exec_now(p->o->x);
+    if (p->o->route) exec_timer_set(p->o->x, &p->retry_timer, answer_due(p));
     struct session_event ev = {.kind = SESSION_EV_PATH_UP, .credit = UINT64_MAX};
     step(p, &ev);
     peer_mark(p);
@@ -192,11 +199,12 @@ static void go_round(struct peer *p) {
 static void retry_due(struct exec *x, struct exec_timer *t) {
     struct peer *p = (struct peer *)((char *)t - offsetof(struct peer, retry_timer));
     bool asks = !p->want_path && (p->via.link || p->via.path);
-    (void)x;
-    if (asks && !p->answered && p->session && !p->closing && !p->dead && elsewhere(p))
-        go_round(p);
-    else
+    if (!asks || p->answered || !p->session || p->closing || p->dead || !elsewhere(p))
         find_path(p);
+    else if (answer_due(p) > exec_now(x))
+        exec_timer_set(x, t, answer_due(p)); /* things have become late meanwhile */
+    else
+        go_round(p);
 }
 
 void peer_link_up(struct peer *p, struct olink *k) {

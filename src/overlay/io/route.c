@@ -10,6 +10,7 @@
  * Session frames on their way are tokens, the relay machine's as long as it has them.
  */
 #include "base/err.h"
+#include "overlay/io/beat.h"
 #include "overlay/io/mourn.h"
 #include "overlay/io/route_internal.h"
 #include "overlay/locate_wire.h"
@@ -536,6 +537,7 @@ static int take(struct olink *k, const struct frame_head *h, uint8_t *payload, s
                                   .link = (uint32_t)k->slot,
                                   .frame = &f,
                                   .late = late_by(k, h->label, moyai_now())};
+        beat_late_by(t->o, le.late);
         rc = route_locate(t, &le);
     }
     if (rc == MOYAI_EPROTO || rc == MOYAI_EBUSY || rc == MOYAI_EDEAD)
