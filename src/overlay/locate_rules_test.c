@@ -376,12 +376,23 @@ static void test_late_rings(void **state) {
     struct locate_frame f = request_of((struct ask){.key = 0xcc, .ttl = 1, .wait = 1000});
     look(k, 1, LOCATE_NODE, 0xcd);
     uint64_t usual = locate_find_request(k->l, LOCATE_NODE, id_of(0xcd).b)->ring_at - k->now;
-    assert_int_equal(step(k, EV(RECEIVE, .link = 0, .frame = &f, .late = 50 * MOYAI_MS)), 0);
+    /* Half of what is more, an eighth of what is less; a timer, which is all of the node, at once. */
+    static const struct {
+        int frame, timer; /* how late, ms */
+        uint64_t counts;  /* us */
+    } tells[] = {{50, -1, 25000}, {50, -1, 37500}, {5, -1, 33437}, {0, -1, 29257}, {-1, 20, 29257}, {-1, 60, 60000}};
+    for (uint32_t i = 0; i < sizeof tells / sizeof *tells; i++) {
+        if (tells[i].frame >= 0)
+            assert_int_equal(step(k, EV(RECEIVE, .link = 0, .frame = &f, .late = tells[i].frame * MOYAI_MS)), 0);
+        else
+            assert_int_equal(step(k, EV(TIMEOUT, .late = tells[i].timer * MOYAI_MS)), 0);
+        assert_int_equal(locate_late(k->l, k->now) / (uint64_t)MOYAI_US, tells[i].counts);
+    }
     look(k, 2, LOCATE_NODE, 0xce);
     uint64_t longer = locate_find_request(k->l, LOCATE_NODE, id_of(0xce).b)->ring_at - k->now;
-    assert_true(longer >= 2 * 4 * 50 * MS && longer > usual);
+    assert_int_equal(longer, usual + 4 * 3 * 60 * MS);
     k->now += 100000 * MS;
-    look(k, 3, LOCATE_NODE, 0xcf);
+    look(k, 9, LOCATE_NODE, 0xcf);
     assert_int_equal(locate_find_request(k->l, LOCATE_NODE, id_of(0xcf).b)->ring_at - k->now, usual);
 }
 
