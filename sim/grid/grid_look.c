@@ -110,9 +110,9 @@ static void ended(struct grid *g, struct grid_node *n, const struct peer *p) {
     struct grid_node *dead = grid_node_of(g, p->id);
     if (!grid_is_now(dead, p->id)) return;
     g->count.declared++;
-    grid_say(g, n, "believes %" PRIu32 " dead: %s", dead->index, p->why.text);
+    grid_say(g, n, "believes %" PRIu32 " dead: %s", dead->index, peer_why(p)->text);
     if (grid_well(dead, g->w->now))
-        grid_law(g, n, "declares %" PRIu32 " dead, which is well: %s", dead->index, p->why.text);
+        grid_law(g, n, "declares %" PRIu32 " dead, which is well: %s", dead->index, peer_why(p)->text);
 }
 
 static void within(struct grid *g, struct grid_node *n) {
@@ -260,7 +260,7 @@ static void alive(struct grid *g) {
         for (const struct peer *p = n->o->dead_first; p; p = p->dead_next) {
             const struct grid_node *dead = grid_node_of(g, p->id);
             if (grid_is_now(dead, p->id))
-                grid_law(g, n, "still believes %" PRIu32 " dead, which lives: %s", dead->index, p->why.text);
+                grid_law(g, n, "still believes %" PRIu32 " dead, which lives: %s", dead->index, peer_why(p)->text);
         }
     }
 }

@@ -3,8 +3,11 @@
  * Buffers for large inbound messages. The first touch of a page can cost far more than filling it, so freed buffers
  * are kept, up to a limit, and given out again: the smallest that fits and is not more than four times too large.
  */
-#include "overlay/io/internal.h"
+#include "overlay/io/buffers.h"
 
+#include "base/err.h"
+
+#include <stdbool.h>
 #include <stdlib.h>
 
 #define KEEP_MOST  16

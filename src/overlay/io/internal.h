@@ -33,7 +33,7 @@
 #define ACCEPT_MOST    (320 * MOYAI_MS)
 #define REJOIN_EVERY   (1 * MOYAI_SEC) /* at most */
 #define DEAD_MOST      4096u           /* dead nodes remembered */
-#define DEAD_FEW       32u             /* with cfg.small */
+#define DEAD_FEW       8u              /* with cfg.small */
 #define ENTRIES_FEW    64u             /* with cfg.small: messages given to a session at once */
 #define SWEEP_MOST     32u             /* entries that a node looks at ... */
 #define SWEEP_AFTER    (1 * MOYAI_SEC) /* when it has been there so long */
@@ -152,8 +152,9 @@ struct peer {
     bool here;         /* it has had a Unix link: it is of this host */
     char at[TCP_TEXT]; /* the address by which this node had a link to it; "": none */
 
-    bool dead, found_dead; /* found_dead: by us, not told by others */
-    struct moyai_error why;
+    bool dead, found_dead;   /* found_dead: by us, not told by others */
+    int why_code;            /* why everything with it has failed; 0: it has not */
+    struct moyai_error *why; /* NULL: nothing, or out of memory; peer_why */
     struct peer *dead_next;
     struct ping_list pings; /* not sent, or from hand to hand */
     unsigned ping_tries;    /* in vain, since the way was found */
@@ -210,9 +211,10 @@ void olink_used(struct olink *k);  /* both ends have agreed: sessions may use it
 void olink_probe(struct olink *k); /* it is reset if nothing comes by it soon */
 void olink_wait(struct olink *k);  /* somebody waits for what was sent over it: the same, but in silence only */
 int olink_connect(struct peer *p); /* start a link to the peer. EDEAD, EAGAIN ... */
-struct olink *olink_ready(const struct peer *p);               /* one that is up, or NULL */
-bool olink_coming(const struct peer *p);                       /* is one on its way up? */
-void peer_declare(struct peer *p, int code, const char *text); /* text: who, and what has become of it */
+struct olink *olink_ready(const struct peer *p);                  /* one that is up, or NULL */
+bool olink_coming(const struct peer *p);                          /* is one on its way up? */
+void peer_declare(struct peer *p, int code, const char *text);    /* text: who, and what has become of it */
+void peer_set_why(struct peer *p, const struct moyai_error *why); /* unless memory is short, all of it */
 void peer_died_text(struct peer *p, const char *cause, char text[MOYAI_ERROR_TEXT]);
 void olink_close(struct olink *k);
 bool olink_may_answer(struct olink *k);                                     /* false: it does not read answers */
@@ -291,11 +293,5 @@ void forget_init(struct overlay *o);
 void forget_close(struct overlay *o);
 void forget_node(struct overlay *o, const uint8_t node[16]); /* it is dead */
 void forget_joined(struct overlay *o);                       /* look for some that are, soon */
-
-/* buffers.c */
-int buffers_new(struct buffers **ret);
-void buffers_free(struct buffers *b);
-uint8_t *buffers_get(struct buffers *b, size_t n);
-void buffers_put(struct buffers *b, uint8_t *p);
 
 #endif

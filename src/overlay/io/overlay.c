@@ -9,6 +9,7 @@
  * holds a pidfd of each process that said hello, and tells all nodes linked to it.
  */
 #include "overlay/io/beat.h"
+#include "overlay/io/buffers.h"
 #include "overlay/io/mourn.h"
 #include "overlay/io/rejoin.h"
 #include "overlay/io/route.h"
@@ -268,7 +269,7 @@ static int on_hello(struct olink *k, const uint8_t *p, size_t n, struct moyai_er
     struct peer *peer = overlay_peer(o, h.node.b);
     if (!peer) return err_set(why, MOYAI_ENOMEM, "out of memory for a peer");
     if (peer->dead) {
-        if (peer->why.code == MOYAI_EDEAD) rejoin_tell(k, h.node.b, peer->why.text);
+        if (peer->why_code == MOYAI_EDEAD) rejoin_tell(k, h.node.b, peer_why(peer)->text);
         return err_set(why, MOYAI_EDEAD, "a node that was declared dead says hello");
     }
     if (is_elsewhere(k, peer, &h)) {
@@ -380,7 +381,7 @@ static void on_down(struct link *l, const struct moyai_error *why) {
     struct overlay *o = k->o;
     struct peer *p = k->peer;
     bool was_up = k->up;
-    bool left = p && p->dead && p->why.code == MOYAI_ECLOSED;
+    bool left = p && p->dead && p->why_code == MOYAI_ECLOSED;
     if (why->code && why->code != MOYAI_ESYS && !k->orderly && !left)
         log_warning(o->cfg.log, "link", "MOYAI-LINK-RESET", "%s", why->text);
     if (was_up) say_down(k, why->text);
@@ -470,12 +471,27 @@ void **peer_data(struct peer *p) {
 }
 
 bool peer_dead(const struct peer *p, struct moyai_error *why) {
-    if (p->dead && why) *why = p->why;
+    if (p->dead && why) *why = *peer_why(p);
     return p->dead;
 }
 
 const struct moyai_error *peer_why(const struct peer *p) {
-    return &p->why;
+    static const struct moyai_error short_ones[] = {
+        {.where = MOYAI_AT_PEER},
+        {.code = MOYAI_EDEAD, .where = MOYAI_AT_PEER, .text = "the node has died"},
+        {.code = MOYAI_ECLOSED, .where = MOYAI_AT_PEER, .text = "the node has left"},
+        {.code = MOYAI_EUNREACHABLE, .where = MOYAI_AT_PATH, .text = "the node cannot be reached"},
+    };
+    size_t i = sizeof short_ones / sizeof *short_ones - 1;
+    if (p->why) return p->why;
+    while (i > 0 && short_ones[i].code != p->why_code) i--;
+    return &short_ones[i];
+}
+
+void peer_set_why(struct peer *p, const struct moyai_error *why) {
+    p->why_code = why->code;
+    if (!p->why) p->why = malloc(sizeof *p->why);
+    if (p->why) *p->why = *why;
 }
 
 void peer_died_text(struct peer *p, const char *cause, char text[MOYAI_ERROR_TEXT]) {
@@ -496,8 +512,10 @@ void peer_declare(struct peer *p, int code, const char *text) {
     struct overlay *o = p->o;
     if (p->dead) return;
     p->dead = true;
-    err_set(&p->why, code, "%s", text);
-    p->why.where = MOYAI_AT_PEER;
+    struct moyai_error why = {0};
+    err_set(&why, code, "%s", text);
+    why.where = MOYAI_AT_PEER;
+    peer_set_why(p, &why);
     char hex[33];
     id_format(p->id, hex);
     EVENT(o->cfg.events, &o->cfg.self, code == MOYAI_EDEAD ? "node-dead" : "node-left", event_text("peer", hex),
@@ -530,6 +548,7 @@ void peer_declare(struct peer *p, int code, const char *text) {
 static void peer_free(struct peer *p) {
     HASH_DEL(p->o->peers, p);
     peer_close(p);
+    free(p->why);
     free(p);
 }
 

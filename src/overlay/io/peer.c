@@ -261,8 +261,11 @@ static void set_why(struct peer *p, struct moyai_error *why, int code, const cha
 
 /* Everything with this peer fails: messages, then what the layer above has open. */
 void peer_fail(struct peer *p, int code, const char *text) {
-    if (!p->dead) set_why(p, &p->why, code, text);
-    struct moyai_error why = p->why;
+    struct moyai_error why = *peer_why(p);
+    if (!p->dead) {
+        set_why(p, &why, code, text);
+        peer_set_why(p, &why);
+    }
     if (p->session) {
         struct session_event ev = {.kind = SESSION_EV_PEER_DEAD, .now = exec_now(p->o->x)};
         if (session_step(p->session, &ev) == 0) peer_drain(p, NULL, NULL, (struct via){0}, NULL, NULL, NULL);
@@ -465,14 +468,14 @@ void peer_drain(struct peer *p, const struct session_frame *frame, uint8_t *payl
     p->draining = false;
     if (ended) {
         bool dead = p->dead || p->o->closing;
-        struct moyai_error e = p->why;
+        struct moyai_error e = *peer_why(p);
         if (ended == 2 && !dead && code != MOYAI_EDEAD) {
             set_why(p, &e, MOYAI_EUNREACHABLE,
                     p->path_rc == MOYAI_ELIMIT   ? "no path to it: this process is out of descriptors (raise ulimit -n)"
                     : code == MOYAI_EUNREACHABLE ? "no path to it could be found in time"
                                                  : "the session with it was refused or broke");
         }
-        if (ended == 2 && !p->dead) p->why = e;
+        if (ended == 2 && !p->dead) peer_set_why(p, &e);
         session_end(p);
         return_messages(p, ended == 1, e.code ? e.code : MOYAI_ECLOSED);
         if (ended == 2) p->o->ops->failed(p->o->ctx, p, &e);

@@ -182,7 +182,7 @@ int overlay_ping(struct overlay *o, const uint8_t node[16], struct ping *g) {
     struct peer *p = overlay_peer(o, node);
     if (o->closing) return MOYAI_ECLOSED;
     if (!p) return MOYAI_ENOMEM;
-    if (p->dead) return p->why.code;
+    if (p->dead) return p->why_code;
     bool far = !olink_ready(p) && !olink_coming(p) && is_far(p);
     if (!far && !olink_ready(p) && !olink_coming(p)) {
         int rc = olink_connect(p);

@@ -121,7 +121,7 @@ struct msg *peer_next_request(const struct peer *p) {
 
 int overlay_send(struct peer *p, struct msg *m) {
     struct overlay *o = p->o;
-    if (p->dead) return p->why.code;
+    if (p->dead) return p->why_code;
     if (o->closing) return MOYAI_ECLOSED;
     if (m->request && !overlay_has_room(p)) {
         p->was_full = true;

@@ -334,7 +334,7 @@ static void arrived(struct route *t, const struct relay_effect *fx) {
         ways_make_place(t);
         return;
     }
-    if (p && p->why.code == MOYAI_EDEAD) mourn_tell(t->o, p->id);
+    if (p && p->why_code == MOYAI_EDEAD) mourn_tell(t->o, p->id);
     struct relay_event ev = {.kind = RELAY_EV_END, .path = fx->path, .code = RELAY_CLOSED};
     (void)route_relay(t, &ev);
 }

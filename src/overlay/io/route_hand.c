@@ -106,7 +106,7 @@ int route_forwarded(struct olink *k, const struct frame_head *h, const uint8_t *
     const struct peer *sender = overlay_find(o, from);
     /* But of one that tells this node the same: the two would go on telling each other. */
     if (sender && sender->dead && type != FRAME_DEATH + DEATH_DEAD) {
-        if (sender->why.code == MOYAI_EDEAD) mourn_tell(o, from);
+        if (sender->why_code == MOYAI_EDEAD) mourn_tell(o, from);
         return 0;
     }
     if (ping)

@@ -45,7 +45,8 @@ static void bad_clear(struct route *t, const uint8_t id[16]) {
 }
 
 void ways_link_new(struct route *t, uint32_t slot) {
-    for (uint32_t i = 0; i < BADS; i++) t->bad[i].slots &= ~(UINT64_C(1) << slot);
+    for (uint32_t i = 0; i < BADS; i++)
+        if (t->bad[i].slots >> slot & 1) t->bad[i].slots &= ~(UINT64_C(1) << slot); /* what was never written stays so */
 }
 
 void ways_error(struct route *t, const struct olink *k, const struct relay_frame *f) {

@@ -48,7 +48,7 @@ static void tell(struct overlay *o, const uint8_t node[16], const char *text) {
 
 void overlay_declare_dead(struct overlay *o, const uint8_t node[16], const char *cause) {
     struct peer *p = overlay_peer(o, node);
-    if (p && p->dead && p->why.code != MOYAI_EDEAD) return; /* it has left */
+    if (p && p->dead && p->why_code != MOYAI_EDEAD) return; /* it has left */
     if (!p) {
         tell(o, node, cause);
         return;
