@@ -427,10 +427,10 @@ bool graph_holds(const struct graph *g, uint32_t node, const uint8_t name[16]) {
 
 /* --- measures ---------------------------------------------------------------------------------------- */
 
-/* All rings, and once more for who came when they had begun. On one slow machine each may last three times longer. */
+/* All rings, and once more for who came when they had begun. On one slow machine each may last longer. */
 moyai_dur graph_bound(const struct graph *g) {
     moyai_dur ring = g->cfg.locate.ring_max ? g->cfg.locate.ring_max : 2 * MOYAI_SEC;
-    return 2 * LOCATE_RINGS * (g->each ? 4 : 1) * ring;
+    return 2 * LOCATE_RINGS * (g->each ? 8 : 1) * ring;
 }
 
 uint32_t graph_distance(const struct graph *g, uint32_t from, uint32_t to, uint32_t *dist) {

@@ -167,7 +167,7 @@ static void test_look(void **state) {
     timeout(k);
     assert_true(asked(k, 3, 0) == 0x7f);
     timeout(k);
-    assert_true(asked(k, 8, LOCATE_FLOOD) == 0x7f);
+    assert_true(asked(k, 64, LOCATE_FLOOD) == 0x7f);
     timeout(k);
     expect(k, "not-found1");
 
@@ -287,6 +287,33 @@ static void test_late(void **state) {
     k->now = began + 50 * MS + 4 * 4 * 40 * MS;
     assert_int_equal(step(k, EV(TIMEOUT)), 0);
     assert_true(r->ring_at == began + 6050 * MS);
+}
+
+/* 5.2, turns: where hints have found nothing and others ask for the same, the floods begin one after the other. */
+static void test_turns(void **state) {
+    struct kit *k = links(state, 2);
+    assert_int_equal(look(k, 1, LOCATE_NAME, 0x51), 0);
+    timeout(k);
+    timeout(k);
+    const struct locate_request *r = locate_find_request(k->l, LOCATE_NAME, id_of(0x51).b);
+    assert_int_equal(r->ring, 2);
+    assert_int_equal(r->ring_at, r->ring_from + 50 * MS);
+    uint64_t turn = k->l->self[0] ^ r->key[0];
+    assert_true(turn > 0);
+    struct locate_frame f = {
+        .kind = LOCATE_REQUEST, .key_kind = LOCATE_NAME, .ttl = 2, .flags = LOCATE_FEW, .nonce = 9};
+    f.wait = 1000;
+    memcpy(f.key, id_of(0x51).b, 16);
+    assert_int_equal(step(k, EV(RECEIVE, .link = 0, .frame = &f)), 0);
+    assert_int_equal(r->askers, 1);
+    uint64_t end = r->ring_from + 50 * MS + 2 * turn * 2000 * MS / 256;
+    k->now = r->ring_from + 50 * MS;
+    assert_int_equal(step(k, EV(TIMEOUT)), 0);
+    assert_int_equal(r->ring, 2);
+    assert_int_equal(r->ring_at, end);
+    k->now = end;
+    assert_int_equal(step(k, EV(TIMEOUT)), 0);
+    assert_int_equal(r->ring, 3);
 }
 
 /* What has not been sent yet goes out as it should be, or not at all. */
@@ -446,6 +473,7 @@ int main(void) {
         T(test_names),
         T(test_crowd),
         T(test_late),
+        T(test_turns),
         T(test_unsent),
         T(test_relay),
         T(test_dead),

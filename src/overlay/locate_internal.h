@@ -99,6 +99,7 @@ enum lookup_flags {
     LOOK_WAIT = 1,
     LOOK_LATE = 2, /* came when the rings had begun: it is given its own if they find nothing */
     LOOK_DONE = 4,
+    LOOK_TRIED = 8, /* once, in vain, where frames come late */
 };
 
 struct locate_lookup {

@@ -114,6 +114,9 @@ enum look_left locate_look_ended(struct locate *l, uint32_t kind, const uint8_t 
         if (k->flags & LOOK_LATE) {
             left = LOOK_AGAIN;
             k->flags &= ~(uint32_t)LOOK_LATE;
+        } else if (!(k->flags & (LOOK_WAIT | LOOK_TRIED)) && locate_late(l, now) > l->ring_min / 4) {
+            left = LOOK_AGAIN; /* on a full machine the answer may have been given up on its way */
+            k->flags |= LOOK_TRIED;
         } else if (!(k->flags & LOOK_WAIT)) {
             look_done(l, k, NULL);
         } else if (left == LOOK_NONE) {

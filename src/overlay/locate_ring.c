@@ -23,7 +23,7 @@ static const struct ring rings[LOCATE_RINGS] = {
     {0, LOCATE_HINT_TTL + 1, 2}, /* all again, and a few of theirs */
     {2, 0, 1},
     {3, 0, 1},
-    {8, 0, 1},
+    {LOCATE_FLOOD_TTL, 0, 1},
 };
 /* In place of the third without digests. What all neighbours know of theirs settles most look-ups in a grid of a
  * thousand. */
@@ -99,13 +99,30 @@ void locate_spread_anew(struct locate *l, struct locate_request *r) {
 
 /* --- rings ------------------------------------------------------------------------------------------- */
 
-/* How long an answer from so far may take: by the slowest link, twice there and back. Where machines are full, frames
- * lie besides at each: who gave up before they can be read would ask again and again, and fill them further. */
-#define LATE_RINGS 3 /* longest times of a ring: the most that is added */
+static const struct ring *ring_of(const struct locate *l, const struct locate_request *r) {
+    return r->ring == RING_PLAIN && !locate_by_hints(l, r) ? &ring_plain : &rings[r->ring];
+}
 
-static uint64_t ring_time(const struct locate *l, const struct ring *ring, moyai_ns now) {
+/* The turn of this node among all that look for one thing: 0 to 255. */
+static uint64_t turn_of(const struct locate *l, const struct locate_request *r) {
+    return (uint64_t)(l->self[0] ^ r->key[0]);
+}
+
+#define FAR        10 /* links: to whoever answers, and two more */
+#define LATE_RINGS 3  /* longest times of a ring: the most that is added */
+
+/*
+ * How long an answer from so far may take: by the slowest link, twice there and back. Where machines are full, frames
+ * lie besides at each: who gave up before they can be read would ask again and again, and fill them further.
+ *
+ * When hints have found nothing, and others ask here for the same, many may do so at one time. They begin to flood one
+ * after the other: who has an answer first says it to those whom he was asked by.
+ */
+static uint64_t ring_time(const struct locate *l, const struct locate_request *r, moyai_ns now) {
+    const struct ring *ring = ring_of(l, r);
     uint64_t slowest = 0, part = ring->part;
     uint64_t links = ring->ttl ? ring->ttl + 2 : ring->hint_ttl;
+    if (links > FAR) links = FAR;
     for (uint64_t left = l->up; left; left &= left - 1) {
         uint32_t cost = locate_link(l, locate_low(left))->cost;
         if (cost > slowest) slowest = cost;
@@ -114,7 +131,9 @@ static uint64_t ring_time(const struct locate *l, const struct ring *ring, moyai
     if (span < l->ring_min / part) span = l->ring_min / part;
     if (span > l->ring_max / part) span = l->ring_max / part;
     uint64_t late = 4 * links * locate_late(l, now), most = LATE_RINGS * l->ring_max;
-    return span + (late < most ? late : most);
+    if (late > most) late = most;
+    bool crowd = r->ring == RING_PLAIN && ring->ttl == 0 && r->askers;
+    return span + late + (crowd ? 2 * turn_of(l, r) * (l->ring_max + late) / 256 : 0);
 }
 
 static uint32_t ring_first(const struct locate *l, const struct locate_request *r) {
@@ -122,15 +141,11 @@ static uint32_t ring_first(const struct locate *l, const struct locate_request *
     return locate_by_hints(l, r) && (l->digests || r->kind == LOCATE_NAME) ? 0 : RING_PLAIN;
 }
 
-static const struct ring *ring_of(const struct locate *l, const struct locate_request *r) {
-    return r->ring == RING_PLAIN && !locate_by_hints(l, r) ? &ring_plain : &rings[r->ring];
-}
-
 static void ring_begin(struct locate *l, struct locate_request *r, moyai_ns now) {
     const struct ring *ring = ring_of(l, r);
     bool last = r->ring == LOCATE_RINGS - 1;
     r->ring_from = now;
-    r->ring_at = locate_after(now, ring_time(l, ring, now));
+    r->ring_at = locate_after(now, ring_time(l, r, now));
     locate_due(l, r->ring_at);
     if (!r->askers || ring->ttl > r->ttl) r->ttl = ring->ttl;
     r->hint_ttl = ring->hint_ttl;
@@ -140,6 +155,9 @@ static void ring_begin(struct locate *l, struct locate_request *r, moyai_ns now)
     if (last) {
         uint64_t wait = locate_look_wait(l, r->kind, r->key), most = locate_after(now, l->interest);
         locate_keep_until(l, r, wait < most ? wait : most);
+        /* It goes to all, which by itself may make a full machine late: copies are not to die of what was known before.
+         */
+        if (r->kind != LOCATE_CLAIM) locate_keep_until(l, r, locate_after(r->ring_at, LATE_RINGS * l->ring_max));
     }
     if (ring->ttl == 0 && r->ttl) return; /* another's flood has gone on from here, farther than hints would */
     if (r->ring <= 1)                     /* those who have been asked will say, or have said, what they know */
@@ -180,7 +198,7 @@ void locate_ask_own_end(struct locate *l, uint32_t kind, const uint8_t key[16]) 
  * long as it would have been given then. */
 static bool ring_lasts(struct locate *l, struct locate_request *r, moyai_ns now) {
     if (r->ring >= LOCATE_RINGS) return false;
-    uint64_t end = locate_after(r->ring_from, ring_time(l, ring_of(l, r), now));
+    uint64_t end = locate_after(r->ring_from, ring_time(l, r, now));
     if (end <= now) return false;
     r->ring_at = end;
     locate_due(l, end);
