@@ -268,6 +268,7 @@ static int on_hello(struct olink *k, const uint8_t *p, size_t n, struct moyai_er
         return err_set(why, MOYAI_EPROTO, "another node answers at the address of this one");
     struct peer *peer = overlay_peer(o, h.node.b);
     if (!peer) return err_set(why, MOYAI_ENOMEM, "out of memory for a peer");
+    if (o->route) route_was_told(o, h.node.b);
     if (peer->dead) {
         if (peer->why_code == MOYAI_EDEAD) rejoin_tell(k, h.node.b, peer_why(peer)->text);
         return err_set(why, MOYAI_EDEAD, "a node that was declared dead says hello");

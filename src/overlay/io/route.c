@@ -581,6 +581,13 @@ void route_died(struct route *t, const uint8_t id[16], int code, bool told) {
     route_run(t);
 }
 
+void route_was_told(struct overlay *o, const uint8_t id[16]) {
+    struct moyai_node_id node;
+    memcpy(node.b, id, 16);
+    int how = locate_dead(o->route->l, &node, exec_now(o->x));
+    if (how) overlay_evidence(o, id, how == LOCATE_LEFT ? MOYAI_ECLOSED : MOYAI_EDEAD);
+}
+
 static void l_due(struct exec *x, struct exec_timer *timer) {
     struct route *t = (struct route *)((char *)timer - offsetof(struct route, l_timer));
     struct locate_event ev = {.kind = LOCATE_EV_TIMEOUT, .late = (moyai_dur)(exec_now(x) - timer->when)};

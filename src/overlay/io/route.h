@@ -51,6 +51,9 @@ void route_counts(const struct route *r, uint64_t *locating, uint64_t *forwarded
 /* EDEAD, ECLOSED: by evidence. told: the death machine makes it known, or another node has. */
 void route_died(struct route *r, const uint8_t id[16], int code, bool told);
 
+/* Locating may have been told of its end when nobody else here had heard of it: overlay_evidence, then. */
+void route_was_told(struct overlay *o, const uint8_t id[16]);
+
 /* It has ended, as the death machine knows now: those are told whose paths to it ended here. */
 void route_mourn(struct overlay *o, const uint8_t id[16]);
 
