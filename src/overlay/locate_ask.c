@@ -28,7 +28,7 @@
 #include "overlay/locate_ring.h"
 
 #define REPLY_HOPS_MAX 64 /* more than any ring: it has gone round, and goes no further */
-
+#define MOST_TTL       8
 struct locate_request *locate_find_request(const struct locate *l, uint32_t kind, const uint8_t key[16]) {
     uint8_t k[17] = {(uint8_t)kind};
     memcpy(k + 1, key, 16);
@@ -217,8 +217,7 @@ void locate_ask_came(struct locate *l, uint32_t kind, const uint8_t key[16], moy
 /* --- REQUEST ----------------------------------------------------------------------------------------- */
 
 static bool request_right(const struct locate_frame *f) {
-    if ((unsigned)f->key_kind > LOCATE_CLAIM || f->ttl < 1 ||
-        f->ttl > (f->flags & LOCATE_FLOOD ? LOCATE_FLOOD_TTL : LOCATE_TTL) || f->wait == 0 || id_zero(f->key))
+    if ((unsigned)f->key_kind > LOCATE_CLAIM || f->ttl < 1 || f->ttl > MOST_TTL || f->wait == 0 || id_zero(f->key))
         return false;
     uint32_t hint = f->flags & (uint32_t)(LOCATE_HINTED | LOCATE_FEW);
     if (f->flags & ~(uint32_t)(LOCATE_DIRECT | LOCATE_FLOOD | LOCATE_HINTED | LOCATE_FEW)) return false;
@@ -314,19 +313,6 @@ static void join_hints(struct locate *l, struct locate_request *r, const struct 
     locate_spread_anew(l, r);
 }
 
-/*
- * Than it was asked on already? Where machines are full the first copies of a flood come by any way, and were each that
- * has come by fewer links asked on again, it would go several times over each link. But it has begun with many links to
- * go: there who has asked on with enough of them left does not do it again.
- */
-static bool goes_farther(const struct locate *l, const struct locate_request *r, const struct locate_event *ev) {
-    const struct locate_frame *f = ev->frame;
-    if ((f->flags & LOCATE_FLOOD) && (r->flags & REQ_FLOOD) && r->ttl >= LOCATE_TTL &&
-        locate_late(l, ev->now) > l->ring_min / 4)
-        return false;
-    return (uint32_t)f->ttl - 1 > r->ttl;
-}
-
 /* Take the asker in; whether to ask further. `r` is new (zero) or outstanding. */
 static void join(struct locate *l, struct locate_request *r, const struct locate_event *ev) {
     const struct locate_frame *f = ev->frame;
@@ -334,7 +320,7 @@ static void join(struct locate *l, struct locate_request *r, const struct locate
     bool own = r->flags & REQ_OWN, fresh = r->until == 0, flood = f->flags & LOCATE_FLOOD;
     bool first = fresh || !(r->flags & REQ_FLOOD), echo = !fresh && f->nonce && f->nonce == r->nonce;
     uint32_t ttl = f->ttl - 1;
-    bool farther = goes_farther(l, r, ev) || (flood && first);
+    bool farther = ttl > r->ttl || (flood && first);
     bool longer = !echo && r->until < ev->now + (until - ev->now) / 2;
     if (echo && (own || !farther)) return;
     bool meets = flood && !first && !echo && !own && r->nonce, further = farther || longer || meets;
@@ -399,7 +385,7 @@ static int receive_claim(struct locate *l, const struct locate_event *ev) {
     struct locate_name *n = locate_get(l, &l->names, f->key);
     if (n && n->state == NAME_CLAIMED && !id_equal(n->object, f->object)) locate_name_lose(l, n, f->owner, f->object);
     struct locate_request *r = locate_find_request(l, LOCATE_CLAIM, f->key);
-    if (r && (r->flags & REQ_DONE) && f->nonce == r->nonce && !goes_farther(l, r, ev)) return 0; /* an echo */
+    if (r && (r->flags & REQ_DONE) && f->nonce == r->nonce && f->ttl - 1 <= r->ttl) return 0; /* an echo */
     if (r && locate_request_over(r, ev->now)) locate_request_clear(r);
     if (r && r->until && claim_beaten(l, r, ev)) return 0;
     if (!r) r = locate_request_put(l, LOCATE_CLAIM, f->key, false, ev->now);
@@ -439,10 +425,10 @@ static bool of_itself(const struct locate *l, const struct locate_frame *f) {
 }
 
 /* Of what has been answered here, and goes no farther than it went then. */
-static bool idle_echo(const struct locate *l, const struct locate_request *r, const struct locate_event *ev) {
+static bool idle_echo(const struct locate_request *r, const struct locate_event *ev) {
     const struct locate_frame *f = ev->frame;
     return r && (r->flags & REQ_DONE) && r->until > ev->now && f->nonce && f->nonce == r->nonce &&
-           ((f->flags & LOCATE_HINTED) || !goes_farther(l, r, ev));
+           ((f->flags & LOCATE_HINTED) || f->ttl - 1 <= r->ttl);
 }
 
 int locate_ask_receive(struct locate *l, const struct locate_event *ev) {
@@ -453,7 +439,7 @@ int locate_ask_receive(struct locate *l, const struct locate_event *ev) {
     if (f->key_kind == LOCATE_CLAIM) return receive_claim(l, ev);
     struct locate_request *r = locate_find_request(l, f->key_kind, f->key);
     /* Who asks for a node has no way to it; but an echo may be of one that has it from another meanwhile. */
-    if (f->key_kind == LOCATE_NODE && !idle_echo(l, r, ev)) locate_route_drop(l, f->key, BIT(ev->link));
+    if (f->key_kind == LOCATE_NODE && !idle_echo(r, ev)) locate_route_drop(l, f->key, BIT(ev->link));
     bool known = locate_table_answer(l, f->key_kind, f->key, NULL, ev->now, &a);
     if (!known && (f->flags & LOCATE_DIRECT)) return 0;
     bool over = r && r->until <= ev->now && !(r->flags & REQ_OWN);
@@ -462,7 +448,7 @@ int locate_ask_receive(struct locate *l, const struct locate_event *ev) {
     if (known) return answer_at_once(l, r, ev, &a);
     if (r && (r->flags & REQ_DONE)) {
         if (f->nonce && f->nonce == r->nonce) {
-            if ((f->flags & LOCATE_HINTED) || !goes_farther(l, r, ev)) return 0;
+            if ((f->flags & LOCATE_HINTED) || f->ttl - 1 <= r->ttl) return 0;
         } else if (answer_late(l, r, ev) || no_hint(l, ev)) {
             return 0;
         }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What must hold between any two events. Tests and simulations call it after each; a running node does not. */
-#include "overlay/locate_ring.h"
+#include "overlay/locate_internal.h"
 
 #include "base/err.h"
 
@@ -77,8 +77,7 @@ static const char *request_check(const struct locate *l, const struct locate_req
     if (!own && r->until < l->sweep) return "a request will not be forgotten";
     if ((r->busy != 0) != (r->busy_at != 0)) return "who had no room is not asked again";
     if ((r->ring_at && r->ring_at < l->due) || (r->busy_at && r->busy_at < l->due)) return "a timer will not ring";
-    if (r->ttl > (r->flags & REQ_FLOOD ? LOCATE_FLOOD_TTL : LOCATE_TTL) || r->ring > LOCATE_RINGS)
-        return "a request goes too far";
+    if (r->ttl > 8 || r->ring > LOCATE_RINGS) return "a request goes too far";
     if ((r->send | r->reply) & ~l->maybe) return "what is to be sent is not seen";
     return NULL;
 }

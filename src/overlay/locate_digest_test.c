@@ -167,7 +167,7 @@ static void test_look(void **state) {
     timeout(k);
     assert_true(asked(k, 3, 0) == 0x7f);
     timeout(k);
-    assert_true(asked(k, 64, LOCATE_FLOOD) == 0x7f);
+    assert_true(asked(k, 8, LOCATE_FLOOD) == 0x7f);
     timeout(k);
     expect(k, "not-found1");
 

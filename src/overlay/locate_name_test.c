@@ -41,7 +41,7 @@ static void test_claim(void **state) {
     timeout(k);
     pull(k, 0, "REQUEST N51/2; REQUEST c51/3 10=61");
     timeout(k);
-    pull(k, 0, "REQUEST N51/3; REQUEST c51/64 flood 10=61");
+    pull(k, 0, "REQUEST N51/3; REQUEST c51/8 flood 10=61");
     drain(k);
     expect(k, "");
     timeout(k);
@@ -157,7 +157,7 @@ static void test_wait(void **state) {
     pull(k, 0, "REQUEST N51/3");
     assert_int_equal(k->out.wait, 100);
     timeout(k);
-    pull(k, 0, "REQUEST N51/64 flood");
+    pull(k, 0, "REQUEST N51/8 flood");
     assert_int_equal(k->out.wait, 60000);
     timeout(k);
     expect(k, "");
@@ -166,7 +166,7 @@ static void test_wait(void **state) {
     ask(k, 1, .kind = LOCATE_NAME, .key = 0x51, .ttl = 8, .nonce = 4); /* it is being waited for */
     pull(k, 0, "");
     timeout(k);
-    pull(k, 0, "REQUEST N51/64 flood");
+    pull(k, 0, "REQUEST N51/8 flood");
     assert_int_equal(k->out.wait, 54675); /* what is left of the wait */
     drain(k);
     timeout(k);
@@ -174,7 +174,7 @@ static void test_wait(void **state) {
     expect(k, "");
     /* a look-up meanwhile has rings of its own */
     look(k, 2, LOCATE_NAME, 0x51);
-    pull(k, 0, "REQUEST N51/64 flood");
+    pull(k, 0, "REQUEST N51/8 flood");
     for (int i = 0; i < 4; i++) {
         timeout(k);
         drain(k);

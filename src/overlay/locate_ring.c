@@ -23,7 +23,7 @@ static const struct ring rings[LOCATE_RINGS] = {
     {0, LOCATE_HINT_TTL + 1, 2}, /* all again, and a few of theirs */
     {2, 0, 1},
     {3, 0, 1},
-    {LOCATE_FLOOD_TTL, 0, 1},
+    {8, 0, 1},
 };
 /* In place of the third without digests. What all neighbours know of theirs settles most look-ups in a grid of a
  * thousand. */
@@ -108,8 +108,7 @@ static uint64_t turn_of(const struct locate *l, const struct locate_request *r) 
     return (uint64_t)(l->self[0] ^ r->key[0]);
 }
 
-#define FAR        10 /* links: to whoever answers, and two more */
-#define LATE_RINGS 3  /* longest times of a ring: the most that is added */
+#define LATE_RINGS 3 /* longest times of a ring: the most that is added */
 
 /*
  * How long an answer from so far may take: by the slowest link, twice there and back. Where machines are full, frames
@@ -122,7 +121,6 @@ static uint64_t ring_time(const struct locate *l, const struct locate_request *r
     const struct ring *ring = ring_of(l, r);
     uint64_t slowest = 0, part = ring->part;
     uint64_t links = ring->ttl ? ring->ttl + 2 : ring->hint_ttl;
-    if (links > FAR) links = FAR;
     for (uint64_t left = l->up; left; left &= left - 1) {
         uint32_t cost = locate_link(l, locate_low(left))->cost;
         if (cost > slowest) slowest = cost;

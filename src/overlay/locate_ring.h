@@ -5,9 +5,7 @@
 
 #include "overlay/locate_internal.h"
 
-#define LOCATE_HINT_TTL  3  /* as far as digests see */
-#define LOCATE_TTL       8  /* of others at most */
-#define LOCATE_FLOOD_TTL 64 /* the last ring begins with; that it gets 8 links far needs less (locate_ask.c) */
+#define LOCATE_HINT_TTL 3 /* as far as digests see */
 
 /* locate_ask.c. put: others' requests leave a quarter of the table to our own. NULL: no room. */
 struct locate_request *locate_request_put(struct locate *l, uint32_t kind, const uint8_t key[16], bool own,

@@ -414,34 +414,6 @@ static void test_once_more(void **state) {
     }
 }
 
-/* 4.4: a flood goes on again when it goes farther, but not where frames come late and it has gone far enough. */
-static void test_late_floods(void **state) {
-    struct kit *k = three(state);
-    ask(k, 0, .key = 0xcc, .ttl = 20, .flags = LOCATE_FLOOD, .nonce = 5, .wait = 10000);
-    drain(k);
-    ask(k, 1, .key = 0xcc, .ttl = 22, .flags = LOCATE_FLOOD, .nonce = 5, .wait = 10000);
-    pull(k, 2, "REQUEST ncc/21 flood");
-    drain(k);
-    assert_int_equal(step(k, EV(TIMEOUT, .late = 60 * MOYAI_MS)), 0);
-    ask(k, 0, .key = 0xcc, .ttl = 30, .flags = LOCATE_FLOOD, .nonce = 5, .wait = 10000);
-    pull(k, 1, "");
-    pull(k, 2, "");
-    const struct locate_request *r = locate_find_request(k->l, LOCATE_NODE, id_of(0xcc).b);
-    assert_int_equal(r->ttl, 21);
-
-    ask(k, 0, .key = 0xcd, .ttl = 8, .flags = LOCATE_FLOOD, .nonce = 6, .wait = 10000);
-    drain(k);
-    ask(k, 1, .key = 0xcd, .ttl = 9, .flags = LOCATE_FLOOD, .nonce = 6, .wait = 10000);
-    pull(k, 2, "REQUEST ncd/8 flood"); /* 7 was not enough */
-    drain(k);
-    ask(k, 0, .key = 0xcd, .ttl = 64, .flags = LOCATE_FLOOD, .nonce = 6, .wait = 10000);
-    pull(k, 2, "");
-    struct locate_frame f = request_of((struct ask){.key = 0xcd, .ttl = 65, .flags = LOCATE_FLOOD, .wait = 1000});
-    assert_int_equal(step(k, EV(RECEIVE, .link = 0, .frame = &f)), MOYAI_EPROTO);
-    f = request_of((struct ask){.key = 0xcd, .ttl = 9, .wait = 1000});
-    assert_int_equal(step(k, EV(RECEIVE, .link = 0, .frame = &f)), MOYAI_EPROTO);
-}
-
 /* Each invariant, broken by hand. */
 static void test_check(void **state) {
     struct kit *k = three(state);
@@ -628,7 +600,6 @@ int main(void) {
         T(test_late),
         T(test_late_rings),
         T(test_once_more),
-        T(test_late_floods),
         T(test_routes_full),
         T(test_over),
         T(test_check),

@@ -209,7 +209,7 @@ static void test_rings(void **state) {
     assert_true(k->out.nonce == nonce);
     drain(k);
     timeout(k);
-    pull(k, 1, "REQUEST ncc/64 flood");
+    pull(k, 1, "REQUEST ncc/8 flood");
     expect(k, "");
     drain(k);
     timeout(k);
@@ -356,7 +356,7 @@ static void test_own_meets(void **state) {
     look(k, 2, LOCATE_NODE, 0xcc);
     for (int i = 0; i < 4; i++) timeout(k);
     expect(k, "not-found1");
-    pull(k, 0, "REQUEST ncc/64 flood"); /* others' request goes as far as it did */
+    pull(k, 0, "REQUEST ncc/8 flood"); /* others' request goes as far as it did */
     for (int i = 0; i < 4; i++) timeout(k);
     expect(k, "not-found2");
     assert_true(k->l->due == UINT64_MAX);
@@ -673,16 +673,16 @@ static void test_loses(void **state) {
     timeout(k);
     timeout(k);
     timeout(k);
-    pull(k, 3, "REQUEST nce/64 flood");
+    pull(k, 3, "REQUEST nce/8 flood");
     assert_true(k->out.nonce != 0);
     assert_int_equal(up(k, 1, 0xa2, 1000), 0);
     pull(k, 3, "NEIGHBOURS 1:a2");
     assert_int_equal(down(k, 1), 0);
     k->now += 60 * MS;
     pull(k, 3, "NEIGHBOURS 1:00");
-    pull(k, 0, "NEIGHBOURS 1:00; REQUEST nce/64 flood");
+    pull(k, 0, "NEIGHBOURS 1:00; REQUEST nce/8 flood");
     assert_int_equal(down(k, 0), 0);
-    pull(k, 3, "REQUEST nce/64 flood several");
+    pull(k, 3, "REQUEST nce/8 flood several");
 }
 
 /* 4.8: a link that ends, and one that comes while something is outstanding. */
