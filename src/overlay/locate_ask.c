@@ -447,11 +447,14 @@ int locate_ask_receive(struct locate *l, const struct locate_event *ev) {
     if (over) locate_request_clear(r);
     if (known) return answer_at_once(l, r, ev, &a);
     if (r && (r->flags & REQ_DONE)) {
-        if (f->nonce && f->nonce == r->nonce) {
-            if ((f->flags & LOCATE_HINTED) || f->ttl - 1 <= r->ttl) return 0;
-        } else if (answer_late(l, r, ev) || no_hint(l, ev)) {
+        bool echo = f->nonce && f->nonce == r->nonce;
+        if (echo && ((f->flags & LOCATE_HINTED) || f->ttl - 1 <= r->ttl)) return 0;
+        /* An echo that goes farther comes from nearer to the beginning: the answer has missed its sender. */
+        if (answer_late(l, r, ev)) {
+            if (echo) r->ttl = f->ttl - 1;
             return 0;
         }
+        if (!echo && no_hint(l, ev)) return 0;
         locate_request_clear(r);
     }
     if (!r) r = locate_request_put(l, f->key_kind, f->key, false, ev->now);

@@ -411,9 +411,12 @@ static void test_late(void **state) {
     ask(k, 1, .key = 0xcc, .ttl = 2, .nonce = 7); /* the way leads to who asks: asked anew */
     pull(k, 0, "REQUEST ncc/1");
     reply(k, 0, .key = 0xcc, .owner = 0xcc, .hops = 1, .cost = 10);
-    ask(k, 1, .key = 0xcc, .ttl = 4, .nonce = 7); /* it was not enough: the answer was lost on its way */
-    pull(k, 2, "REQUEST ncc/3");
-    reply(k, 0, .key = 0xcc, .owner = 0xcc, .hops = 1, .cost = 10);
+    drain(k);
+    ask(k, 1, .key = 0xcc, .ttl = 4, .nonce = 7); /* an echo that goes farther: its sender has missed the answer */
+    pull(k, 1, "REPLY ncc found cc 2:1010+12");
+    pull(k, 2, "");
+    ask(k, 1, .key = 0xcc, .ttl = 4, .nonce = 7); /* and once is enough */
+    pull(k, 1, "");
     k->now += 1000 * MS;
     ask(k, 2, .key = 0xcc, .ttl = 2, .nonce = 6);
     drain(k);
