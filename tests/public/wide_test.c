@@ -574,7 +574,11 @@ static void a_key_is_rotated(void **state) {
     snprintf(seen, sizeof seen, "%s/rotated.events", kit_dir());
     snprintf(events, sizeof events, "MOYAI_EVENTS=%s", seen);
     pid_t pid = kit_child("server", grid, file, dir, at, events, "middle", NULL);
+    char ours[140];
+    snprintf(ours, sizeof ours, "%s/rotated.ours", kit_dir());
+    setenv("MOYAI_EVENTS", ours, 1);
     moyai_node *n = join();
+    unsetenv("MOYAI_EVENTS");
     moyai_ref *ref = kit_lookup(n, "middle");
     add_much(n, ref, 10);
     moyai_future *f = moyai_call_async(ref, "linked", MOYAI_ARGS(2)); /* answered when both are there */
@@ -596,6 +600,12 @@ static void a_key_is_rotated(void **state) {
     char line[1024];
     int closed = 0;
     while (fgets(line, sizeof line, in)) closed += strstr(line, "link-down") && strstr(line, "withdrawn");
+    fclose(in);
+    FIBER_ASSERT_INT(closed, 1);
+    /* And the other end was told that it ends in order: else it would count as evidence of a death. */
+    in = fopen(ours, "r");
+    FIBER_ASSERT(in);
+    for (closed = 0; fgets(line, sizeof line, in);) closed += strstr(line, "link-down") && strstr(line, "given up");
     fclose(in);
     FIBER_ASSERT_INT(closed, 1);
 }

@@ -117,6 +117,9 @@ static void keys_look(struct wide *w) {
         const char *id = tls ? tls_key_id(tls) : "";
         if (!*id || k->withdrawn || keyring_find(keyfile_keys(w->keys), id, strlen(id), (int64_t)time(NULL))) continue;
         k->orderly = k->withdrawn = true;
+        /* All links of a node may be ended so at once: who has not been told that this is in order, and sees them break,
+         * takes the node for dead. */
+        if (k->offered) send_frame(w, k->number, &(struct peers_frame){.kind = PEERS_BYE, .what = PEERS_SILENT});
         log_info(o->cfg.log, "overlay", "MOYAI-KEY", "a link is closed, since its key %s has ended or was withdrawn",
                  id);
         link_reset(k->link, MOYAI_EPERM, "its key has ended or was withdrawn"); /* goes down from the loop */
