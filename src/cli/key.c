@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 
 #define KEEP_DEFAULT (7 * 24 * 3600 * MOYAI_SEC)
@@ -60,7 +61,12 @@ static int make(struct keyring *r, const char *path, struct moyai_error *why) {
     r->n = 1;
     int rc = key_new(&r->key[0], why);
     if (rc == 0) rc = keyfile_write(r, path, true, why);
-    if (rc == MOYAI_EEXIST)
+    struct stat st = {0};
+    if (rc == MOYAI_EEXIST && stat(path, &st) == 0 && !S_ISREG(st.st_mode))
+        rc = err_set(why, rc, "%.150s is there already, and is no file", path);
+    else if (rc == MOYAI_EEXIST && st.st_size == 0)
+        rc = err_set(why, rc, "%.150s is there already, and holds no key: remove it first", path);
+    else if (rc == MOYAI_EEXIST)
         rc = err_set(why, rc,
                      "%.150s is there already: moyai key rotate puts a new key into it, moyai key show lists them",
                      path);

@@ -233,7 +233,8 @@ static int join(struct run_grid *g, const char *where, bool processes, struct mo
             return err_set(reterr, MOYAI_EINVAL,
                            "'%s' is not the address of a grid: DIR, file:DIR, http://HOST:PORT/GRID or HOST:PORT",
                            where);
-        return err_set(reterr, MOYAI_ENOENT, "there is no grid at '%s': no such directory", dir);
+        return err_set(reterr, MOYAI_ENOENT, "there is no grid at '%s': no such directory%s", dir,
+                       dir == where && !strchr(where, '/') ? " (a member of a grid is named HOST:PORT)" : "");
     }
     struct stat st;
     if (stat(g->path, &st) == 0 && !S_ISDIR(st.st_mode))

@@ -168,7 +168,7 @@ int keyring_parse(struct keyring *r, const char *text, size_t n, const char *sho
         rc = parse_line(r, line, shown, ++number, reterr);
     }
     if (rc == 0 && r->n == 0)
-        rc = err_set(reterr, MOYAI_EDATA, "%s: holds no key; make one with: moyai key new", shown);
+        rc = err_set(reterr, MOYAI_EDATA, "%s: holds no key: remove it, and make one with: moyai key new", shown);
     OPENSSL_cleanse(copy, n);
     free(copy);
     if (rc < 0) keyring_wipe(r);
@@ -300,11 +300,13 @@ static int write_all(int fd, const char *p, size_t n) {
 int keyfile_write(const struct keyring *r, const char *path, bool exclusive, struct moyai_error *reterr) {
     int rc = make_parents(path, reterr);
     if (rc < 0) return rc;
-    char *beside = NULL;
+    char *beside = NULL, *real = exclusive ? NULL : realpath(path, NULL); /* where it is a link, what it leads to */
+    if (real) path = real;
     size_t n;
     char *text = format(r, &n);
     if (!text || asprintf(&beside, "%s.%d.new", path, (int)getpid()) < 0) {
         free(text);
+        free(real);
         return err_set(reterr, MOYAI_ENOMEM, "out of memory");
     }
     (void)unlink(beside); /* of an earlier process of this number that was killed */
@@ -324,6 +326,7 @@ int keyfile_write(const struct keyring *r, const char *path, bool exclusive, str
     OPENSSL_cleanse(text, n);
     free(text);
     free(beside);
+    free(real);
     return rc;
 }
 

@@ -2,6 +2,7 @@
 /* moyai key: files are made once, shown without their secrets, and replaced so that nobody is locked out. */
 #include "tests/cli/kit.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -116,11 +117,45 @@ static void a_bad_file_is_explained(void **state) {
     cli_free(&c);
 }
 
+/* What is no key file stays as it is; a link is followed to the file that it names. */
+static void odd_places_are_explained(void **state) {
+    (void)state;
+    struct cli c;
+    struct stat st;
+    char empty[220], away[220], real[220];
+    snprintf(empty, sizeof empty, "%s/empty", dir);
+    snprintf(away, sizeof away, "%s/link", dir);
+    snprintf(real, sizeof real, "%s/real", dir);
+    assert_int_equal(key(&c, "A=b", "new", "--key-file", dir), 1);
+    assert_non_null(strstr(c.text[1].p, "is no file"));
+    cli_free(&c);
+    int fd = open(empty, O_CREAT | O_WRONLY, 0600);
+    assert_true(fd >= 0);
+    close(fd);
+    assert_int_equal(key(&c, "A=b", "new", "--key-file", empty), 1);
+    assert_non_null(strstr(c.text[1].p, "holds no key: remove it first"));
+    cli_free(&c);
+    assert_int_equal(key(&c, "A=b", "rotate", "--key-file", empty), 1);
+    assert_non_null(strstr(c.text[1].p, "remove it, and make one with: moyai key new"));
+    cli_free(&c);
+    assert_int_equal(key(&c, "A=b", "new", "--key-file", real), 0);
+    cli_free(&c);
+    assert_int_equal(symlink("real", away), 0);
+    assert_int_equal(key(&c, "A=b", "rotate", "--key-file", away), 0);
+    cli_free(&c);
+    assert_int_equal(lstat(away, &st), 0);
+    assert_true(S_ISLNK(st.st_mode));
+    assert_int_equal(key(&c, "A=b", "show", "--key-file", real), 0);
+    assert_int_equal(kit_count(&c.text[0], "accepted"), 1);
+    cli_free(&c);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_file_is_made_once),
         cmocka_unit_test(keys_are_rotated),
         cmocka_unit_test(a_bad_file_is_explained),
+        cmocka_unit_test(odd_places_are_explained),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -35,6 +35,12 @@ void met_foreign_text(size_t n, char out[MET_TEXT]) {
              n == 1 ? "is" : "are");
 }
 
+bool met_ahead(struct met *m, int64_t seconds) {
+    bool first = m->ahead == 0;
+    m->ahead = seconds;
+    return first;
+}
+
 void met_dial_failed(struct met *m, const uint8_t id[16], const char *text) {
     char name[33];
     id_format(id, name);
@@ -57,6 +63,13 @@ bool met_nobody(const struct met *m, char *out, size_t n) {
         if (k > 0) at += (size_t)k;
     }
     bool places = at > 0;
-    if (!places && m->dial[0]) snprintf(out, n, "%s", m->dial);
+    if (!places && m->dial[0])
+        snprintf(out, n, "%s", m->dial);
+    else if (!places && m->ahead)
+        snprintf(
+            out, n,
+            "an entry there seems to be made %lld s from now, and is not believed: this host's clock is behind, or "
+            "the other's ahead",
+            (long long)m->ahead);
     return places && !well;
 }

@@ -23,6 +23,7 @@ struct met {
     struct met_place of[MEET_PLACES + PLACES_MOST];
     size_t n;
     bool others;         /* somebody has been met, at any place and time */
+    int64_t ahead;       /* seconds: an entry that seems to come from the future; 0: none has */
     char dial[MET_TEXT]; /* the connection to one who was met that failed last */
 };
 
@@ -31,6 +32,7 @@ size_t met_add(struct met *m, const char *place); /* its number */
 bool met_tell(struct met *m, size_t place, int code, const char *text);
 bool met_foreign(struct met *m, size_t place, size_t n);
 void met_foreign_text(size_t n, char out[MET_TEXT]);
+bool met_ahead(struct met *m, int64_t seconds); /* true: the first */
 void met_dial_failed(struct met *m, const uint8_t id[16], const char *text);
 
 /* What is wrong, with all of them; "": nothing that is known of. True: so nobody could be met there, ever. */

@@ -117,8 +117,8 @@ static void keys_look(struct wide *w) {
         const char *id = tls ? tls_key_id(tls) : "";
         if (!*id || k->withdrawn || keyring_find(keyfile_keys(w->keys), id, strlen(id), (int64_t)time(NULL))) continue;
         k->orderly = k->withdrawn = true;
-        /* All links of a node may be ended so at once: who has not been told that this is in order, and sees them break,
-         * takes the node for dead. */
+        /* All links of a node may be ended so at once: who has not been told that this is in order, and sees them
+         * break, takes the node for dead. */
         if (k->offered) send_frame(w, k->number, &(struct peers_frame){.kind = PEERS_BYE, .what = PEERS_SILENT});
         log_info(o->cfg.log, "overlay", "MOYAI-KEY", "a link is closed, since its key %s has ended or was withdrawn",
                  id);
@@ -299,6 +299,12 @@ static void on_entry(void *ctx, const uint8_t *p, size_t n) {
     if (peers_wire_get(FRAME_PEERS + PEERS_OFFER, p + ENTRY_HEAD, n - ENTRY_HEAD, &f, NULL) < 0) return;
     struct peers_endpoint *e = &f.e[0];
     int64_t age = now - made;
+    if (age < -ENTRY_SKEW && met_ahead(&w->met, -age))
+        log_warning(
+            w->o->cfg.log, "overlay", "MOYAI-RENDEZVOUS",
+            "an entry seems to be made %lld s from now, and is not believed: this host's clock is behind, or the "
+            "other's ahead",
+            (long long)-age);
     if (age < -ENTRY_SKEW || age >= (int64_t)e->lifetime) return;
     if (age > 0) e->lifetime -= (uint32_t)age;
     if (id_equal(e->id.b, w->o->cfg.self.b) || e->n_text == 0) return;
@@ -607,7 +613,8 @@ static int begin(struct wide *w, struct moyai_error *reterr) {
     if (rc == 0) rc = keyfile_open(&w->keys, path, reterr);
     if (rc == MOYAI_ENOENT)
         err_set(reterr, rc,
-                "no key file %.120s: a grid of several hosts needs one: make it with 'moyai key new', and copy it",
+                "no key file %.120s: a grid of several hosts needs the same on each: copy it from one that has it, or "
+                "make the first with 'moyai key new'",
                 path);
     free(path);
     if (rc == 0) rc = tls_ctx_new(&w->tls, w->keys, reterr);
