@@ -219,12 +219,12 @@ static void measure(uint32_t nodes, uint64_t seed, struct figures *f) {
         "       at most %u links, %u nodes known and %u paths through one\n"
         "       %.1f ms of a processor and, with sessions, %.0f KiB of memory a node; %.0f s of a processor, %.0f s\n",
         g.count.links_most, g.count.peers_most, g.count.passing_most, work / nodes * 1e3, most, work, f->seconds);
-    fflush(stdout);
     grid_done(&g);
     world_done(&w);
 }
 
 int main(int argc, char **argv) {
+    (void)setvbuf(stdout, NULL, _IOLBF, 0); /* a large grid takes minutes */
     uint64_t seed = 1;
     uint32_t nodes[8] = {100, 1000, 10000}, n = 0;
     for (int i = 1; i < argc; i++) {

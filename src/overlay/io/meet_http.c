@@ -241,6 +241,9 @@ static int request(struct place *p, const char *method, const char *url, struct 
     curl.easy_setopt(c, CURLOPT_CLOSESOCKETFUNCTION, on_close);
     curl.easy_setopt(c, CURLOPT_CLOSESOCKETDATA, p);
     curl.easy_setopt(c, CURLOPT_NOSIGNAL, 1L);
+#if LIBCURL_VERSION_NUM >= 0x075700
+    curl.easy_setopt(c, CURLOPT_QUICK_EXIT, 1L); /* a name server that is silent holds up nobody's end */
+#endif
     curl.easy_setopt(c, CURLOPT_PROTOCOLS_STR, "http,https");
     curl.easy_setopt(c, CURLOPT_USERAGENT, "moyai");
     curl.easy_setopt(c, CURLOPT_CONNECTTIMEOUT_MS, goodbye ? GOODBYE_MS : CONNECT_MS);
@@ -267,7 +270,9 @@ static int request(struct place *p, const char *method, const char *url, struct 
         rc = err_set(why, MOYAI_EPERM, "it does not take entries sealed with our key");
     else if (status < 200 || status > 299)
         rc = err_set(why, MOYAI_EPROTO, "it answers with status %ld%s", status,
-                     status == 404 ? ": not a moyai endpoint, or not the name of a grid" : "");
+                     status == 404   ? ": not a moyai endpoint, or not the name of a grid"
+                     : status == 507 ? ": it is full, or out of memory"
+                                     : "");
     curl.easy_cleanup(c);
     curl.slist_free_all(heads);
     return rc;
