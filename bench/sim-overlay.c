@@ -19,7 +19,7 @@
  *   sim-overlay [--seed N] [--kinds] [NODES...]
  *
  * --kinds: also how many frames of each type (doc/spec/00-links.md, 2.2). 10,000 nodes take about a minute of a
- * processor and 2 GB of memory, 30,000 three and a half minutes and 7 GB; 100,000 would take some 22 GB.
+ * processor and 2 GB of memory; 100,000 took 12 minutes and 22 GB.
  *
  * The figure is the worst growth of all costs but `lost` from 1,000 nodes to the largest grid: 1 is flat. (In a grid of
  * 100 each knows everybody from what its neighbours say, and need not look.)
