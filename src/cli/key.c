@@ -62,9 +62,10 @@ static int make(struct keyring *r, const char *path, struct moyai_error *why) {
     int rc = key_new(&r->key[0], why);
     if (rc == 0) rc = keyfile_write(r, path, true, why);
     struct stat st = {0};
-    if (rc == MOYAI_EEXIST && stat(path, &st) == 0 && !S_ISREG(st.st_mode))
+    bool seen = rc == MOYAI_EEXIST && stat(path, &st) == 0;
+    if (seen && !S_ISREG(st.st_mode))
         rc = err_set(why, rc, "%.150s is there already, and is no file", path);
-    else if (rc == MOYAI_EEXIST && st.st_size == 0)
+    else if (seen && st.st_size == 0)
         rc = err_set(why, rc, "%.150s is there already, and holds no key: remove it first", path);
     else if (rc == MOYAI_EEXIST)
         rc = err_set(why, rc,

@@ -144,11 +144,10 @@ int reach_env(const struct cli_reach *r, const char *directory, char *env[REACH_
     int n = 0;
     if (listen && *listen && !(env[n++] = without_ports("MOYAI_LISTEN", listen))) return MOYAI_ENOMEM;
     if (advertise && *advertise && !(env[n++] = without_ports("MOYAI_ADVERTISE", advertise))) return MOYAI_ENOMEM;
-    if (r->port_range && asprintf(&env[n], "MOYAI_PORT_RANGE=%s", r->port_range) < 0) goto out_nothing;
-    if (r->port_range) n++;
+    if (r->port_range && asprintf(&env[n++], "MOYAI_PORT_RANGE=%s", r->port_range) < 0) {
+        env[n - 1] = NULL;
+        return MOYAI_ENOMEM;
+    }
     if (r->outbound_only && !(env[n++] = strdup("MOYAI_OUTBOUND_ONLY=yes"))) return MOYAI_ENOMEM;
     return n;
-out_nothing:
-    env[n] = NULL;
-    return MOYAI_ENOMEM;
 }
