@@ -75,6 +75,7 @@ static int m_own(moyai_request *rq, void *self) {
     KIT_OK(moyai_call(s->self, "add", MOYAI_ARGS(1), MOYAI_INTO(&sum), NULL));
     KIT_OK(moyai_call(s->node, "ping", MOYAI_NONE, MOYAI_NONE, NULL));
     KIT_OK(moyai_signal(s->self));
+    KIT_RC(moyai_sleep(n, 30 * MOYAI_SEC), MOYAI_SIGNALLED); /* else it would wait for the next method that blocks */
     return moyai_return(rq, MOYAI_ARGS(s->self, s->node));
 }
 
