@@ -8,9 +8,8 @@
 #include "base/id.h"
 #include "base/rng.h"
 #include "cli/cli.h"
+#include "cli/endpoint_judge.h"
 #include "cli/endpoint_store.h"
-#include "link/key.h"
-#include "link/seal.h"
 #include "link/tcp.h"
 
 #include <errno.h>
@@ -66,6 +65,16 @@ static enum MHD_Result say(struct MHD_Connection *c, unsigned status, const char
     return answer(c, status, "text/plain; charset=utf-8", text, strlen(text));
 }
 
+/* A text of the store or the judge. */
+static enum MHD_Result say_why(struct MHD_Connection *c, struct moyai_error *why) {
+    unsigned status = MHD_HTTP_BAD_REQUEST;
+    if (why->code == MOYAI_EAGAIN || why->code == MOYAI_ENOMEM) status = MHD_HTTP_INSUFFICIENT_STORAGE;
+    if (why->code == MOYAI_EPERM) status = MHD_HTTP_FORBIDDEN;
+    if (why->code == MOYAI_ESTATE) status = MHD_HTTP_CONFLICT;
+    strncat(why->text, "\n", sizeof why->text - strlen(why->text) - 1);
+    return say(c, status, why->text);
+}
+
 /* "/GRID" and "/GRID/ID" in parts; has_id says which. */
 static bool parse_path(const char *path, char grid[ENDPOINT_GRID_MAX + 1], uint8_t id[16], bool *has_id) {
     const char *slash = path[0] == '/' ? strchr(path + 1, '/') : NULL;
@@ -96,6 +105,14 @@ static enum MHD_Result on_get(struct server *s, struct MHD_Connection *c, const 
     return answer(c, MHD_HTTP_OK, "application/octet-stream", s->answer, size);
 }
 
+/* Of a server with keys: who says this, and when? */
+static int judge(struct server *s, const char *grid, const uint8_t id[16], bool withdraws, const struct upload *u,
+                 struct endpoint_claim *ret, struct moyai_error *why) {
+    (void)keyfile_refresh(s->keys, NULL);
+    return endpoint_judge(keyfile_keys(s->keys), (int64_t)time(NULL), grid, id, withdraws, u->bytes, u->n, ret, why);
+}
+
+/* How long an entry is kept is what it says itself: the header is not sealed. */
 static enum MHD_Result on_put(struct server *s, struct MHD_Connection *c, const char *grid, const uint8_t id[16],
                               const struct upload *u) {
     const char *text = MHD_lookup_connection_value(c, MHD_HEADER_KIND, POST_HEADER);
@@ -103,20 +120,27 @@ static enum MHD_Result on_put(struct server *s, struct MHD_Connection *c, const 
     if (text && (config_parse_integer(text, &seconds) < 0 || seconds < 1 || seconds > LIFETIME_MOST))
         return say(c, MHD_HTTP_BAD_REQUEST, POST_HEADER " is not a number of seconds from 1 to 3600\n");
     if (u->n > ENDPOINT_ENTRY_MAX) return say(c, MHD_HTTP_CONTENT_TOO_LARGE, "an entry has at most 4096 bytes\n");
-    if (s->keys) {
-        static uint8_t plain[ENDPOINT_ENTRY_MAX];
-        size_t n;
-        (void)keyfile_refresh(s->keys, NULL);
-        if (unseal(keyfile_keys(s->keys), (int64_t)time(NULL), SEAL_RENDEZVOUS, u->bytes, u->n, plain, &n) < 0)
-            return say(c, MHD_HTTP_FORBIDDEN, "the entry is not sealed with a key of this server\n");
+    struct moyai_error why;
+    struct endpoint_claim claim = {.left = seconds};
+    if (s->keys && judge(s, grid, id, false, u, &claim, &why) < 0) return say_why(c, &why);
+    moyai_ns now = moyai_now(), until = now + (moyai_ns)(claim.left * MOYAI_SEC);
+    if (endpoint_put(s->store, grid, id, u->bytes, u->n, claim.made, until, now, &why) < 0) return say_why(c, &why);
+    return say(c, MHD_HTTP_NO_CONTENT, "");
+}
+
+/* Without keys anybody may: nobody can be told from anybody else. */
+static enum MHD_Result on_delete(struct server *s, struct MHD_Connection *c, const char *grid, const uint8_t id[16],
+                                 const struct upload *u) {
+    if (!s->keys) {
+        endpoint_delete(s->store, grid, id);
+        return say(c, MHD_HTTP_NO_CONTENT, "");
     }
     struct moyai_error why;
-    moyai_ns now = moyai_now();
-    int rc = endpoint_put(s->store, grid, id, u->bytes, u->n, now + (moyai_ns)(seconds * MOYAI_SEC), now, &why);
-    if (rc == 0) return say(c, MHD_HTTP_NO_CONTENT, "");
-    strncat(why.text, "\n", sizeof why.text - strlen(why.text) - 1);
-    return say(c, rc == MOYAI_EAGAIN || rc == MOYAI_ENOMEM ? MHD_HTTP_INSUFFICIENT_STORAGE : MHD_HTTP_BAD_REQUEST,
-               why.text);
+    struct endpoint_claim claim;
+    if (judge(s, grid, id, true, u, &claim, &why) < 0) return say_why(c, &why);
+    moyai_ns now = moyai_now(), until = now + (moyai_ns)(claim.left * MOYAI_SEC);
+    if (endpoint_withdraw(s->store, grid, id, claim.made, until, now, &why) < 0) return say_why(c, &why);
+    return say(c, MHD_HTTP_NO_CONTENT, "");
 }
 
 static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const char *path, const char *method,
@@ -148,10 +172,7 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const cha
     if (!parse_path(path, grid, id, &has_id)) return say(c, MHD_HTTP_NOT_FOUND, "paths are /GRID and /GRID/ID\n");
     if (get && !has_id) return on_get(s, c, grid);
     if (strcmp(method, MHD_HTTP_METHOD_PUT) == 0 && has_id) return on_put(s, c, grid, id, u);
-    if (strcmp(method, MHD_HTTP_METHOD_DELETE) == 0 && has_id) {
-        endpoint_delete(s->store, grid, id);
-        return say(c, MHD_HTTP_NO_CONTENT, "");
-    }
+    if (strcmp(method, MHD_HTTP_METHOD_DELETE) == 0 && has_id) return on_delete(s, c, grid, id, u);
     return say(c, MHD_HTTP_METHOD_NOT_ALLOWED, "GET /GRID, PUT and DELETE /GRID/ID\n");
 }
 

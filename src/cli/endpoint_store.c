@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A grid's entries stand in an array, for drawing, and in a hash table, for finding. A sample shuffles the front of the
- * array; an entry that is taken out leaves its place to the last one.
+ * array; an entry that is taken out leaves its place to the last one. The hash table of those that were taken back
+ * keeps them in the order in which that was, for forgetting the first.
  */
 #include "cli/endpoint_store.h"
 
@@ -17,6 +18,7 @@
 struct entry {
     UT_hash_handle hh;
     uint8_t id[16];
+    int64_t made;
     moyai_ns until;
     size_t place; /* in the grid's array */
     size_t n;
@@ -30,10 +32,19 @@ struct grid {
     size_t n, cap;
 };
 
+/* A node that has taken its entry back. */
+struct gone {
+    UT_hash_handle hh;
+    uint8_t id[16];
+    int64_t made;
+    moyai_ns until;
+};
+
 struct endpoint_store {
     struct endpoint_limits limits;
     struct moyai_rng rng;
     struct grid *grids;
+    struct gone *gone;
     size_t bytes;
 };
 
@@ -79,8 +90,15 @@ static void grid_remove(struct endpoint_store *s, struct grid *g) {
     free(g);
 }
 
+static void gone_forget(struct endpoint_store *s, struct gone *x) {
+    HASH_DEL(s->gone, x);
+    s->bytes -= sizeof *x;
+    free(x);
+}
+
 void endpoint_store_free(struct endpoint_store *s) {
     if (!s) return;
+    while (s->gone) gone_forget(s, s->gone);
     struct grid *g, *next;
     HASH_ITER (hh, s->grids, g, next) grid_remove(s, g);
     free(s);
@@ -125,6 +143,9 @@ static void grid_sweep(struct endpoint_store *s, struct grid *g, moyai_ns now) {
 void endpoint_sweep(struct endpoint_store *s, moyai_ns now) {
     struct grid *g, *next;
     HASH_ITER (hh, s->grids, g, next) grid_sweep(s, g, now);
+    struct gone *x, *after;
+    HASH_ITER (hh, s->gone, x, after)
+        if (x->until <= now) gone_forget(s, x);
 }
 
 static bool full(const struct endpoint_store *s, const struct grid *g, bool replaces, size_t more,
@@ -140,19 +161,39 @@ static bool full(const struct endpoint_store *s, const struct grid *g, bool repl
     return true;
 }
 
+/* Entries go before what is remembered of others. */
+static void make_room(struct endpoint_store *s, size_t more) {
+    while (s->gone && s->bytes + more > s->limits.bytes) gone_forget(s, s->gone);
+}
+
+static struct gone *find_gone(const struct endpoint_store *s, const uint8_t id[16]) {
+    struct gone *x;
+    HASH_FIND(hh, s->gone, id, 16, x);
+    return x;
+}
+
 int endpoint_put(struct endpoint_store *s, const char *grid, const uint8_t id[16], const uint8_t *p, size_t n,
-                 moyai_ns until, moyai_ns now, struct moyai_error *reterr) {
+                 int64_t made, moyai_ns until, moyai_ns now, struct moyai_error *reterr) {
     if (!endpoint_grid_name(grid)) return err_set(reterr, MOYAI_EINVAL, "not the name of a grid");
     if (n == 0 || n > ENDPOINT_ENTRY_MAX)
         return err_set(reterr, MOYAI_ETOOBIG, "an entry has 1 to %u bytes, not %zu", ENDPOINT_ENTRY_MAX, n);
+    const struct gone *left = find_gone(s, id);
+    if (left && left->until > now && made <= left->made)
+        return err_set(reterr, MOYAI_ESTATE, "the node has taken back what it left then");
     struct moyai_error why;
     for (int again = 0; again < 2; again++) { /* full: once more without what has ended */
         struct grid *g = find(s, grid);
         struct entry *old = NULL;
         if (g) HASH_FIND(hh, g->by_id, id, 16, old);
+        if (old && made < old->made && old->until > now)
+            return err_set(reterr, MOYAI_ESTATE,
+                           "there is an entry of this node that was made %lld s later: was its clock set back?",
+                           (long long)(old->made - made));
         size_t more = cost(n) + (g ? 0 : sizeof *g);
-        if (full(s, g, old != NULL, old && more > cost(old->n) ? more - cost(old->n) : old ? 0 : more, &why)) {
+        more = !old ? more : more > cost(old->n) ? more - cost(old->n) : 0;
+        if (full(s, g, old != NULL, more, &why)) {
             endpoint_sweep(s, now);
+            make_room(s, more);
             continue;
         }
         struct entry *e = calloc(1, sizeof *e + n);
@@ -161,6 +202,7 @@ int endpoint_put(struct endpoint_store *s, const char *grid, const uint8_t id[16
         memcpy(e->id, id, 16);
         memcpy(e->bytes, p, n);
         e->n = n;
+        e->made = made;
         e->until = until;
         if (old) entry_remove(s, g, old);
         HASH_ADD(hh, g->by_id, id, 16, e);
@@ -186,6 +228,37 @@ void endpoint_delete(struct endpoint_store *s, const char *grid, const uint8_t i
     if (!e) return;
     entry_remove(s, g, e);
     if (g->n == 0) grid_remove(s, g);
+}
+
+/* At the end of those that are remembered. */
+static void remember(struct endpoint_store *s, const uint8_t id[16], int64_t made, moyai_ns until) {
+    struct gone *x = find_gone(s, id);
+    if (x && x->made >= made) return;
+    if (x) gone_forget(s, x);
+    while (s->gone && HASH_COUNT(s->gone) >= s->limits.entries) gone_forget(s, s->gone);
+    make_room(s, sizeof *x);
+    x = s->bytes + sizeof *x > s->limits.bytes ? NULL : calloc(1, sizeof *x);
+    if (!x) return;
+    memcpy(x->id, id, 16);
+    x->made = made;
+    x->until = until;
+    HASH_ADD(hh, s->gone, id, 16, x);
+    if (x->hh.tbl)
+        s->bytes += sizeof *x;
+    else
+        free(x);
+}
+
+int endpoint_withdraw(struct endpoint_store *s, const char *grid, const uint8_t id[16], int64_t made, moyai_ns until,
+                      moyai_ns now, struct moyai_error *reterr) {
+    struct grid *g = find(s, grid);
+    struct entry *e = NULL;
+    if (g) HASH_FIND(hh, g->by_id, id, 16, e);
+    if (e && e->made > made && e->until > now)
+        return err_set(reterr, MOYAI_ESTATE, "there is an entry of this node that was made later");
+    endpoint_delete(s, grid, id);
+    remember(s, id, made, until);
+    return 0;
 }
 
 size_t endpoint_sample(struct endpoint_store *s, const char *grid, size_t n, moyai_ns now, uint8_t *out) {

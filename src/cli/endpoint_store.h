@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What an endpoint server knows: for each grid, the entries of its nodes, which it cannot read. Each has an id (chosen
- * by its owner, random) and an end; a newer one of the same id replaces it. Readers get a random sample. Everything is
- * bounded; nothing is written to disk, as nodes tell their entries again all the time.
+ * What an endpoint server knows: for each grid, the entries of its nodes. Each has an id (its node's, random), the time
+ * at which it was made, and an end; one that is not older replaces it. Readers get a random sample. Of a node that has
+ * taken its entry back it is remembered when, so that nobody else puts back an old one: of as many nodes as a grid may
+ * have, the last ones. Everything is bounded; nothing is written to disk, as nodes tell their entries again all the
+ * time.
  *
  * A value without clock or sockets; not thread-safe.
  */
@@ -27,11 +29,18 @@ void endpoint_store_free(struct endpoint_store *s);
 
 bool endpoint_grid_name(const char *name); /* of the form that is said above? */
 
-/* Keep the bytes until `until`. Times are of one clock that never goes back. 0; EINVAL (the grid's name), ETOOBIG
- * (empty or over the limit), EAGAIN (a limit: the text says which), ENOMEM. */
+/* Keep the bytes until `until`. made: of any clock, to be compared only with others of the same node; where it is not
+ * known, 0 for all. Other times are of one clock that never goes back. 0; EINVAL (the grid's name), ETOOBIG (empty or
+ * over the limit), ESTATE (there is a newer one, or the node has taken back such an old one), EAGAIN (a limit: the text
+ * says which), ENOMEM. */
 int endpoint_put(struct endpoint_store *s, const char *grid, const uint8_t id[16], const uint8_t *p, size_t n,
-                 moyai_ns until, moyai_ns now, struct moyai_error *reterr) MOYAI_MUST_USE;
+                 int64_t made, moyai_ns until, moyai_ns now, struct moyai_error *reterr) MOYAI_MUST_USE;
+/* Forget the entry, whenever it was made. */
 void endpoint_delete(struct endpoint_store *s, const char *grid, const uint8_t id[16]);
+/* Forget the entry, which is not newer than `made`, and until `until` take none of that node, for any grid, that is
+ * not. ESTATE: it is newer. Where memory is short the last is not remembered. */
+int endpoint_withdraw(struct endpoint_store *s, const char *grid, const uint8_t id[16], int64_t made, moyai_ns until,
+                      moyai_ns now, struct moyai_error *reterr) MOYAI_MUST_USE;
 
 /* Up to n entries that have not ended, each with the same chance, in random order, as 16 bytes id, two bytes length
  * (low byte first), bytes. out: room for n * (18 + ENDPOINT_ENTRY_MAX) bytes. Returns the bytes written. */

@@ -24,13 +24,28 @@ static void id_of(uint8_t id[16], unsigned i) {
     memcpy(id, &i, sizeof i);
 }
 
-static int put(struct endpoint_store *s, const char *grid, unsigned i, size_t n, moyai_ns until, moyai_ns now) {
+static int put_made(struct endpoint_store *s, const char *grid, unsigned i, size_t n, int64_t made, moyai_ns until,
+                    moyai_ns now) {
     static uint8_t bytes[ENDPOINT_ENTRY_MAX + 1];
     uint8_t id[16];
     struct moyai_error e = {0};
     memset(bytes, (int)i, n);
     id_of(id, i);
-    int rc = endpoint_put(s, grid, id, bytes, n, until, now, &e);
+    int rc = endpoint_put(s, grid, id, bytes, n, made, until, now, &e);
+    assert_int_equal(rc != 0, e.text[0] != 0);
+    return rc;
+}
+
+static int put(struct endpoint_store *s, const char *grid, unsigned i, size_t n, moyai_ns until, moyai_ns now) {
+    return put_made(s, grid, i, n, 0, until, now);
+}
+
+static int withdraw(struct endpoint_store *s, const char *grid, unsigned i, int64_t made, moyai_ns until,
+                    moyai_ns now) {
+    uint8_t id[16];
+    struct moyai_error e = {0};
+    id_of(id, i);
+    int rc = endpoint_withdraw(s, grid, id, made, until, now, &e);
     assert_int_equal(rc != 0, e.text[0] != 0);
     return rc;
 }
@@ -150,6 +165,68 @@ static void samples_are_fair(void **state) {
     endpoint_store_free(s);
 }
 
+/* What was made earlier takes the place of nothing, be it there or taken back, in any grid. */
+static void old_entries_do_not_come_back(void **state) {
+    (void)state;
+    struct endpoint_store *s = store(&limits);
+    assert_int_equal(put_made(s, "g", 1, 5, 10, 100, 0), 0);
+    assert_int_equal(put_made(s, "g", 1, 5, 10, 100, 1), 0); /* the same again */
+    assert_int_equal(put_made(s, "g", 1, 6, 9, 100, 1), MOYAI_ESTATE);
+    assert_int_equal(put_made(s, "g", 1, 7, 11, 100, 1), 0);
+    assert_int_equal(withdraw(s, "g", 1, 10, 100, 2), MOYAI_ESTATE);
+    assert_int_equal(look(s, "g", 10, 2, NULL), 1);
+    assert_int_equal(out[16], 7);
+    assert_int_equal(withdraw(s, "g", 1, 11, 100, 2), 0);
+    assert_int_equal(withdraw(s, "g", 1, 5, 200, 2), 0); /* an old one again: no harm, and no longer */
+    assert_int_equal(look(s, "g", 10, 2, NULL), 0);
+    assert_int_equal(put_made(s, "g", 1, 7, 11, 100, 3), MOYAI_ESTATE);
+    assert_int_equal(put_made(s, "h", 1, 7, 10, 100, 3), MOYAI_ESTATE);
+    assert_int_equal(put_made(s, "g", 2, 7, 10, 100, 3), 0);
+    assert_int_equal(put_made(s, "g", 1, 8, 12, 101, 3), 0); /* it has come back itself */
+    assert_int_equal(look(s, "g", 10, 3, NULL), 2);
+    assert_int_equal(withdraw(s, "x", 3, 50, 300, 3), 0); /* one that was never there */
+    assert_int_equal(put_made(s, "g", 3, 1, 50, 300, 100), MOYAI_ESTATE);
+    assert_int_equal(put_made(s, "g", 1, 7, 11, 300, 100), MOYAI_ESTATE); /* by the entry, not the memory */
+    endpoint_sweep(s, 101);
+    assert_int_equal(put_made(s, "g", 1, 7, 11, 300, 101), 0); /* its time is over */
+    assert_int_equal(put_made(s, "g", 3, 1, 50, 400, 300), 0);
+    endpoint_sweep(s, 1000);
+    size_t grids, entries, bytes;
+    endpoint_count(s, &grids, &entries, &bytes);
+    assert_int_equal(grids + entries + bytes, 0);
+    endpoint_store_free(s);
+}
+
+/* The last ones are remembered, as many as a grid may have nodes, and as long as no entry needs the memory. */
+static void memory_of_the_gone_is_bounded(void **state) {
+    (void)state;
+    struct endpoint_store *s = store(&limits);
+    size_t grids, entries, bytes, more;
+    for (unsigned i = 0; i < 1000; i++) {
+        assert_int_equal(withdraw(s, "g", i, 10, 1000, 0), 0);
+        if (i == 199) endpoint_count(s, &grids, &entries, &bytes);
+    }
+    endpoint_count(s, &grids, &entries, &more);
+    assert_int_equal(grids + entries, 0);
+    assert_int_equal(more, bytes);
+    assert_int_equal(put_made(s, "g", 799, 1, 10, 1000, 1), 0);
+    assert_int_equal(put_made(s, "g", 800, 1, 10, 1000, 1), MOYAI_ESTATE);
+    assert_int_equal(put_made(s, "g", 999, 1, 10, 1000, 1), MOYAI_ESTATE);
+    endpoint_store_free(s);
+    const struct endpoint_limits small = {.grids = 100, .entries = 1000, .bytes = 20000};
+    s = store(&small);
+    for (unsigned i = 0; i < 1000; i++) assert_int_equal(withdraw(s, "g", i, 10, 1000, 0), 0);
+    endpoint_count(s, &grids, &entries, &bytes);
+    assert_in_range(bytes, 10000, 20000);
+    assert_int_equal(put_made(s, "g", 999, 1, 10, 1000, 1), MOYAI_ESTATE);
+    unsigned n = 0;
+    while (put_made(s, "g", n, 1000, 11, 1000, 1) == 0) n++;
+    assert_in_range(n, 15, 20);
+    endpoint_count(s, &grids, &entries, &bytes);
+    assert_true(bytes <= 20000);
+    endpoint_store_free(s);
+}
+
 /* A long random story against a plain list. */
 static void stories(void **state) {
     (void)state;
@@ -191,6 +268,8 @@ int main(void) {
         cmocka_unit_test(entries_are_deleted),
         cmocka_unit_test(limits_hold),
         cmocka_unit_test(samples_are_fair),
+        cmocka_unit_test(old_entries_do_not_come_back),
+        cmocka_unit_test(memory_of_the_gone_is_bounded),
         cmocka_unit_test(stories),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

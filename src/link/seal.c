@@ -16,8 +16,8 @@
 
 /* Key and nonce of one seal. */
 static int derive(const struct key *k, const char *purpose, const uint8_t *salt, uint8_t secret[32 + NONCE]) {
-    char label[128];
-    int n = snprintf(label, sizeof label, "moyai seal %.64s ", purpose);
+    char label[12 + SEAL_PURPOSE + 1 + 2 * SALT];
+    int n = snprintf(label, sizeof label, "moyai seal %.*s ", (int)SEAL_PURPOSE, purpose);
     for (size_t i = 0; i < SALT; i++) n += snprintf(label + n, sizeof label - (size_t)n, "%02x", salt[i]);
     return key_derive(k, label, secret, 32 + NONCE);
 }
@@ -33,6 +33,10 @@ static EVP_CIPHER_CTX *cipher(const struct key *k, const char *purpose, const ui
     if (ok) return c;
     EVP_CIPHER_CTX_free(c);
     return NULL;
+}
+
+void seal_for_grid(char out[SEAL_PURPOSE + 1], const char *purpose, const char *grid) {
+    snprintf(out, SEAL_PURPOSE + 1, "%s %s", purpose, grid);
 }
 
 int seal(const struct key *k, const char *purpose, const uint8_t *p, size_t n, uint8_t *out) {

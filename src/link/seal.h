@@ -16,10 +16,15 @@
 
 #define SEAL_MORE 40u /* sealed bytes are longer by these */
 
-/* Purposes. */
-#define SEAL_RENDEZVOUS "rendezvous entry"
+#define SEAL_PURPOSE 96u /* bytes of a purpose; what is longer is cut */
 
-/* out: n + SEAL_MORE bytes. purpose: at most 64 bytes, the same for unseal. 0, ENOMEM or ESYS. */
+/* Purposes: of an entry, and of what takes it back, so that neither serves as the other. */
+#define SEAL_RENDEZVOUS "rendezvous entry"
+#define SEAL_WITHDRAWAL "rendezvous withdrawal"
+/* At a server the grid's name follows: what was left for one grid is worth nothing in another. */
+void seal_for_grid(char out[SEAL_PURPOSE + 1], const char *purpose, const char *grid);
+
+/* out: n + SEAL_MORE bytes. The purpose is the same for unseal. 0, ENOMEM or ESYS. */
 int seal(const struct key *k, const char *purpose, const uint8_t *p, size_t n, uint8_t *out) MOYAI_MUST_USE;
 
 /* out: n bytes are enough; they do not overlap p. *ret: how many were sealed. EDATA (not sealed so, or changed), EPERM

@@ -38,7 +38,7 @@ static void bytes_come_back(void **state) {
 
 static void what_was_changed_is_refused(void **state) {
     (void)state;
-    uint8_t sealed[100 + SEAL_MORE], out[200];
+    uint8_t sealed[100 + SEAL_MORE], again[100 + SEAL_MORE], out[200];
     uint8_t in[100] = "what is sealed carries its own time";
     size_t got;
     assert_int_equal(seal(&ring.key[0], "test", in, sizeof in, sealed), 0);
@@ -50,6 +50,12 @@ static void what_was_changed_is_refused(void **state) {
     }
     for (size_t n = 0; n < sizeof sealed; n++) assert_true(unseal(&ring, 0, "test", sealed, n, out, &got) < 0);
     assert_int_equal(unseal(&ring, 0, "tesu", sealed, sizeof sealed, out, &got), MOYAI_EDATA);
+    char name[SEAL_PURPOSE + 1], name2[SEAL_PURPOSE + 1]; /* the longest names of grids, which differ at their ends */
+    seal_for_grid(name, SEAL_WITHDRAWAL, "0123456789012345678901234567890123456789012345678901234567890123");
+    seal_for_grid(name2, SEAL_WITHDRAWAL, "0123456789012345678901234567890123456789012345678901234567890124");
+    assert_int_equal(seal(&ring.key[0], name, in, sizeof in, again), 0);
+    assert_int_equal(unseal(&ring, 0, name, again, sizeof again, out, &got), 0);
+    assert_int_equal(unseal(&ring, 0, name2, again, sizeof again, out, &got), MOYAI_EDATA);
     struct keyring other = {.n = 1, .key = {ring.key[1]}};
     assert_int_equal(unseal(&other, 0, "test", sealed, sizeof sealed, out, &got), MOYAI_EPERM);
     other.key[0] = ring.key[0];

@@ -2,8 +2,10 @@
 /* moyai endpoint over plain sockets: what it keeps, what it refuses, and that it goes on whatever is sent to it. */
 #include "tests/cli/kit.h"
 
+#include "base/id.h"
 #include "link/key.h"
 #include "link/seal.h"
+#include "overlay/peers_entry.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -17,6 +19,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #define ID1 "00112233445566778899aabbccddeeff"
@@ -99,6 +102,56 @@ static int put(struct reply *r, const char *path, const void *p, size_t n) {
 }
 
 static struct reply r;
+
+/* ---- entries of members ---------------------------------------------------------------------- */
+
+#define NOW ((int64_t)time(NULL))
+
+struct note {
+    uint8_t bytes[PEERS_ENTRY_MAX + SEAL_MORE];
+    size_t n;
+};
+
+/* Of the node whose id is in the text, sealed for that grid. */
+static void write_note(struct note *e, const struct key *k, const char *purpose, const char *grid, const char *id,
+                       int64_t made) {
+    uint8_t plain[PEERS_ENTRY_MAX];
+    char full[SEAL_PURPOSE + 1];
+    struct peers_entry in = {.made = made,
+                             .e = {.lifetime = 600,
+                                   .n_text = 4,
+                                   .text = (const uint8_t *)"\x03"
+                                                            "a:1"}};
+    assert_true(id_parse(id, strlen(id), in.e.id.b));
+    size_t n = peers_entry_put(plain, &in);
+    seal_for_grid(full, purpose, grid);
+    assert_int_equal(seal(k, full, plain, n, e->bytes), 0);
+    e->n = n + SEAL_MORE;
+}
+
+static int send_note(const char *method, const char *grid, const char *id, const char *head, const struct note *e) {
+    char path[120];
+    snprintf(path, sizeof path, "/%s/%s", grid, id);
+    ask(&r, method, path, head, e->bytes, e->n);
+    return r.status;
+}
+
+static int put_new(const struct key *k, const char *grid, const char *id, int64_t made) {
+    struct note e;
+    write_note(&e, k, SEAL_RENDEZVOUS, grid, id, made);
+    return send_note("PUT", grid, id, "", &e);
+}
+
+static void nodes_are(int n) {
+    char text[40];
+    ask(&r, "GET", "/", "", NULL, 0);
+    snprintf(text, sizeof text, " %d nodes", n);
+    if (!strstr((char *)r.body, text)) fail_msg("not%s but: %s", text, (char *)r.body);
+}
+
+static void says(const char *text) {
+    if (!strstr((char *)r.body, text)) fail_msg("not \"%s\" but: %s", text, (char *)r.body);
+}
 
 static void entries_are_kept(void **state) {
     (void)state;
@@ -203,30 +256,125 @@ static void garbage_harms_nobody(void **state) {
     end(&c);
 }
 
-static void with_a_key_only_seals_are_taken(void **state) {
+static void write_keys(const char *name, const struct key *first, const struct key *second, char path[100]) {
+    struct keyring ring = {.n = second ? 2 : 1, .key = {*first}};
+    if (second) ring.key[1] = *second;
+    snprintf(path, 100, "%s/%s", dir, name);
+    assert_int_equal(keyfile_write(&ring, path, false, NULL), 0);
+}
+
+static void with_a_key_only_members_are_taken(void **state) {
     (void)state;
-    struct keyring mine = {.n = 1}, other = {.n = 1};
+    struct key mine, other;
     char path[100];
-    snprintf(path, sizeof path, "%s/key", dir);
-    assert_int_equal(key_new(&mine.key[0], NULL), 0);
-    assert_int_equal(key_new(&other.key[0], NULL), 0);
-    assert_int_equal(keyfile_write(&mine, path, false, NULL), 0);
+    assert_int_equal(key_new(&mine, NULL), 0);
+    assert_int_equal(key_new(&other, NULL), 0);
+    write_keys("key", &mine, NULL, path);
     struct cli c;
     begin(&c, "--key-file", path);
-    uint8_t sealed[3 + SEAL_MORE];
-    assert_int_equal(seal(&mine.key[0], SEAL_RENDEZVOUS, (const uint8_t *)"one", 3, sealed), 0);
-    assert_int_equal(put(&r, "/lab/" ID1, sealed, sizeof sealed), 204);
-    sealed[30] ^= 1;
-    assert_int_equal(put(&r, "/lab/" ID1, sealed, sizeof sealed), 403);
+    struct note e, bad;
+    write_note(&e, &mine, SEAL_RENDEZVOUS, "lab", ID1, NOW);
+    assert_int_equal(send_note("PUT", "lab", ID1, "", &e), 204);
+    bad = e;
+    bad.bytes[30] ^= 1;
+    assert_int_equal(send_note("PUT", "lab", ID1, "", &bad), 403);
+    says("not sealed with a key of this server");
     assert_int_equal(put(&r, "/lab/" ID1, "one", 3), 403);
-    assert_int_equal(seal(&other.key[0], SEAL_RENDEZVOUS, (const uint8_t *)"one", 3, sealed), 0);
-    assert_int_equal(put(&r, "/lab/" ID1, sealed, sizeof sealed), 403);
-    assert_int_equal(keyfile_write(&other, path, false, NULL), 0); /* replaced while it runs */
-    assert_int_equal(put(&r, "/lab/" ID1, sealed, sizeof sealed), 204);
+    assert_int_equal(put_new(&other, "lab", ID1, NOW), 403);
+    uint8_t plain[40] = {2}; /* of a later version */
+    assert_int_equal(seal(&mine, "rendezvous entry lab", plain, sizeof plain, bad.bytes), 0);
+    bad.n = sizeof plain + SEAL_MORE;
+    assert_int_equal(send_note("PUT", "lab", ID1, "", &bad), 400);
+    says("not an entry of a version that this server knows");
+    /* Any accepted key is good; the file is read again when it is another. */
+    write_keys("key", &other, &mine, path);
+    assert_int_equal(put_new(&other, "lab", ID1, NOW), 204);
+    assert_int_equal(put_new(&mine, "lab", ID1, NOW), 204);
+    write_keys("key", &other, NULL, path);
+    assert_int_equal(put_new(&mine, "lab", ID1, NOW + 1), 403);
     end(&c);
     assert_int_equal(cli_do(&c, "endpoint", "--key-file", "/nowhere/key", NULL), 1);
     assert_non_null(strstr(c.text[1].p, "/nowhere/key"));
     cli_free(&c);
+}
+
+/* Who can read what members send, and holds no key, can do nothing with it. */
+static void captured_entries_are_worth_nothing(void **state) {
+    (void)state;
+    struct key k;
+    char path[100];
+    assert_int_equal(key_new(&k, NULL), 0);
+    write_keys("key", &k, NULL, path);
+    struct cli c;
+    begin(&c, "--key-file", path);
+    const int64_t t = NOW;
+    struct note old, now, gone, early;
+    write_note(&old, &k, SEAL_RENDEZVOUS, "lab", ID1, t - 20);
+    write_note(&now, &k, SEAL_RENDEZVOUS, "lab", ID1, t - 10);
+    assert_int_equal(send_note("PUT", "lab", ID1, "", &old), 204);
+    assert_int_equal(send_note("PUT", "lab", ID1, "", &now), 204);
+    /* Under another id, in another grid, an older one; the same again changes nothing. */
+    assert_int_equal(send_note("PUT", "lab", ID2, "", &now), 403);
+    says("another node's");
+    assert_int_equal(send_note("PUT", "lab2", ID1, "", &now), 403);
+    says("or not for this grid");
+    assert_int_equal(send_note("PUT", "lab", ID1, "", &old), 409);
+    says("was made 10 s later");
+    assert_int_equal(send_note("PUT", "lab", ID1, "Moyai-Lifetime: 1\r\n", &now), 204);
+    nodes_are(1);
+    ask(&r, "GET", "/lab", "", NULL, 0);
+    assert_int_equal(r.n, 18 + now.n);
+    assert_memory_equal(r.body + 18, now.bytes, now.n);
+    /* To remove it takes more than nothing, or an entry. */
+    ask(&r, "DELETE", "/lab/" ID1, "", NULL, 0);
+    assert_int_equal(r.status, 403);
+    assert_int_equal(send_note("DELETE", "lab", ID1, "", &now), 403);
+    write_note(&early, &k, SEAL_WITHDRAWAL, "lab", ID1, t - 11);
+    assert_int_equal(send_note("DELETE", "lab", ID1, "", &early), 409);
+    write_note(&gone, &k, SEAL_WITHDRAWAL, "lab2", ID1, t - 10);
+    assert_int_equal(send_note("DELETE", "lab", ID1, "", &gone), 403);
+    write_note(&gone, &k, SEAL_WITHDRAWAL, "lab", ID1, t - 10);
+    assert_int_equal(send_note("PUT", "lab", ID1, "", &gone), 403);
+    assert_int_equal(send_note("DELETE", "lab", ID2, "", &gone), 403);
+    nodes_are(1);
+    assert_int_equal(send_note("DELETE", "lab", ID1, "", &gone), 204);
+    assert_int_equal(send_note("DELETE", "lab", ID1, "", &gone), 204);
+    nodes_are(0);
+    /* And it does not come back but by the node itself. */
+    assert_int_equal(send_note("PUT", "lab", ID1, "", &now), 409);
+    says("has taken back");
+    assert_int_equal(send_note("PUT", "lab", ID1, "", &old), 409);
+    assert_int_equal(put_new(&k, "lab", ID1, t), 204);
+    assert_int_equal(send_note("DELETE", "lab", ID1, "", &gone), 409);
+    nodes_are(1);
+    /* Times that nobody may believe. */
+    assert_int_equal(put_new(&k, "lab", ID2, t - 700), 409);
+    says("s ago and has ended: this server's clock is ahead, or the node's behind");
+    assert_int_equal(put_new(&k, "lab", ID2, t + 500), 409);
+    says("s from now: this server's clock is behind, or the node's ahead");
+    assert_int_equal(put_new(&k, "lab", ID2, t + 30), 204);
+    nodes_are(2);
+    end(&c);
+}
+
+/* Its end is what is sealed, whatever the header says. */
+static void an_entry_ends_by_its_own_time(void **state) {
+    (void)state;
+    struct key k;
+    char path[100];
+    assert_int_equal(key_new(&k, NULL), 0);
+    write_keys("key", &k, NULL, path);
+    struct cli c;
+    begin(&c, "--key-file", path);
+    struct note e;
+    write_note(&e, &k, SEAL_RENDEZVOUS, "lab", ID1, NOW - 597);
+    assert_int_equal(send_note("PUT", "lab", ID1, "Moyai-Lifetime: 3600\r\n", &e), 204);
+    do {
+        usleep(50000);
+        ask(&r, "GET", "/lab", "", NULL, 0);
+    } while (r.n > 0); /* the alarm guards */
+    assert_int_equal(send_note("PUT", "lab", ID1, "Moyai-Lifetime: 3600\r\n", &e), 409);
+    end(&c);
 }
 
 static void a_port_in_use_is_named(void **state) {
@@ -310,9 +458,14 @@ static void a_fifo_for_the_port(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(entries_are_kept),       cmocka_unit_test(what_is_wrong_is_refused),
-        cmocka_unit_test(garbage_harms_nobody),   cmocka_unit_test(with_a_key_only_seals_are_taken),
-        cmocka_unit_test(a_port_in_use_is_named), cmocka_unit_test(where_to_listen_is_checked),
+        cmocka_unit_test(entries_are_kept),
+        cmocka_unit_test(what_is_wrong_is_refused),
+        cmocka_unit_test(garbage_harms_nobody),
+        cmocka_unit_test(with_a_key_only_members_are_taken),
+        cmocka_unit_test(captured_entries_are_worth_nothing),
+        cmocka_unit_test(an_entry_ends_by_its_own_time),
+        cmocka_unit_test(a_port_in_use_is_named),
+        cmocka_unit_test(where_to_listen_is_checked),
         cmocka_unit_test(a_fifo_for_the_port),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

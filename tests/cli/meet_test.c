@@ -6,6 +6,7 @@
 #include "exec/exec.h"
 #include "link/key.h"
 #include "overlay/io/meet.h"
+#include "overlay/peers_entry.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -19,6 +20,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 static char dir[64], key_path[100];
@@ -81,6 +83,13 @@ static void leave(struct ear *e, uint8_t who, const char *text) {
     assert_int_equal(meet_entry(e->m, id, (const uint8_t *)text, strlen(text), 60 * MOYAI_SEC), 0);
 }
 
+/* As nodes do. */
+static void leave_made(struct ear *e, uint8_t who, int64_t made) {
+    uint8_t id[16] = {who}, plain[PEERS_ENTRY_MAX];
+    struct peers_entry of = {.made = made, .e = {.id = {{who}}, .lifetime = 60}};
+    assert_int_equal(meet_entry(e->m, id, plain, peers_entry_put(plain, &of), 60 * MOYAI_SEC), 0);
+}
+
 static void look(struct ear *e) {
     e->entries = e->asked = e->done = 0;
     e->bad = 0;
@@ -107,8 +116,8 @@ static int tear_down(void **state) {
     return system(command) | kit_teardown(state);
 }
 
-static void begin_server(struct cli *c, char url[100], const char *grid) {
-    cli_start(c, NULL, "endpoint", "--listen", "127.0.0.1:0", NULL);
+static void begin_server(struct cli *c, char url[100], const char *grid, bool key) {
+    cli_start(c, NULL, "endpoint", "--listen", "127.0.0.1:0", key ? "--key-file" : NULL, key_path, NULL);
     const char *line = cli_line(c, 1, "http://");
     int n = 0;
     assert_int_equal(sscanf(strstr(line, "http://"), "%60[^/]//%n", url, &n), 1);
@@ -128,7 +137,7 @@ static void members_meet(void **state) {
     (void)state;
     struct cli c;
     char url[100], other[110];
-    begin_server(&c, url, "lab");
+    begin_server(&c, url, "lab", false);
     const char *const urls[] = {url};
     struct ear a, b;
     open_ear(&a, urls, 1);
@@ -174,6 +183,43 @@ static void members_meet(void **state) {
     end_server(&c);
 }
 
+/* A server with the key takes what nodes leave and take back, and says why it refuses what is old. */
+static void a_server_with_the_key_knows_members(void **state) {
+    (void)state;
+    struct cli c;
+    char url[100];
+    begin_server(&c, url, "lab", true);
+    const char *const urls[] = {url};
+    struct ear a, b;
+    open_ear(&a, urls, 1);
+    open_ear(&b, urls, 1);
+    const int64_t now = (int64_t)time(NULL);
+    leave_made(&a, 1, now);
+    look(&a);
+    assert_int_equal(a.code, 0);
+    assert_int_equal(a.entries, 1);
+    leave_made(&b, 2, now - 5);
+    look(&b);
+    assert_int_equal(b.entries, 2);
+    leave_made(&a, 1, now - 3);
+    look(&a);
+    assert_int_equal(a.code, MOYAI_EPROTO);
+    if (!strstr(a.text, "it does not take our entry: \"there is an entry of this node that was made 3 s later"))
+        fail_msg("%s", a.text);
+    assert_int_equal(a.entries, 2);
+    close_ear(&b); /* takes its entry back */
+    look(&a);
+    assert_int_equal(a.entries, 1);
+    leave_made(&a, 1, now + 900);
+    look(&a);
+    if (!strstr(a.text, "this server's clock is behind, or the node's ahead")) fail_msg("%s", a.text);
+    leave(&a, 1, "I am a");
+    look(&a);
+    assert_int_equal(a.code, MOYAI_EPROTO); /* status 400 */
+    close_ear(&a);
+    end_server(&c);
+}
+
 /* Connections of this process over IP; none may be left to a program that is started. */
 static int connections(void) {
     int n = 0;
@@ -193,7 +239,7 @@ static void a_child_holds_no_connection(void **state) {
     struct cli c;
     char url[100];
     int status;
-    begin_server(&c, url, "lab");
+    begin_server(&c, url, "lab", false);
     const char *const urls[] = {url};
     struct ear a;
     open_ear(&a, urls, 1);
@@ -220,7 +266,7 @@ static void dead_places_are_passed_over(void **state) {
     (void)state;
     struct cli c;
     char url[100];
-    begin_server(&c, url, "lab");
+    begin_server(&c, url, "lab", false);
     const char *const urls[] = {"http://127.0.0.1:1/lab", url, "http://host.invalid:1/lab"};
     struct ear a;
     open_ear(&a, urls, 3);
@@ -384,6 +430,7 @@ static void a_silent_server_holds_nobody(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(members_meet),
+        cmocka_unit_test(a_server_with_the_key_knows_members),
         cmocka_unit_test(a_child_holds_no_connection),
         cmocka_unit_test(dead_places_are_passed_over),
         cmocka_unit_test(addresses_are_checked),

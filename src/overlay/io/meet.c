@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/id.h"
 #include "overlay/io/places.h"
+#include "overlay/peers_entry.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -28,16 +29,37 @@ void place_multi(struct place *p, void *multi) {
     pthread_mutex_unlock(&p->m->mutex);
 }
 
+/* Node lock held. */
+static void seal_up(struct place *p, const char *purpose, const uint8_t *what, size_t n, struct place_entry *e) {
+    struct meet *m = p->m;
+    const struct key *k = keyring_usable(keyfile_keys(m->keys), 0, (int64_t)time(NULL));
+    e->n = k && n > 0 && seal(k, purpose, what, n, e->sealed) == 0 ? n + SEAL_MORE : 0;
+    id_format(m->id, e->id);
+    e->lifetime = m->lifetime;
+}
+
 void place_entry(struct place *p, struct place_entry *e) {
     struct meet *m = p->m;
     exec_lock(m->x);
-    const struct key *k = keyring_usable(keyfile_keys(m->keys), 0, (int64_t)time(NULL));
-    bool have = k && m->n_entry > 0 && seal(k, SEAL_RENDEZVOUS, m->entry, m->n_entry, e->sealed) == 0;
-    e->n = have ? m->n_entry + SEAL_MORE : 0;
-    id_format(m->id, e->id);
-    e->lifetime = m->lifetime;
+    seal_up(p, p->purpose, m->entry, m->n_entry, e);
     exec_unlock(m->x);
-    if (have) p->left = true;
+    if (e->n) p->left = true;
+}
+
+/* An entry without addresses: what was made up to now is over. It carries the lifetime of those entries, as long as
+ * which it must be remembered, and is not made before the last of them, also if the clock was set back. */
+void place_withdrawal(struct place *p, struct place_entry *e) {
+    struct meet *m = p->m;
+    uint8_t plain[PEERS_ENTRY_MAX];
+    char purpose[SEAL_PURPOSE + 1];
+    struct peers_entry last, w = {.made = (int64_t)time(NULL)};
+    exec_lock(m->x);
+    if (peers_entry_get(m->entry, m->n_entry, &last) == 0 && last.made > w.made) w.made = last.made;
+    memcpy(w.e.id.b, m->id, 16);
+    w.e.lifetime = (uint32_t)(m->lifetime / MOYAI_SEC);
+    seal_for_grid(purpose, SEAL_WITHDRAWAL, meet_http_grid(p->url));
+    seal_up(p, purpose, plain, peers_entry_put(plain, &w), e);
+    exec_unlock(m->x);
 }
 
 void place_take(struct place *p, const uint8_t *sealed, size_t n) {
@@ -46,7 +68,7 @@ void place_take(struct place *p, const uint8_t *sealed, size_t n) {
     size_t got;
     if (n > MEET_SEALED_MAX) return;
     exec_lock(m->x);
-    int rc = unseal(keyfile_keys(m->keys), (int64_t)time(NULL), SEAL_RENDEZVOUS, sealed, n, plain, &got);
+    int rc = unseal(keyfile_keys(m->keys), (int64_t)time(NULL), p->purpose, sealed, n, plain, &got);
     if (rc == MOYAI_EPERM) p->foreign++;
     if (rc == 0 && !place_stopping(p)) m->ops->entry(m->ctx, plain, got);
     exec_unlock(m->x);
@@ -122,6 +144,10 @@ static int add(struct meet *m, const char *url, struct moyai_error *reterr) {
     p->kind = dir ? &directory : &http;
     size_t len = strlen(p->url);
     if (p->url[len - 1] == '/') p->url[len - 1] = 0;
+    if (dir)
+        strcpy(p->purpose, SEAL_RENDEZVOUS);
+    else
+        seal_for_grid(p->purpose, SEAL_RENDEZVOUS, meet_http_grid(p->url));
     m->n++;
     return 0;
 }

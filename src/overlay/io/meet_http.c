@@ -5,6 +5,7 @@
 #include "base/err.h"
 #include "base/id.h"
 #include "exec/process.h"
+#include "link/hello.h"
 
 #include <curl/curl.h>
 #include <dlfcn.h>
@@ -20,6 +21,7 @@
 #define ANSWER_MS   15000L
 #define GOODBYE_MS  1000L
 #define URL_MOST    600u
+#define SAID        140u
 
 /* ---- libcurl, when it is needed -------------------------------------------------------------- */
 
@@ -204,6 +206,16 @@ static int failed(CURLcode result, const struct transfer *down, struct moyai_err
     return err_set(why, MOYAI_EUNREACHABLE, "%s", text);
 }
 
+/* What it says of why it refuses, in words of its own. */
+static void said(const struct transfer *down, char out[SAID]) {
+    char line[SAID];
+    size_t n = down->n < SAID - 1 ? down->n : SAID - 1;
+    memcpy(line, down->p, n);
+    line[n] = 0;
+    line[strcspn(line, "\r\n")] = 0;
+    hello_text(out, SAID, line);
+}
+
 /* method: NULL: GET. Returns 0 or a code with its text; to the end, or until the node ends (ECLOSED) unless goodbye. */
 static int request(struct place *p, const char *method, const char *url, struct transfer *up, struct transfer *down,
                    moyai_dur lifetime, bool goodbye, struct moyai_error *why) {
@@ -227,9 +239,8 @@ static int request(struct place *p, const char *method, const char *url, struct 
         curl.easy_setopt(c, CURLOPT_READFUNCTION, on_upload);
         curl.easy_setopt(c, CURLOPT_READDATA, up);
         curl.easy_setopt(c, CURLOPT_INFILESIZE_LARGE, (curl_off_t)up->n);
-    } else if (method) {
-        curl.easy_setopt(c, CURLOPT_CUSTOMREQUEST, method);
     }
+    if (method) curl.easy_setopt(c, CURLOPT_CUSTOMREQUEST, method);
     curl.easy_setopt(c, CURLOPT_URL, url);
     curl.easy_setopt(c, CURLOPT_HTTPHEADER, heads);
     curl.easy_setopt(c, CURLOPT_WRITEFUNCTION, on_answer);
@@ -268,7 +279,11 @@ static int request(struct place *p, const char *method, const char *url, struct 
         rc = failed(result, down, why);
     else if (status == 403)
         rc = err_set(why, MOYAI_EPERM, "it does not take entries sealed with our key");
-    else if (status < 200 || status > 299)
+    else if (status == 409) {
+        char text[SAID];
+        said(down, text);
+        rc = err_set(why, MOYAI_EPROTO, "it does not take our entry: \"%s\"", text);
+    } else if (status < 200 || status > 299)
         rc = err_set(why, MOYAI_EPROTO, "it answers with status %ld%s", status,
                      status == 404   ? ": not a moyai endpoint, or not the name of a grid"
                      : status == 507 ? ": it is full, or out of memory"
@@ -329,11 +344,13 @@ int meet_http_ask(struct place *p, struct moyai_error *why) {
 }
 
 void meet_http_goodbye(struct place *p) {
-    char url[URL_MOST + 40], id[33];
-    struct transfer down = {.p = p->answer, .most = ANSWER_MOST};
-    id_format(p->m->id, id); /* nobody changes it any more */
-    snprintf(url, sizeof url, "%s/%s", p->url, id);
-    (void)request(p, "DELETE", url, NULL, &down, 0, true, NULL); /* it ends by itself, too */
+    char url[URL_MOST + 40];
+    struct place_entry e;
+    place_withdrawal(p, &e);
+    if (!e.n) return;
+    struct transfer up = {.p = e.sealed, .n = e.n}, down = {.p = p->answer, .most = ANSWER_MOST};
+    snprintf(url, sizeof url, "%s/%s", p->url, e.id);
+    (void)request(p, "DELETE", url, &up, &down, e.lifetime, true, NULL); /* it ends by itself, too */
 }
 
 void meet_http_wake(struct place *p) {
@@ -344,6 +361,10 @@ void meet_http_done(struct place *p) {
     p->node_locked = true;
     if (p->multi) curl.multi_cleanup(p->multi);
     free(p->answer);
+}
+
+const char *meet_http_grid(const char *url) {
+    return strrchr(url, '/') + 1;
 }
 
 int meet_http_check(const char *url, struct moyai_error *reterr) {

@@ -25,7 +25,8 @@ struct place_kind {
 struct place {
     struct meet *m;
     const struct place_kind *kind;
-    char *url; /* as it was given, without a '/' at the end */
+    char *url;                      /* as it was given, without a '/' at the end */
+    char purpose[SEAL_PURPOSE + 1]; /* of the entries that are sealed there */
     pthread_t thread;
     bool started, wanted; /* under the mutex */
     bool left;            /* something of ours may be there; the thread's own, as all below */
@@ -65,11 +66,13 @@ struct place_entry {
     moyai_dur lifetime;
 };
 void place_entry(struct place *p, struct place_entry *e);
+void place_withdrawal(struct place *p, struct place_entry *e);     /* what takes it back */
 void place_take(struct place *p, const uint8_t *sealed, size_t n); /* what somebody has left; anything */
 bool place_stopping(struct place *p);
 void place_multi(struct place *p, void *multi);
 
 int meet_http_check(const char *url, struct moyai_error *reterr);
+const char *meet_http_grid(const char *url); /* of an address that is one */
 int meet_http_ask(struct place *p, struct moyai_error *why);
 void meet_http_goodbye(struct place *p);
 void meet_http_wake(struct place *p);

@@ -3,9 +3,8 @@
  * The driver of the peers machine: it connects where the machine says so, carries its frames, looks at the places where
  * the grid is met, and takes connections.
  *
- * An entry, as it is left at a place (sealed, doc/spec/07-rendezvous.md): version (1) = 1, zero (7), when it was made
- * (8, seconds since 1970), and the node's endpoint as in an OFFER. It is made anew at each look, so that who finds it
- * knows how old it is: clocks that differ by less than its lifetime do no harm.
+ * An entry (peers_entry.h) is made anew at each look, so that who finds it knows how old it is: clocks that differ by
+ * less than its lifetime do no harm.
  *
  * A member whose address was given is asked for its id and its addresses by a link that says hello and ends; what it
  * says is taken as an entry, and the machine decides.
@@ -21,8 +20,8 @@
 #include "overlay/io/met.h"
 #include "overlay/locate.h"
 #include "overlay/peers.h"
+#include "overlay/peers_entry.h"
 #include "overlay/peers_wire.h"
-#include "wire/cursor.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -31,12 +30,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define DIAL_TIME  (8 * MOYAI_SEC)
-#define LIFETIME   600u /* seconds, of an entry */
-#define ENTRY_HEAD 16u
-#define ENTRY_SKEW 60  /* seconds that an entry may seem to come from the future */
-#define RESCUE     12u /* nodes taken that nobody else takes */
-#define GUESTS     4u  /* that wait for a place */
+#define DIAL_TIME (8 * MOYAI_SEC)
+#define RESCUE    12u /* nodes taken that nobody else takes */
+#define GUESTS    4u  /* that wait for a place */
 
 /* A connection being made: for the machine, or to a member whose address was given. */
 struct making {
@@ -68,7 +64,8 @@ struct wide {
     struct making *failed; /* whose failure the machine is still to hear */
     unsigned looking;      /* places that have not answered yet */
     uint32_t entries;
-    bool looked; /* the machine is still to hear that all have */
+    int64_t made; /* the last entry; seconds since 1970 */
+    bool looked;  /* the machine is still to hear that all have */
     bool stepping, closing;
     /* Large, and of one step at a time. */
     struct peers_effect fx;
@@ -274,39 +271,32 @@ static void cancel(struct wide *w, const uint8_t id[16]) {
 
 /* ---- the rendezvous -------------------------------------------------------------------------- */
 
-_Static_assert(ENTRY_HEAD + 40 + PEERS_TEXT <= MEET_FD_ENTRY_MAX, "an entry is said in one line");
+_Static_assert(PEERS_ENTRY_MAX <= MEET_FD_ENTRY_MAX, "an entry is said in one line");
 
+/* A clock that is set back a little makes no entry that is older than the last one: servers would refuse it. */
 static size_t entry_put(struct wide *w, uint8_t *out) {
-    struct peers_frame f = {.kind = PEERS_OFFER, .n = 1};
-    f.e[0] = w->self;
-    f.e[0].lifetime = LIFETIME;
-    size_t n = ENTRY_HEAD + peers_wire_size(&f);
-    memset(out, 0, ENTRY_HEAD);
-    out[0] = 1;
-    struct cursor_out c = cursor_out(out + 8, 8);
-    cursor_put_u64(&c, (uint64_t)time(NULL));
-    peers_wire_put(out + ENTRY_HEAD, &f);
-    return n;
+    int64_t now = (int64_t)time(NULL);
+    if (now > w->made || w->made - now > PEERS_ENTRY_SKEW) w->made = now;
+    struct peers_entry e = {.made = w->made, .e = w->self};
+    e.e.lifetime = PEERS_ENTRY_LIFETIME;
+    return peers_entry_put(out, &e);
 }
 
 /* What somebody has left: unsealed, so a member's. */
 static void on_entry(void *ctx, const uint8_t *p, size_t n) {
     struct wide *w = ctx;
-    struct peers_frame f;
-    if (n < ENTRY_HEAD || p[0] != 1) return; /* of a later version */
-    struct cursor_in c = cursor_in(p + 8, 8);
-    int64_t made = (int64_t)cursor_get_u64(&c), now = (int64_t)time(NULL);
-    if (peers_wire_get(FRAME_PEERS + PEERS_OFFER, p + ENTRY_HEAD, n - ENTRY_HEAD, &f, NULL) < 0) return;
-    struct peers_endpoint *e = &f.e[0];
-    int64_t age = now - made;
-    if (age < -ENTRY_SKEW && met_ahead(&w->met, -age))
+    struct peers_entry of;
+    if (peers_entry_get(p, n, &of) < 0) return; /* of a later version */
+    struct peers_endpoint *e = &of.e;
+    int64_t left = peers_entry_left(&of, (int64_t)time(NULL));
+    if (left < 0 && met_ahead(&w->met, -left))
         log_warning(
             w->o->cfg.log, "overlay", "MOYAI-RENDEZVOUS",
             "an entry seems to be made %lld s from now, and is not believed: this host's clock is behind, or the "
             "other's ahead",
-            (long long)-age);
-    if (age < -ENTRY_SKEW || age >= (int64_t)e->lifetime) return;
-    if (age > 0) e->lifetime -= (uint32_t)age;
+            (long long)-left);
+    if (left <= 0) return;
+    e->lifetime = (uint32_t)left;
     if (id_equal(e->id.b, w->o->cfg.self.b) || e->n_text == 0) return;
     struct peer *known = overlay_find(w->o, e->id.b);
     if (known && known->dead) return;
@@ -364,7 +354,7 @@ static void look(struct wide *w) {
     if (w->meet) {
         uint8_t entry[MEET_ENTRY_MAX];
         size_t n = w->self.n_text > 0 ? entry_put(w, entry) : 0;
-        int rc = meet_entry(w->meet, w->o->cfg.self.b, entry, n, (moyai_dur)LIFETIME * MOYAI_SEC);
+        int rc = meet_entry(w->meet, w->o->cfg.self.b, entry, n, (moyai_dur)PEERS_ENTRY_LIFETIME * MOYAI_SEC);
         if (rc == 0) rc = meet_look(w->meet, &why);
         if (rc == 0)
             w->looking++;
@@ -385,7 +375,7 @@ static void look(struct wide *w) {
 /* The member at a given address has said who it is. */
 static void met_member(struct olink *k, const struct link_hello *h) {
     struct wide *w = k->o->wide;
-    struct peers_endpoint e = {.id = h->node, .accepts = true, .lifetime = LIFETIME};
+    struct peers_endpoint e = {.id = h->node, .accepts = true, .lifetime = PEERS_ENTRY_LIFETIME};
     uint8_t text[PEERS_TEXT];
     (void)peers_address_put(text, sizeof text, &e.n_text, k->at); /* where it was found, it will be found */
     for (uint32_t i = 0; i < h->n_endpoints; i++)
