@@ -24,6 +24,11 @@
  * more than they need, each by its own coin: the cost is that of the grid, not of each node. The links that become too
  * many are retired where both ends have enough.
  *
+ * A relay that is away for some seconds would be missed for longer: who has other links calls it, and looks at the
+ * rendezvous, at leisure, and a session whose only path led over it gives up meanwhile. So while a session waits, who
+ * was lost lately is called again soon, and, since a process that was started anew has another id, the rendezvous
+ * looked at.
+ *
  * A node without links keeps on: it looks at the rendezvous again at once, then after 1, 2, 4... s, and forgets whom it
  * has failed to reach.
  */
@@ -88,7 +93,7 @@ int peers_init(struct peers *p, const struct peers_cfg *cfg) {
     *p = head;
     rng_seed(&p->rng, cfg->seed);
     p->secret = rng_next(&p->rng);
-    p->look_at = p->exchange_at = UINT64_MAX;
+    p->look_at = p->exchange_at = p->again_at = UINT64_MAX;
     return 0;
 }
 
@@ -200,6 +205,8 @@ static void looked(struct peers *p, uint32_t entries, moyai_ns now) {
     uint32_t n = entries > p->known_n ? entries : p->known_n;
     if (p->looks == 0 && p->mesh == 0) /* the more they are, the longer it takes */
         p->gap_at = peers_after(now, rng_below(&p->rng, (n < 50 ? n : 50) * p->gap / 25 + 1));
+    if (now < p->late_until && p->again_n < PEERS_TRIES) /* who has come is called at once, whatever failed before */
+        p->gap_at = peers_min(p->gap_at, peers_jitter(p, now, p->gap));
     if (p->mesh) {
         if (p->mesh >= p->degree && !p->extra && rng_below(&p->rng, n + 1) < PEERS_MIX) p->extra = 1;
         return;
@@ -359,11 +366,22 @@ static int failed(struct peers *p, const struct peers_event *ev) {
 static int lost(struct peers *p, const struct peers_event *ev) {
     struct peers_link *l = ev->link ? peers_link_of(p, ev->link) : NULL;
     if (!l) return MOYAI_EINVAL;
-    if (l->state == PEERS_OFFERED)
+    if (l->state == PEERS_OFFERED) {
         offer_failed(p, l, true, ev->now);
-    else
-        peers_link_remove(p, l, ev->now);
+        return 0;
+    }
+    uint8_t id[16];
+    memcpy(id, l->id, 16);
+    peers_link_remove(p, l, ev->now);
+    peers_lately(p, id, ev->now);
     return 0;
+}
+
+/* A session finds no path, and a link has broken lately over which it may have gone. */
+static void waits(struct peers *p, moyai_ns now) {
+    if (p->again_at != UINT64_MAX || now >= p->late_until || p->again_n == 0 || p->leaving) return;
+    uint32_t i = PEERS_TRIES - p->again_n--;
+    p->again_at = peers_jitter(p, now, PEERS_AGAIN / 2 << (i < 2 ? i : 2));
 }
 
 /* The driver has no more need of a direct link. */
@@ -388,11 +406,15 @@ static void gone(struct peers *p, const struct peers_event *ev) {
         (void)peers_say(p, PEERS_FX_CANCEL, 0, d->id);
         peers_dial_remove(p, d);
     }
-    while ((l = peers_link_to(p, ev->id.b))) peers_link_remove(p, l, ev->now);
+    while ((l = peers_link_to(p, ev->id.b))) {
+        if (l->state == PEERS_USED) peers_lately(p, ev->id.b, ev->now);
+        peers_link_remove(p, l, ev->now);
+    }
 }
 
 static void leave(struct peers *p) {
     p->leaving = 1;
+    p->again_at = UINT64_MAX;
     while (p->dials_n) {
         (void)peers_say(p, PEERS_FX_CANCEL, 0, peers_dials(p)->id);
         peers_dial_remove(p, peers_dials(p));
@@ -421,6 +443,11 @@ static void timers(struct peers *p, moyai_ns now) {
         struct peers_fx *fx = peers_say(p, PEERS_FX_DROP, l->link, l->id);
         fx->what = PEERS_SILENT;
         offer_failed(p, l, false, now);
+    }
+    if (now >= p->again_at) {
+        p->again_at = UINT64_MAX;
+        peers_again(p, now);
+        p->look_at = now;
     }
     if (now >= p->look_at) {
         (void)peers_say(p, PEERS_FX_LOOK, 0, NULL);
@@ -472,6 +499,9 @@ int peers_step(struct peers *p, const struct peers_event *ev) {
     case PEERS_EV_LEAVE:
         leave(p);
         break;
+    case PEERS_EV_WAITS:
+        waits(p, ev->now);
+        break;
     case PEERS_EV_TIMEOUT:
         timers(p, ev->now);
         break;
@@ -483,7 +513,7 @@ int peers_step(struct peers *p, const struct peers_event *ev) {
 }
 
 moyai_ns peers_deadline(const struct peers *p) {
-    uint64_t at = peers_min(p->look_at, p->exchange_at);
+    uint64_t at = peers_min(peers_min(p->look_at, p->exchange_at), p->again_at);
     for (uint32_t i = 0; i < p->dials_n; i++) at = peers_min(at, peers_dials(p)[i].until);
     for (uint32_t i = 0; i < p->links_n; i++)
         if (peers_links(p)[i].due) at = peers_min(at, peers_links(p)[i].due);

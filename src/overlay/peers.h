@@ -105,6 +105,7 @@ enum peers_event_kind {
     PEERS_EV_GONE,   /* id: it is dead or has left; its links are lost, of which LOST need not be said */
     PEERS_EV_CLOSE,  /* link: a direct one of which the driver has no more need: BYE and DROP follow. EINVAL: no such */
     PEERS_EV_LEAVE,  /* this node leaves: it opens and takes no more links */
+    PEERS_EV_WAITS,  /* a session finds no path; say it again as long as that is so */
     PEERS_EV_TIMEOUT,
 };
 

@@ -71,6 +71,7 @@ static const char *known_check(const struct peers *p) {
         if (k[i].near != (k[i].site != 0 && k[i].site == p->site)) return "near and of another site, or the reverse";
         if (!k[i].near && !k[i].accepts) return "an endpoint that cannot be connected to";
         if (peers_find(p, k[i].id) != &k[i]) return "an endpoint twice";
+        if (k[i].again > (k[i].lost != 0)) return "called again, though it was not lost";
         near += k[i].near;
     }
     if (near != p->near_n) return "near endpoints are miscounted";

@@ -28,6 +28,8 @@
 #define PEERS_AGAIN ((moyai_ns)MOYAI_SEC)         /* after a link was lost, before its node is called again */
 #define PEERS_CALM  ((moyai_ns)(30 * MOYAI_SEC))  /* the longest gap between attempts that all fail */
 #define PEERS_DOUBT ((moyai_ns)(300 * MOYAI_SEC)) /* the same if all that is missing are other sites */
+#define PEERS_LATE  ((moyai_ns)(15 * MOYAI_SEC))  /* a loss is a late one so long */
+#define PEERS_TRIES ((uint32_t)5)                 /* to mend one for which a session waits */
 #define PEERS_HURRY ((moyai_ns)MOYAI_SEC)         /* the same with few links */
 
 enum peers_link_state { PEERS_OFFERED = 1, PEERS_USED };
@@ -63,7 +65,10 @@ struct peers_known {
     uint8_t id[16];
     uint64_t site, hash, until, retry;
     uint32_t accepts, fails, n_text;
-    uint32_t near; /* of our own site */
+    uint32_t near;  /* of our own site */
+    uint32_t again; /* to be called before others */
+    uint32_t zero;
+    uint64_t lost; /* a link to it has broken, lately until this; 0: none */
 };
 
 struct peers_fx {
@@ -92,10 +97,13 @@ struct peers {
     uint32_t extra; /* one link more is wanted */
     uint32_t looks; /* since there was a link */
     uint64_t look_at, exchange_at;
-    uint64_t gap_at;    /* no attempt before */
-    uint64_t dry_until; /* nobody to connect to before; 0: not known */
-    uint32_t misses;    /* attempts without success in a row */
-    uint32_t streak[2]; /* of these, nodes of [1] our own site or [0] others that could not be reached */
+    uint64_t gap_at;     /* no attempt before */
+    uint64_t dry_until;  /* nobody to connect to before; 0: not known */
+    uint64_t late_until; /* a link has broken lately */
+    uint64_t again_at;   /* when to look after the lost, for whom a session waits; UINT64_MAX: not */
+    uint32_t again_n;    /* so often yet */
+    uint32_t misses;     /* attempts without success in a row */
+    uint32_t streak[2];  /* of these, nodes of [1] our own site or [0] others that could not be reached */
 
     /* counts */
     uint32_t links_n, offered, mesh, far, direct, guests, rescued; /* far: of mesh */
@@ -149,6 +157,8 @@ uint32_t peers_candidate(struct peers *p, bool far, moyai_ns now);
 void peers_missed(struct peers *p, const uint8_t id[16], bool reached, moyai_ns now); /* no link to it */
 void peers_rest(struct peers *p, const uint8_t id[16], uint64_t span, moyai_ns now);  /* not before that time */
 void peers_met(struct peers *p, const uint8_t id[16], uint64_t site);                 /* a link to it */
+void peers_lately(struct peers *p, const uint8_t id[16], moyai_ns now); /* a link to it, in use, has broken */
+void peers_again(struct peers *p, moyai_ns now);  /* a session waits: who was lost lately is called */
 void peers_hasten(struct peers *p, moyai_ns now); /* without links, everybody is worth another call soon */
 
 /* peers_link.c */

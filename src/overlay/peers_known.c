@@ -132,11 +132,15 @@ void peers_draw(struct peers *p, struct peers_fx *fx, uint32_t most, const uint8
 }
 
 uint32_t peers_candidate(struct peers *p, bool far, moyai_ns now) {
-    const struct peers_known *k = peers_knowns(p);
+    struct peers_known *k = peers_knowns(p);
     uint32_t found[2] = {UINT32_MAX, UINT32_MAX};
     uint64_t seen[2] = {0, 0}, soon = UINT64_MAX;
     for (uint32_t i = 0; i < p->known_n; i++) {
         if ((far && k[i].near) || k[i].until <= now || peers_link_to(p, k[i].id) || peers_dial_to(p, k[i].id)) continue;
+        if (k[i].again && k[i].retry <= now && k[i].lost > now) {
+            k[i].again = 0;
+            return i;
+        }
         if (k[i].retry > now) {
             soon = peers_min(soon, k[i].retry);
         } else if (rng_below(&p->rng, ++seen[k[i].near]) == 0) {
@@ -173,7 +177,10 @@ void peers_missed(struct peers *p, const uint8_t id[16], bool reached, moyai_ns 
 
 void peers_met(struct peers *p, const uint8_t id[16], uint64_t site) {
     struct peers_known *k = peers_find(p, id);
-    if (k) k->fails = 0;
+    if (k) {
+        k->fails = k->again = 0;
+        k->lost = 0;
+    }
     p->misses = 0;
     p->streak[site != 0 && site == p->site] = 0;
 }
@@ -186,4 +193,29 @@ void peers_hasten(struct peers *p, moyai_ns now) {
     }
     p->dry_until = 0;
     p->misses = 0;
+}
+
+void peers_lately(struct peers *p, const uint8_t id[16], moyai_ns now) {
+    struct peers_known *k = peers_find(p, id);
+    p->late_until = peers_after(now, PEERS_LATE);
+    p->again_n = PEERS_TRIES;
+    if (k) k->lost = p->late_until;
+}
+
+/* At most so many as may be called at once, drawn at random: a whole host may have gone. */
+void peers_again(struct peers *p, moyai_ns now) {
+    struct peers_known *k = peers_knowns(p);
+    uint64_t seen = 0;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < p->known_n; i++) seen += k[i].lost > now;
+    for (uint32_t i = 0; i < p->known_n; i++) {
+        k[i].again = 0;
+        if (k[i].lost <= now) continue;
+        if (rng_below(&p->rng, seen--) >= p->attempts - n) continue;
+        k[i].again = 1;
+        k[i].retry = 0;
+        n++;
+    }
+    p->dry_until = 0;
+    if (p->gap_at > now) p->gap_at = now;
 }

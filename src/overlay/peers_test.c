@@ -254,6 +254,105 @@ static void test_replace(void **state) {
     }
 }
 
+/* Until a link is looked for or the rendezvous looked at, at most so long. False: it was not. */
+static bool does_within(struct tested *t, const char *what, moyai_ns span) {
+    moyai_ns until = t->now + span;
+    t->did[0] = 0;
+    while (!strstr(t->did, what) && peers_deadline(t->p) <= until) wait_next(t);
+    return strstr(t->did, what);
+}
+
+/* Who was lost lately is called again soon if a session waits, and the rendezvous looked at; some times only. */
+static void test_waits(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 30; seed++) {
+        struct tested *t = tested_new((struct peers_cfg){.seed = seed, .degree = 15, .rendezvous = 80000 * MOYAI_SEC});
+        (void)step(t, EV(START));
+        joins(t, 1, 1, 3);
+        joins(t, 2, 2, 3);
+        joins(t, 3, 3, 3);
+        (void)step(t, EV(LOOKED));
+        (void)step(t, EV(WAITS));
+        assert_false(does_within(t, "look", 20 * SEC)); /* no link has broken */
+        bool gone = seed % 2;
+        if (gone)
+            (void)step(t, EV(GONE, .id = node(1)));
+        else
+            (void)step(t, EV(LOST, .link = 1));
+        moyai_ns lost = t->now;
+        int looks = 0, calls = 0;
+        t->dialled_n = 0;
+        while (t->now < lost + 10 * SEC) { /* the driver says it with each attempt to find a path */
+            t->did[0] = 0;
+            (void)step(t, EV(WAITS));
+            moyai_ns turn = t->now + 200 * MS;
+            while (peers_deadline(t->p) <= turn) wait_next(t);
+            t->now = turn;
+            if (strstr(t->did, "connect")) (void)step(t, EV(FAILED, .id = node(1)));
+            calls += strstr(t->did, "connect") != NULL;
+            looks += strstr(t->did, "look") != NULL;
+            if (strstr(t->did, "look")) assert_true(looks > 1 || t->now - lost <= 1000 * MS);
+        }
+        assert_in_range(looks, 4, 5); /* 0.5, 1.5, 3.5, 5.5, 7.5 s, half of each span more or less */
+        assert_true(gone ? calls == 0 : calls >= looks && calls <= looks + 2);
+        while (t->now < lost + 100 * SEC) {
+            (void)step(t, EV(WAITS));
+            t->now += 200 * MS;
+            (void)step(t, EV(TIMEOUT));
+            if (strstr(t->did, "connect")) (void)step(t, EV(FAILED, .id = node(1)));
+            looks += strstr(t->did, "look") != NULL;
+            t->did[0] = 0;
+        }
+        assert_int_equal(looks, 5);
+        /* Whoever is found by such a look is called at once, whatever failed before. */
+        (void)step(t, EV(LOST, .link = 2));
+        t->p->misses = 16;
+        t->p->gap_at = t->now + 30 * SEC;
+        (void)step(t, EV(WAITS));
+        assert_true(does_within(t, "look", SEC));
+        t->p->gap_at = t->now + 30 * SEC;
+        for (uint32_t i = 0; i < t->p->known_n; i++) peers_knowns(t->p)[i].retry = t->now + 60 * SEC;
+        knows(t, open_node(20));
+        (void)step(t, EV(LOOKED, .entries = 1));
+        t->dialled_n = 0;
+        assert_true(does_within(t, "connect", 200 * MS));
+        assert_int_equal(t->dialled[0], 20);
+        (void)step(t, EV(FAILED, .id = node(20)));
+        /* No session waits any more; and who leaves looks for nobody. */
+        assert_false(does_within(t, "look", 30 * SEC));
+        (void)step(t, EV(LOST, .link = 3));
+        (void)step(t, EV(WAITS));
+        (void)step(t, EV(LEAVE));
+        (void)step(t, EV(WAITS));
+        assert_int_equal(t->p->again_at, UINT64_MAX);
+        tested_free(t);
+    }
+}
+
+/* Of many that were lost at once as many are called as may be, before any other; each time others. */
+static void test_many_lost(void **state) {
+    (void)state;
+    struct tested *t = tested_new((struct peers_cfg){.degree = 20, .attempts = 3, .gap = MOYAI_MS});
+    (void)step(t, EV(START));
+    (void)step(t, EV(LOOKED));
+    for (uint32_t i = 1; i <= 12; i++) joins(t, i, i, 3);
+    for (uint32_t i = 2; i <= 10; i++) (void)step(t, EV(LOST, .link = i));
+    for (uint32_t i = 1; i <= 9; i++) peers_knowns(t->p)[i].fails = 9;
+    for (uint32_t i = 30; i < 60; i++) knows(t, open_node(i));
+    t->dialled_n = 0;
+    t->p->gap_at = t->now + 30 * SEC;
+    (void)step(t, EV(WAITS));
+    assert_true(does_within(t, "look", SEC));
+    while (t->dialled_n < 3) wait_next(t);
+    for (uint32_t i = 0; i < 3; i++) assert_in_range(t->dialled[i], 2, 10);
+    assert_int_equal(peers_count(t->p).open, 3);
+    for (uint32_t i = 0; i < 3; i++) (void)step(t, EV(FAILED, .id = node(t->dialled[i])));
+    t->did[0] = 0;
+    while (t->dialled_n < 4) wait_next(t);
+    assert_in_range(t->dialled[3], 30, 60); /* then any other */
+    tested_free(t);
+}
+
 /* After a look, some open one link more; then another is given up. */
 static void test_extra(void **state) {
     (void)state;
@@ -428,10 +527,11 @@ static void test_random(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cfg),      cmocka_unit_test(test_sizes),   cmocka_unit_test(test_first),
-        cmocka_unit_test(test_failures), cmocka_unit_test(test_refused), cmocka_unit_test(test_look),
-        cmocka_unit_test(test_replace),  cmocka_unit_test(test_extra),   cmocka_unit_test(test_exchange),
-        cmocka_unit_test(test_leave),    cmocka_unit_test(test_gone),    cmocka_unit_test(test_random),
+        cmocka_unit_test(test_cfg),      cmocka_unit_test(test_sizes),     cmocka_unit_test(test_first),
+        cmocka_unit_test(test_failures), cmocka_unit_test(test_refused),   cmocka_unit_test(test_look),
+        cmocka_unit_test(test_replace),  cmocka_unit_test(test_extra),     cmocka_unit_test(test_exchange),
+        cmocka_unit_test(test_waits),    cmocka_unit_test(test_many_lost), cmocka_unit_test(test_leave),
+        cmocka_unit_test(test_gone),     cmocka_unit_test(test_random),
     };
     return cmocka_run_group_tests_name("peers", tests, NULL, NULL);
 }

@@ -178,16 +178,20 @@ static pid_t start(const char *name, int open) {
     return start_as("server", name, open, NULL);
 }
 
-static moyai_node *join_with(const char *key_file) {
-    static int n;
-    char dir[128];
-    snprintf(dir, sizeof dir, "%s/client%d", kit_dir(), n++);
+static moyai_node *join_at(const char *dir, const char *key_file) {
     struct moyai_node_opts opts = MOYAI_NODE_OPTS_INIT;
     opts.grid = places;
     opts.run_dir = dir;
     opts.key_file = key_file;
     opts.outbound_only = true;
     return kit_node(&opts);
+}
+
+static moyai_node *join_with(const char *key_file) {
+    static int n;
+    char dir[128];
+    snprintf(dir, sizeof dir, "%s/client%d", kit_dir(), n++);
+    return join_at(dir, key_file);
 }
 
 static moyai_node *join(void) {
@@ -306,6 +310,46 @@ static void a_relay_dies(void **state) {
     moyai_node_free(n);
     kit_end(pid);
     kit_end(relay[0]);
+}
+
+/* Its only relay is away for some seconds, and comes back as another process at the same address. Who has other links
+ * does not wait for his next look at the rendezvous: a session would have given up by then. */
+static void a_relay_is_away(void **state) {
+    (void)state;
+    begin_grid(1);
+    pid_t relay = start("only", 0), pid = start("end", -1);
+    /* A neighbour of this host, which leads nowhere: others do not reach it where it says that it is. */
+    char grid[160], file[160], at[160], dir[128];
+    snprintf(grid, sizeof grid, "MOYAI_GRID=%s", places);
+    snprintf(file, sizeof file, "MOYAI_KEY_FILE=%s", key);
+    snprintf(dir, sizeof dir, "%s/beside", kit_dir());
+    snprintf(at, sizeof at, "MOYAI_RUN_DIR=%s", dir);
+    pid_t beside =
+        kit_child("server", grid, file, at, "MOYAI_LISTEN=127.0.0.1:0", "MOYAI_ADVERTISE=127.0.0.1:1", "beside", NULL);
+    moyai_node *first = join();
+    moyai_ref_unref(kit_lookup(first, "beside")); /* so it is known where the next one asks */
+    moyai_node_free(first);
+    moyai_node *n = join_at(dir, key);
+    struct moyai_node_stats s = {.size = sizeof s};
+    do {
+        (void)moyai_sleep(n, MOYAI_MS);
+        moyai_node_stats(n, &s);
+    } while (s.links < 2);
+    moyai_ref *end = kit_lookup(n, "end");
+    add_much(n, end, 100);
+    kit_kill(relay);
+    moyai_future *f = moyai_call_async(end, "add", MOYAI_ARGS(41));
+    (void)moyai_sleep(n, 4 * MOYAI_SEC);
+    relay = start("other", 0);
+    int64_t y = 0;
+    KIT_OK(moyai_future_get(f, MOYAI_INTO(&y)));
+    FIBER_ASSERT_INT(y, 42);
+    moyai_future_free(f);
+    moyai_ref_unref(end);
+    moyai_node_free(n);
+    kit_end(beside);
+    kit_end(pid);
+    kit_end(relay);
 }
 
 /* One relay after another leaves in order, however its program ends. What is open stays so. */
@@ -614,6 +658,7 @@ static int tests(void) {
     const struct CMUnitTest all[] = {
         cmocka_unit_test(calls_pass_through_others),
         cmocka_unit_test(a_relay_dies),
+        cmocka_unit_test(a_relay_is_away),
         cmocka_unit_test(relays_leave),
         cmocka_unit_test(a_death_is_known_beyond_others),
         cmocka_unit_test(who_falls_silent_is_given_up),

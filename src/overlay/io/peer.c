@@ -13,6 +13,7 @@
 #include "overlay/io/direct.h"
 #include "overlay/io/internal.h"
 #include "overlay/io/route.h"
+#include "overlay/io/wide.h"
 #include "overlay/session_wire.h"
 
 #include <stdlib.h>
@@ -119,6 +120,7 @@ static void retry_later(struct peer *p) {
     if (wait > RETRY_MOST) wait = RETRY_MOST;
     p->retries++;
     exec_timer_set(p->o->x, &p->retry_timer, moyai_now() + (moyai_ns)wait);
+    if (p->o->wide) wide_waits(p->o->wide);
 }
 
 static bool elsewhere(const struct peer *p) {

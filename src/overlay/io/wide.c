@@ -67,6 +67,7 @@ struct wide {
     int64_t made; /* the last entry; seconds since 1970 */
     bool looked;  /* the machine is still to hear that all have */
     bool stepping, closing;
+    bool waits; /* the machine is still to hear that a session does */
     /* Large, and of one step at a time. */
     struct peers_effect fx;
     struct peers_event later;
@@ -452,6 +453,9 @@ static int step(struct wide *w, struct peers_event *ev) {
             w->looked = false;
             later->kind = PEERS_EV_LOOKED;
             later->entries = w->entries;
+        } else if (w->waits) {
+            w->waits = false;
+            later->kind = PEERS_EV_WAITS;
         } else {
             more = false;
         }
@@ -470,6 +474,13 @@ static void on_timer(struct exec *x, struct exec_timer *t) {
     struct wide *w = (struct wide *)((char *)t - offsetof(struct wide, timer));
     struct peers_event ev = {.kind = PEERS_EV_TIMEOUT};
     step(w, &ev);
+}
+
+/* It may be said from within anything. */
+void wide_waits(struct wide *w) {
+    if (w->waits || w->closing) return;
+    w->waits = true;
+    exec_timer_set(w->o->x, &w->timer, exec_now(w->o->x));
 }
 
 /* ---- links for sessions ---------------------------------------------------------------------- */
@@ -697,7 +708,7 @@ void wide_again(struct wide *w) {
     w->cfg.seed = rng_next(&w->o->rng);
     memset(w->peers, 0, (peers_size(&w->cfg) + 63) / 64 * 64);
     w->looking = 0;
-    w->looked = false;
+    w->looked = w->waits = false;
     w->closing = peers_init(w->peers, &w->cfg) < 0; /* not so: it has begun before */
     struct peers_event ev = {.kind = PEERS_EV_START};
     step(w, &ev);
