@@ -239,6 +239,7 @@ static int live(const struct request *q, struct run_grid *grid, const struct gua
         rc = begin(&h, &why);
     }
     if (rc == 0) {
+        ward_lives(guard, h.node, grid);
         say(&h, "node %.8s takes commands, %lld at once", strchr(h.env[ENV_PARENT], '=') + 1, (long long)q->slots);
         (void)moyai_node_serve(h.node, MOYAI_FOREVER);
         if (h.orphaned) ward_end_orphaned(guard, h.node, grid);
@@ -254,6 +255,7 @@ static int live(const struct request *q, struct run_grid *grid, const struct gua
     }
     agent_free(h.agent);
     moyai_node_free(h.node);
+    ward_left(guard);
     for (int i = 0; i < N_ENV + REACH_ENV; i++) free(h.env[i]);
     return rc == 0 ? CLI_OK : why.code == MOYAI_EINVAL ? CLI_USAGE : CLI_FAILED;
 }
@@ -268,7 +270,11 @@ static int divide(const struct request *q, struct run_grid *grid) {
         return CLI_FAILED;
     }
     if (guard.role == GUARD_RUNNER) return live(q, grid, &guard);
-    return guard.role == GUARD_KEEPER ? guard_keep(&guard) : guard_watch(&guard);
+    bool keeper = guard.role == GUARD_KEEPER;
+    pid_t front = getppid();
+    int status = keeper ? guard_keep(&guard) : guard_watch(&guard);
+    if (!keeper || getppid() != front) ward_obituary(&guard, grid, q->title);
+    return status;
 }
 
 int cli_node(int argc, char **argv) {

@@ -14,6 +14,7 @@
 #include "cli/run_grid.h"
 #include "cli/run_guard.h"
 #include "cli/run_life.h"
+#include "cli/run_ward.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -85,11 +86,14 @@ static int run(const struct run_args *a, struct run_grid *grid) {
     }
     if (guard.role == GUARD_RUNNER) return run_live(a, grid, &guard);
     if (guard.role == GUARD_KEEPER) {
+        pid_t front = getppid();
         int status = guard_keep(&guard);
+        if (getppid() != front) ward_obituary(&guard, grid, a->title);
         (void)run_grid_end(grid, NULL); /* a front that has been killed seems to live until it is its turn to run */
         return status;
     }
     int status = guard_watch(&guard);
+    ward_obituary(&guard, grid, a->title);
     if (run_grid_end(grid, &why) < 0) {
         guard_say("%s: %s", a->title, why.text);
         if (status == 0) status = CLI_BROKEN;

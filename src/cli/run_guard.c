@@ -57,6 +57,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
@@ -203,6 +204,7 @@ static void become_runner(struct guard *g, struct pipes *p, pid_t keeper) {
     if (p->typed[0] >= 0) (void)dup2(p->typed[0], 0);
     *g = (struct guard){.role = GUARD_RUNNER,
                         .verb = g->verb,
+                        .node = g->node,
                         .lifeline = p->lifeline[0],
                         .parent = keeper,
                         .signals = -1,
@@ -216,6 +218,7 @@ static void become_runner(struct guard *g, struct pipes *p, pid_t keeper) {
 static void become_keeper(struct guard *g, struct pipes *p, pid_t runner) {
     *g = (struct guard){.role = GUARD_KEEPER,
                         .verb = g->verb,
+                        .node = g->node,
                         .lifeline = p->keeping[0],
                         .child = runner,
                         .signals = p->signals,
@@ -232,6 +235,7 @@ static void become_keeper(struct guard *g, struct pipes *p, pid_t runner) {
 static void become_front(struct guard *g, struct pipes *p, pid_t keeper) {
     *g = (struct guard){.role = GUARD_FRONT,
                         .verb = g->verb,
+                        .node = g->node,
                         .lifeline = p->lifeline[1],
                         .keeping = p->keeping[1],
                         .child = keeper,
@@ -249,6 +253,8 @@ static void become_front(struct guard *g, struct pipes *p, pid_t keeper) {
 
 int guard_divide(struct guard *g, const char *verb, struct moyai_error *reterr) {
     g->verb = verb;
+    g->node = mmap(NULL, 16, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (g->node == MAP_FAILED) g->node = NULL;
     struct pipes p;
     int rc = open_pipes(&p, reterr);
     pid_t front = getpid();

@@ -3,6 +3,7 @@
 
 #include "base/err.h"
 #include "base/events.h"
+#include "base/id.h"
 #include "node/node.h"
 
 #include <errno.h>
@@ -11,6 +12,8 @@
 #include <string.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
+
+#define OBITUARY_TIME (2 * MOYAI_SEC)
 
 static void on_signals(struct exec_fd *f, int events, void *arg) {
     (void)f, (void)events;
@@ -54,10 +57,40 @@ void ward_done(struct ward *w) {
     w->signals_watch = w->lifeline_watch = NULL;
 }
 
+/* ---- what others are told -------------------------------------------------------------------- */
+
+void ward_lives(const struct guard *g, moyai_node *node, const struct run_grid *grid) {
+    if (!g->node || grid->path[0] || strstr(grid->address, "fd:")) return; /* descriptors are the runner's alone */
+    struct moyai_node_id id = moyai_node_self(node);
+    memcpy(g->node, id.b, 16);
+}
+
+void ward_left(const struct guard *g) {
+    if (g->node) memset(g->node, 0, 16);
+}
+
+void ward_obituary(const struct guard *g, const struct run_grid *grid, const char *title) {
+    if (!g->node || id_zero(g->node)) return;
+    struct moyai_node_id id;
+    struct moyai_node_opts opts = MOYAI_NODE_OPTS_INIT;
+    memcpy(id.b, g->node, 16);
+    opts.grid = grid->address;
+    opts.run_dir = grid->run_dir[0] ? grid->run_dir : NULL;
+    opts.title = title;
+    opts.outbound_only = true;
+    moyai_node *n = NULL;
+    if (moyai_node_new(&n, &opts, NULL) < 0) return;
+    node_observe(n);
+    if (node_await_link(n, OBITUARY_TIME) == 0) node_declare_dead(n, id, "its process has ended");
+    moyai_node_free(n);
+}
+
 /* The keeper waits for our end, but somebody may stop it before it sees that. While it is our parent its number cannot
  * be another's. Not if something is left that will not be killed: the keeper tries once more. */
 _Noreturn void ward_end_orphaned(const struct guard *g, moyai_node *node, struct run_grid *grid) {
     bool gone = guard_sweep(g);
+    if (!grid->path[0]) node_obituary(node, "its front or its keeper was killed");
+    ward_left(g);
     (void)run_grid_end(grid, NULL);
     events_flush(node_events(node));
     if (getppid() == g->parent) kill(g->parent, gone ? SIGKILL : SIGCONT);

@@ -30,6 +30,14 @@ struct ward {
 int ward_watch(struct ward *w, struct moyai_error *why);
 void ward_done(struct ward *w); /* all zero is fine, too. Lock held */
 
+/* Others may wait for what becomes of the runner's node, which lives, or has left in order. If it is killed, who is
+ * left of the three says so (ward_obituary): in a grid of several hosts those who had the only link to it would wait
+ * for it to come back. grid: to be the node's; not if that is in a directory, where the end of its socket tells. */
+void ward_lives(const struct guard *g, moyai_node *node, const struct run_grid *grid);
+void ward_left(const struct guard *g);
+/* Front, or a keeper whose front is gone, when nothing of the run is left. It takes some seconds at most. */
+void ward_obituary(const struct guard *g, const struct run_grid *grid, const char *title);
+
 /* When front or keeper have been killed: nobody may be there who would look after what we leave. */
 _Noreturn void ward_end_orphaned(const struct guard *g, moyai_node *node, struct run_grid *grid);
 

@@ -486,6 +486,18 @@ bool node_child_ended(moyai_node *n, pid_t pid, const char *cause) {
     return overlay_process_ended(n->o, pid, cause);
 }
 
+void node_obituary(moyai_node *n, const char *cause) {
+    exec_lock(n->x);
+    overlay_obituary(n->o, cause);
+    exec_unlock(n->x);
+}
+
+void node_declare_dead(moyai_node *n, struct moyai_node_id id, const char *cause) {
+    exec_lock(n->x);
+    overlay_declare_dead(n->o, id.b, cause);
+    exec_unlock(n->x);
+}
+
 void node_observe(moyai_node *n) {
     exec_lock(n->x);
     n->observer = true;

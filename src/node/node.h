@@ -25,6 +25,11 @@ void node_witness(moyai_node *n);
  * Returns true if it was a linked node. Lock held. */
 bool node_child_ended(moyai_node *n, pid_t pid, const char *cause);
 
+/* As overlay_obituary. Lock not held. */
+void node_obituary(moyai_node *n, const char *cause);
+/* As a witness: that node has died. It is passed on by those that this one is linked to. Lock not held. */
+void node_declare_dead(moyai_node *n, struct moyai_node_id id, const char *cause);
+
 /* This node looks at others only: reports leave it out. */
 void node_observe(moyai_node *n);
 

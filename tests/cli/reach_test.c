@@ -4,11 +4,13 @@
 #include "tests/cli/kit.h"
 
 #include <netinet/in.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define NOWHERE "127.0.0.1:1"
@@ -147,6 +149,47 @@ static void it_is_passed_on(void **state) {
     says(&c, 0, 1, "[0.0] 127.0.0.1:0,any,h:7,,.\n");
 }
 
+/* Of the three processes of a run, whichever are killed, one is left that tells the agent, which has no other link and
+ * would wait for as long as a session lives without one. And so with an agent and its starter. */
+static void who_is_killed_is_known_to_be(void **state) {
+    (void)state;
+    static const char *const patient[] = {"MOYAI_REATTACH=200s", NULL};
+    static const int killed[][2] = {{0, 0}, {1, 1}, {2, 2}, {0, 2}};
+    char port[8], address[40];
+    struct cli node, c;
+    for (size_t agent = 0; agent < 2; agent++)
+        for (size_t i = 0; i < sizeof killed / sizeof killed[0]; i++) {
+            a_port(port, NULL);
+            snprintf(address, sizeof address, "127.0.0.1:%s", port);
+            cli_start(&node, &(struct cli_opts){.env = patient}, "node", "--grid", agent ? address : NOWHERE, "--slots",
+                      "2", "--listen", address, NULL);
+            (void)cli_line(&node, 2, "takes commands");
+            cli_start(&c, &(struct cli_opts){.env = patient}, "run", "--grid", address, "--outbound-only", "--on-nodes",
+                      "--no-prefix", "sh", "-c", "echo $$; exec \"$0\" until-asked 0", kit_program("HELPER"), NULL);
+            pid_t command = (pid_t)atoi(cli_line(&c, 1, ""));
+            assert_true(command > 0);
+            int pidfd = (int)syscall(SYS_pidfd_open, command, 0);
+            struct cli *victim = agent ? &node : &c;
+            pid_t three[3] = {victim->pid, kit_child_of(victim->pid), 0};
+            three[2] = kit_child_of(three[1]);
+            for (int k = 0; k < 3; k++)
+                if (k == killed[i][0] || k == killed[i][1]) kill(three[k], SIGKILL);
+            if (agent) { /* the run has lost its only process */
+                assert_int_equal(cli_wait(&c), 137);
+                (void)cli_wait(&node);
+            } else {
+                struct pollfd p = {.fd = pidfd, .events = POLLIN};
+                assert_int_equal(poll(&p, 1, -1), 1);
+                (void)cli_wait(&c);
+                kill(node.pid, SIGTERM);
+                assert_int_equal(cli_wait(&node), 0);
+            }
+            close(pidfd);
+            cli_free(&c);
+            cli_free(&node);
+        }
+}
+
 /* The one that is at fault is named. */
 static void what_cannot_be_had_is_named(void **state) {
     (void)state;
@@ -178,6 +221,7 @@ int main(void) {
         cmocka_unit_test(values_are_checked),
         cmocka_unit_test(a_member_is_a_meeting_point),
         cmocka_unit_test(it_is_passed_on),
+        cmocka_unit_test(who_is_killed_is_known_to_be),
         cmocka_unit_test(what_cannot_be_had_is_named),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -110,6 +110,9 @@ void overlay_close(struct overlay *o);
  */
 void overlay_farewell(struct overlay *o);
 void overlay_free(struct overlay *o);
+/* This process is about to be ended, and what it ran has been: say so of this node, and of those that it was the witness
+ * of, so that nobody need find it out. Nothing but the process's end may follow. */
+void overlay_obituary(struct overlay *o, const char *cause);
 
 struct rdv *overlay_rdv(struct overlay *o); /* NULL without a grid, or without a directory */
 

@@ -14,9 +14,12 @@
 #include "overlay/io/mourn.h"
 #include "overlay/io/rejoin.h"
 
+#include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define LAST_WORDS (1 * MOYAI_MS)
 
@@ -143,6 +146,20 @@ void witness_link_down(struct overlay *o, const uint8_t id[16], bool farewell) {
         forget(w);
     else if (w->ended && w->cause[0] && !linked(w))
         declare(w);
+}
+
+/* No loop will tell us of those any more. */
+void overlay_obituary(struct overlay *o, const char *cause) {
+    if (o->closing) return;
+    for (struct witness *w = o->witnesses, *next; w; w = next) {
+        next = w->hh.next;
+        if (w->pid != getpid() && kill(w->pid, 0) < 0 && errno == ESRCH) declare(w);
+    }
+    char who[PEER_NAME], text[MOYAI_ERROR_TEXT];
+    overlay_self_name(o, who);
+    snprintf(text, sizeof text, "%s has died: %s", who, cause);
+    for (struct olink *k = o->links; k; k = k->next)
+        if (k->up) rejoin_tell(k, o->cfg.self.b, text);
 }
 
 void witness_done(struct overlay *o) {
