@@ -440,6 +440,10 @@ bool rundir_is_dead(const struct rundir *d, const struct moyai_node_id *id) {
     (void)d, (void)id;
     return false;
 }
+int rundir_sweep(const struct rundir *d, size_t most, uint64_t random, struct moyai_error *reterr) {
+    (void)d, (void)most, (void)random, (void)reterr;
+    return 0;
+}
 void rundir_unlink(const struct rundir *d, const struct moyai_node_id *id) {
     (void)d, (void)id;
 }

@@ -402,7 +402,7 @@ bool rundir_is_dead(const struct rundir *d, const struct moyai_node_id *id) {
     return (e == ECONNREFUSED || e == ENOENT) && check_same(d, NULL) == 0;
 }
 
-int rundir_sweep(const struct rundir *d, struct moyai_error *reterr) {
+int rundir_sweep(const struct rundir *d, size_t most, uint64_t random, struct moyai_error *reterr) {
     int rc = check_same(d, reterr);
     if (rc < 0) return rc;
     int probe = open_socket(SOCK_DGRAM, reterr);
@@ -416,10 +416,15 @@ int rundir_sweep(const struct rundir *d, struct moyai_error *reterr) {
         return rc;
     }
     int removed = 0;
-    for (struct dirent *e; (e = readdir(dir));) {
-        bool fresh;
-        if (is_ours(e->d_name, &fresh) && is_stale(d, probe, e->d_name, fresh) && unlinkat(d->fd, e->d_name, 0) == 0)
-            removed++;
+    size_t n = 0, skip = 0;
+    bool fresh;
+    for (struct dirent *e; (e = readdir(dir));) n += is_ours(e->d_name, &fresh);
+    if (n > most) skip = (size_t)(random % (n - most + 1));
+    rewinddir(dir);
+    n = 0;
+    for (struct dirent *e; n < skip + most && (e = readdir(dir));) {
+        if (!is_ours(e->d_name, &fresh) || n++ < skip) continue;
+        removed += is_stale(d, probe, e->d_name, fresh) && unlinkat(d->fd, e->d_name, 0) == 0;
     }
     closedir(dir);
     close(probe);

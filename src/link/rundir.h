@@ -70,9 +70,10 @@ int rundir_accept(int listener, int *ret, uid_t *uid, pid_t *pid, struct moyai_e
 
 void rundir_unlink(const struct rundir *d, const struct moyai_node_id *id); /* remove a socket; fine if it is gone */
 
-/* Remove all sockets nobody listens on (processes killed by force leave theirs). Listeners do not notice.
- * Returns how many were removed, or an error. Other files are left alone. */
-int rundir_sweep(const struct rundir *d, struct moyai_error *reterr) MOYAI_MUST_USE;
+/* Remove the sockets nobody listens on (processes killed by force leave theirs), of at most `most` that are looked at:
+ * if there are more, `random` says which. Listeners do not notice. Returns how many were removed, or an error. Other
+ * files are left alone. */
+int rundir_sweep(const struct rundir *d, size_t most, uint64_t random, struct moyai_error *reterr) MOYAI_MUST_USE;
 
 /*
  * The rules alone: open a directory that must be this user's own, and make it (mode 0700) if it is missing.

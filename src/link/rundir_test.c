@@ -425,7 +425,7 @@ static void a_lost_directory_is_not_death(void **state) {
     assert_int_equal(rundir_connect(d, &id, &c, NULL, &e), MOYAI_ESTATE);
     assert_non_null(strstr(e.text, "removed"));
     assert_int_equal(rundir_listen(d, &other, &c, &e), MOYAI_ESTATE);
-    assert_int_equal(rundir_sweep(d, &e), MOYAI_ESTATE);
+    assert_int_equal(rundir_sweep(d, SIZE_MAX, 0, &e), MOYAI_ESTATE);
     assert_false(rundir_is_dead(d, &id));
 
     assert_int_equal(mkdir(run, 0700), 0);
@@ -554,7 +554,7 @@ static void sweeps_what_nobody_has(void **state) {
     assert_int_equal(utimensat(AT_FDCWD, in(f, sockets[2]), old, 0), 0);
 
     struct moyai_error e = {0};
-    assert_int_equal(rundir_sweep(d, &e), 2);
+    assert_int_equal(rundir_sweep(d, SIZE_MAX, 0, &e), 2);
     assert_true(there(f, live_name));
     assert_false(there(f, dead_name));
     assert_true(there(f, "run/00000000000000aa"));
@@ -563,7 +563,22 @@ static void sweeps_what_nobody_has(void **state) {
     assert_true(there(f, sockets[1]));
     assert_false(there(f, sockets[2]));
     assert_int_equal(rundir_accept(l, &s, NULL, NULL, &e), MOYAI_EAGAIN); /* it has noticed nothing */
-    assert_int_equal(rundir_sweep(d, &e), 0);
+    assert_int_equal(rundir_sweep(d, SIZE_MAX, 0, &e), 0);
+
+    /* Of many only some are looked at, others each time: in the end all that are dead. */
+    for (uint8_t i = 0; i < 20; i++) {
+        struct moyai_node_id id = {{0xee, i, 1}};
+        close(listen_ok(d, &id));
+    }
+    int removed = 0, rc = 0;
+    for (uint64_t i = 0; removed < 20; i++) {
+        assert_true(i < 1000);
+        rc = rundir_sweep(d, 4, i * 7919, &e);
+        assert_in_range(rc, 0, 4);
+        removed += rc;
+    }
+    assert_int_equal(removed, 20);
+    assert_true(there(f, live_name));
     close(l);
     rundir_close(d);
 }
@@ -575,7 +590,7 @@ static void sweeping_takes_no_new_socket(void **state) {
     pid_t pid = start();
     if (pid == 0)
         for (;;)
-            if (rundir_sweep(d, NULL) < 0) _exit(1);
+            if (rundir_sweep(d, SIZE_MAX, 0, NULL) < 0) _exit(1);
     for (int i = 0; i < 300; i++) {
         struct moyai_node_id id = new_id();
         int l = listen_ok(d, &id), c;
@@ -592,7 +607,7 @@ static void sweeping_takes_no_new_socket(void **state) {
     int status;
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_true(WIFSIGNALED(status)); /* it swept to the end */
-    assert_true(rundir_sweep(d, NULL) >= 0);
+    assert_true(rundir_sweep(d, SIZE_MAX, 0, NULL) >= 0);
     rundir_close(d);
 }
 

@@ -7,6 +7,7 @@
 #include "tests/public/kit.h"
 
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <sys/socket.h>
@@ -352,6 +353,36 @@ static void a_relay_is_away(void **state) {
     kit_end(relay);
 }
 
+static int sockets(const char *name) {
+    char path[160];
+    int n = 0;
+    snprintf(path, sizeof path, "%s/%s", kit_dir(), name);
+    DIR *d = opendir(path);
+    FIBER_ASSERT(d);
+    for (struct dirent *e; (e = readdir(d));) n += e->d_name[0] != '.';
+    closedir(d);
+    return n;
+}
+
+/* Who joins removes sockets of those that were killed: no entry elsewhere names them. */
+static void sockets_of_the_killed_are_removed(void **state) {
+    (void)state;
+    begin_grid(1);
+    pid_t pid = start("host", 0);
+    moyai_node *n = join();
+    moyai_ref *ref = kit_lookup(n, "host");
+    FIBER_ASSERT_INT(sockets("host"), 1);
+    kit_kill(pid);
+    FIBER_ASSERT_INT(sockets("host"), 1);
+    pid = start("host", 0);
+    KIT_UNTIL(n, kit_gone(pid) || sockets("host") == 2); /* its own has come */
+    KIT_UNTIL(n, sockets("host") == 1);
+    moyai_ref_unref(ref);
+    moyai_node_free(n);
+    kit_end(pid);
+    FIBER_ASSERT_INT(sockets("host"), 0);
+}
+
 /* One relay after another leaves in order, however its program ends. What is open stays so. */
 static void relays_leave(void **state) {
     (void)state;
@@ -659,6 +690,7 @@ static int tests(void) {
         cmocka_unit_test(calls_pass_through_others),
         cmocka_unit_test(a_relay_dies),
         cmocka_unit_test(a_relay_is_away),
+        cmocka_unit_test(sockets_of_the_killed_are_removed),
         cmocka_unit_test(relays_leave),
         cmocka_unit_test(a_death_is_known_beyond_others),
         cmocka_unit_test(who_falls_silent_is_given_up),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the dead have left in the rendezvous directory is removed. */
+/* What the dead have left in the rendezvous directory, and in the run directory, is removed. */
 #include "base/err.h"
 #include "overlay/io/internal.h"
 
@@ -28,12 +28,16 @@ static void forget_step(struct overlay *o, moyai_dur most) {
 }
 
 static void forget_some(struct overlay *o);
+static void sweep_sockets(struct overlay *o);
 
 static void forget_due(struct exec *x, struct exec_timer *t) {
     struct overlay *o = (struct overlay *)((char *)t - offsetof(struct overlay, forget_timer));
     if (o->forget_look) {
         o->forget_look = false;
-        forget_some(o);
+        if (o->rdv)
+            forget_some(o);
+        else
+            sweep_sockets(o);
     } else {
         forget_step(o, FORGET_HOLD);
     }
@@ -61,7 +65,8 @@ void forget_node(struct overlay *o, const uint8_t node[16]) {
 /*
  * Processes that were killed while nobody was linked to them have left their entries. Who joins looks at some after a
  * while, which are others each time, and removes those of the dead: the directory does not grow for ever, and a
- * thousand that join at once do not look at a thousand each.
+ * thousand that join at once do not look at a thousand each. In a grid that is met elsewhere there are no entries, and
+ * it is the sockets alone, of the run directory, that are looked at.
  */
 struct sweep {
     struct overlay *o;
@@ -98,6 +103,12 @@ static void forget_some(struct overlay *o) {
     s.n = 0;
     if (rdv_node_ids(o->rdv, sweep_one, &s, NULL) < 0) return;
     for (size_t i = 0; i < s.n_dead; i++) forget_node(o, s.dead[i].b);
+}
+
+static void sweep_sockets(struct overlay *o) {
+    struct moyai_error why = {0};
+    if (rundir_sweep(o->dir, SWEEP_MOST, id_lo(o->cfg.self.b), &why) < 0)
+        log_info(o->cfg.log, "overlay", "MOYAI-RUNDIR-SWEEP", "%s", why.text);
 }
 
 void forget_joined(struct overlay *o) {

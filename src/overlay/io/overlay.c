@@ -628,7 +628,7 @@ static int join(struct overlay *o, struct moyai_error *reterr) {
         hello_fill(&o->hello, &c->self, rundir_host(o->dir), c->title, FRAME_MAX, c->max_message);
         rc = rejoin_appear(o, reterr);
     }
-    if (rc == 0 && o->rdv) forget_joined(o);
+    if (rc == 0) forget_joined(o);
     if (rc == 0 && (wide || c->grid_file)) {
         rc = route_new(o, reterr);
         if (rc == 0) rc = mourn_new(o, reterr);
