@@ -20,12 +20,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #define GRID_LOOK  MOYAI_SEC        /* between looks whether the grid's directory is still there */
 #define LEAVE_TIME (10 * MOYAI_SEC) /* for answers that are under way when all commands have ended */
 #define LEAVE_LOOK (5 * MOYAI_MS)
+
+#define FILES_NODE    128u /* descriptors: links, and what a node has besides */
+#define FILES_COMMAND 5u   /* pipes, handles, and the link of one that joins */
 
 enum { KEY_GRID = 0x100, KEY_SLOTS, KEY_SITE, KEY_KEY_FILE, KEY_GRACE };
 
@@ -220,6 +224,17 @@ static int begin(struct host *h, struct moyai_error *why) {
     return rc;
 }
 
+/* The library has made it as high as this user may. Of what it lacks later it says so in its log only, each time. */
+static void warn_of_few_files(const struct host *h) {
+    struct rlimit r;
+    rlim_t need = FILES_NODE + FILES_COMMAND * (rlim_t)h->q->slots;
+    if (getrlimit(RLIMIT_NOFILE, &r) < 0 || r.rlim_cur >= need) return;
+    say(h,
+        "warning: this process may have %llu files open, which is too few to be sure of links and of %lld commands at "
+        "once: it needs %llu. Raise the hard limit (ulimit -Hn; LimitNOFILE= of a systemd unit), or give fewer --slots",
+        (unsigned long long)r.rlim_cur, (long long)h->q->slots, (unsigned long long)need);
+}
+
 /* What commands have come to is told before this node leaves. */
 static void leave(struct host *h) {
     moyai_ns until = moyai_now() + (moyai_ns)LEAVE_TIME;
@@ -240,6 +255,7 @@ static int live(const struct request *q, struct run_grid *grid, const struct gua
     }
     if (rc == 0) {
         ward_lives(guard, h.node, grid);
+        warn_of_few_files(&h);
         say(&h, "node %.8s takes commands, %lld at once", strchr(h.env[ENV_PARENT], '=') + 1, (long long)q->slots);
         (void)moyai_node_serve(h.node, MOYAI_FOREVER);
         if (h.orphaned) ward_end_orphaned(guard, h.node, grid);

@@ -54,6 +54,12 @@ static void end_agent(struct cli *c) {
     cli_free(c);
 }
 
+static void end_agent_saying(struct cli *c, const char *text, int times) {
+    kill(c->pid, SIGTERM);
+    assert_int_equal(cli_wait(c), 0);
+    assert_int_equal(kit_count(&c->text[1], text), times);
+}
+
 /* moyai run --on-nodes WORDS */
 #define START(c, ...) start_run(c, (const char *const[]){"run", "--on-nodes", __VA_ARGS__, NULL})
 static void start_run(struct cli *c, const char *const *words) {
@@ -480,6 +486,21 @@ static void agent_without_files(void **state) {
     end_agent(&two);
 }
 
+/* One that will never have enough says so at its start, once, and what to do. */
+static void an_agent_with_few_files_says_so(void **state) {
+    (void)state;
+    struct cli c;
+    cli_start(&c, &(struct cli_opts){.env = added, .files = 137}, "node", "--slots", "2", NULL);
+    (void)cli_line(&c, 2, "takes commands");
+    end_agent_saying(&c, "warning: this process may have 137 files open", 1);
+    has(c.text[1].p, "needs 138. Raise the hard limit (ulimit -Hn");
+    cli_free(&c);
+    cli_start(&c, &(struct cli_opts){.env = added, .files = 138}, "node", "--slots", "2", NULL);
+    (void)cli_line(&c, 2, "takes commands");
+    end_agent_saying(&c, "warning", 0);
+    cli_free(&c);
+}
+
 /* An agent that cannot open a file any more ends what a command has left behind all the same. */
 static void nothing_is_left_behind_without_files(void **state) {
     (void)state;
@@ -521,6 +542,7 @@ int main(int argc, char **argv) {
         RUN(agent_is_a_witness),
         RUN(called_by_hand),
         RUN(agent_without_files),
+        RUN(an_agent_with_few_files_says_so),
         RUN(nothing_is_left_behind_without_files),
         RUN(a_stopped_agent),
     };
