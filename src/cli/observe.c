@@ -16,6 +16,7 @@
 #include <string.h>
 
 #define LINK_TIME    (10 * MOYAI_SEC)
+#define REPORT       2000            /* bytes, of all places */
 #define FIND_TIME    (2 * MOYAI_SEC) /* to ask who is there */
 #define PREFIX_LEAST 4               /* hex digits that are taken for the beginning of an id */
 
@@ -48,6 +49,7 @@ bool observe_option(int key, char *arg, const struct argp_state *state, struct o
         return true;
     case OBSERVE_TIMEOUT:
         o->timeout = cli_duration(state, "timeout", arg);
+        o->timed = true;
         return true;
     case OBSERVE_JSON:
         o->json = true;
@@ -73,16 +75,21 @@ bool observe_target(int key, char *arg, const struct argp_state *state, const ch
 
 /* ---- joining --------------------------------------------------------------------------------- */
 
-static int await_link(moyai_node *n, const char *grid, struct moyai_error *why) {
-    int rc = node_await_link(n, LINK_TIME);
-    if (rc == MOYAI_ECANCELED) return err_set(why, rc, "interrupted");
-    if (rc != MOYAI_ETIMEDOUT) return rc;
-    char unmet[NODE_UNMET];
-    exec_lock(node_exec(n));
-    (void)node_unmet(n, unmet);
-    exec_unlock(node_exec(n));
-    return err_set(why, rc, "no node of the grid at '%.80s' could be reached within %s%s%s", grid, DUR(LINK_TIME),
-                   unmet[0] ? ": " : "", unmet);
+/* 0, or the reason has been printed. */
+static int await_link(moyai_node *n, const char *title, const char *grid, moyai_dur timeout) {
+    int rc = node_await_link(n, timeout);
+    if (rc == 0) return 0;
+    char report[REPORT];
+    node_report(n, report, sizeof report);
+    if (rc == MOYAI_ETIMEDOUT)
+        cli_say(title, "no node of the grid at '%s' could be reached within %s: %s", grid, DUR(timeout), report);
+    else if (rc == MOYAI_ENOENT)
+        cli_say(title, "nobody of the grid at '%s' could be met: %s", grid, report);
+    else if (rc == MOYAI_ECANCELED)
+        cli_say(title, "interrupted");
+    else
+        cli_say(title, "no node of the grid at '%s' could be reached: %s", grid, moyai_strerror(rc));
+    return rc;
 }
 
 int observer_join(struct observer *o, const char *title, const struct observe_opts *given) {
@@ -101,10 +108,11 @@ int observer_join(struct observer *o, const char *title, const struct observe_op
     if (rc == 0) {
         node_observe(o->node);
         cli_log(o->node, title);
-        if (!o->grid.path[0]) rc = await_link(o->node, grid, &why);
+        moyai_dur most = given->timed && given->timeout < LINK_TIME ? given->timeout : LINK_TIME;
+        if (o->grid.path[0] || await_link(o->node, title, grid, most) == 0) return CLI_OK;
+    } else {
+        cli_say(title, "%s", why.text);
     }
-    if (rc == 0) return CLI_OK;
-    cli_say(title, "%s", why.text);
     moyai_node_free(o->node);
     (void)run_grid_end(&o->grid, NULL);
     return why.code == MOYAI_EINVAL ? CLI_USAGE : CLI_FAILED;

@@ -21,6 +21,7 @@ struct observer {
 struct observe_opts {
     struct cli_grid grid;
     moyai_dur timeout;
+    bool timed; /* it was given */
     bool json;
 };
 enum { OBSERVE_GRID = 0x2000, OBSERVE_KEY_FILE, OBSERVE_TIMEOUT, OBSERVE_JSON };

@@ -38,8 +38,11 @@ int tcp_split(const char *text, bool port_needed, char host[TCP_HOST], uint16_t 
                            text);
     }
     size_t n = (size_t)(end - begin);
+    if (n >= TCP_HOST)
+        return err_set(reterr, MOYAI_EINVAL, "\"%.40s...\": too long, a host has at most %u characters", text,
+                       TCP_HOST - 1);
     /* A number alone is a port whose host was forgotten; to the resolver it would be an IPv4 address. */
-    if (n == 0 || n >= TCP_HOST || (begin == text && strspn(begin, "0123456789") == n))
+    if (n == 0 || (begin == text && strspn(begin, "0123456789") == n))
         return err_set(reterr, MOYAI_EINVAL, "\"%.80s\": no host", text);
     int64_t p = 0;
     if (*colon == 0 && port_needed) return err_set(reterr, MOYAI_EINVAL, "\"%.80s\": no port (HOST:PORT)", text);

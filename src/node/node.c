@@ -521,6 +521,12 @@ int node_names(moyai_node *n, bool (*fn)(const char *name, void *ctx), void *ctx
     return rc;
 }
 
+void node_report(moyai_node *n, char *out, size_t size) {
+    exec_lock(n->x);
+    overlay_report(n->o, out, size);
+    exec_unlock(n->x);
+}
+
 bool node_unmet(moyai_node *n, char out[NODE_UNMET]) {
     return overlay_unmet(n->o, out);
 }
@@ -532,9 +538,13 @@ struct link_wait {
 };
 
 /* Whatever makes a link, or asks to stop, is a turn of the loop. */
+static bool waits_no_more(moyai_node *n) {
+    return overlay_links(n->o) > 0 || overlay_settled(n->o) || atomic_load(&n->stop);
+}
+
 static void look_linked(struct exec_hook *h) {
     struct link_wait *w = (struct link_wait *)h;
-    if (w->b && (overlay_links(w->node->o) > 0 || atomic_load(&w->node->stop))) (void)blocked_wake(w->node, w->b, 0);
+    if (w->b && waits_no_more(w->node)) (void)blocked_wake(w->node, w->b, 0);
 }
 
 int node_await_link(moyai_node *n, moyai_dur timeout) {
@@ -543,7 +553,7 @@ int node_await_link(moyai_node *n, moyai_dur timeout) {
     int rc = 0;
     api_enter(n);
     exec_hook_add(n->x, &w.hook);
-    while (rc == 0 && overlay_links(n->o) == 0 && !atomic_load(&n->stop)) {
+    while (rc == 0 && !waits_no_more(n)) {
         struct blocked b;
         blocked_init(n, &b, "waits for a link");
         w.b = &b;
@@ -554,7 +564,7 @@ int node_await_link(moyai_node *n, moyai_dur timeout) {
     if (overlay_links(n->o) > 0)
         rc = 0;
     else if (rc == 0)
-        rc = MOYAI_ECANCELED;
+        rc = overlay_settled(n->o) ? MOYAI_ENOENT : MOYAI_ECANCELED;
     api_leave(n);
     return rc;
 }

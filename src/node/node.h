@@ -41,8 +41,12 @@ int node_known(moyai_node *n, bool (*fn)(const struct rdv_node *node, const stru
 int node_names(moyai_node *n, bool (*fn)(const char *name, void *ctx), void *ctx, struct moyai_error *reterr);
 
 /* Wait for a link to another node: in a grid of several hosts a node begins without, and knows nobody until it has one.
- * 0; ETIMEDOUT; ECANCELED: the node was asked to stop. Lock not held; may switch fibers. */
+ * 0; ETIMEDOUT; ENOENT: where the grid is met nobody is known; ECANCELED: the node was asked to stop. Lock not held;
+ * may switch fibers. */
 int node_await_link(moyai_node *n, moyai_dur timeout);
+
+/* As overlay_report. Lock not held. */
+void node_report(moyai_node *n, char *out, size_t size);
 
 /* As overlay_unmet. Lock held. */
 #define NODE_UNMET OVERLAY_UNMET

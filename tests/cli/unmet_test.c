@@ -2,10 +2,12 @@
 /* A grid of several hosts in which nobody is met: the reason is said, by whoever waits for somebody. */
 #include "tests/cli/kit.h"
 
+#include <arpa/inet.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #define NOWHERE "http://127.0.0.1:1/lab"
@@ -54,23 +56,56 @@ static void says(struct cli *c, int status, const char *text) {
     cli_free(c);
 }
 
-/* All at once: they give up after a while only. */
+/* A socket at which everybody is let in and nobody is answered. */
+static int silence(char at[40]) {
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t n = sizeof a;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&a, n), 0);
+    assert_int_equal(listen(fd, 100), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&a, &n), 0);
+    snprintf(at, 40, "127.0.0.1:%u", ntohs(a.sin_port));
+    return fd;
+}
+
+/* All at once: most give up after a while only. Who has been answered that nobody is there does not wait so long. */
 static void who_looks_is_told_why(void **state) {
     (void)state;
     static const char *const loud[] = {"MOYAI_LOG=warning", NULL};
-    struct cli ps, dead, both, unknown;
+    struct cli ps, dead, both, unknown, empty, silent, member, hasty;
+    char nobody[120], at[40], still[80], text[300];
+    int fd = silence(at);
+    snprintf(nobody, sizeof nobody, "%.90s-empty", url);
+    snprintf(still, sizeof still, "http://%s/lab", at);
     cli_start(&ps, &(struct cli_opts){.env = loud}, "ps", "--grid", url, "--key-file", key[1], NULL);
     cli_start(&dead, NULL, "ping", "--grid", NOWHERE, "--key-file", key[0], "0123", NULL);
     cli_start(&both, NULL, "graph", "--grid", NOWHERE, "--grid", url, "--key-file", key[1], NULL);
     cli_start(&unknown, NULL, "call", "--grid", "127.0.0.1:1", "--key-file", key[0], "x", "y", NULL);
+    cli_start(&empty, NULL, "ps", "--grid", nobody, "--key-file", key[0], NULL);
+    cli_start(&silent, NULL, "ps", "--grid", still, "--key-file", key[0], NULL);
+    cli_start(&member, NULL, "ps", "--grid", at, "--key-file", key[0], NULL);
+    cli_start(&hasty, NULL, "ps", "--grid", still, "--timeout", "1500ms", "--key-file", key[0], NULL);
     assert_non_null(strstr(cli_line(&ps, 2, "MOYAI-RENDEZVOUS"), "1 entry there is sealed with another key"));
-    says(&ps, 1, "could be reached within 10 s: 1 entry there is sealed with another key\n");
-    says(&dead, 1, "could be reached within 10 s: Couldn't connect");
-    says(&unknown, 1, "could be reached within 10 s: ");
+    snprintf(text, sizeof text, "moyai ps: nobody of the grid at '%s' could be met: %s: 1 entry there is sealed with",
+             url, url);
+    says(&ps, 1, text);
+    snprintf(text, sizeof text, "could be met: %s: it answers, and knows nobody of this grid\n", nobody);
+    says(&empty, 1, text);
+    snprintf(text, sizeof text, "could be reached within 1.5 s: %s: it has not answered\n", still);
+    says(&hasty, 1, text);
+    says(&dead, 1, "could be reached within 10 s: " NOWHERE ": Couldn't connect");
+    says(&unknown, 1, "could be reached within 10 s: 127.0.0.1:1: Connection refused\n");
+    snprintf(text, sizeof text,
+             "could be reached within 10 s: %s: it accepts the connection, and has said nothing for ", still);
+    says(&silent, 1, text);
+    snprintf(text, sizeof text, "within 10 s: %s: it accepts the connection, and says nothing for 8 s\n", at);
+    says(&member, 1, text);
     assert_int_equal(cli_wait(&both), 1);
-    assert_non_null(strstr(both.text[1].p, NOWHERE ": Couldn't connect"));
-    assert_non_null(strstr(both.text[1].p, "sealed with another key"));
+    assert_non_null(strstr(both.text[1].p, "within 10 s: " NOWHERE ": Couldn't connect"));
+    snprintf(text, sizeof text, "; %s: 1 entry there is sealed with another key", url);
+    assert_non_null(strstr(both.text[1].p, text));
     cli_free(&both);
+    close(fd);
 }
 
 /* A run and an agent go on, since others may come, and say it once. */
@@ -92,6 +127,16 @@ static void who_goes_on_is_told_why(void **state) {
     (void)cli_line(&c, 2, "moyai node: nobody of the grid at '" NOWHERE "' could be met: Couldn't connect");
     kill(c.pid, SIGTERM);
     assert_int_equal(cli_wait(&c), 0);
+    cli_free(&c);
+    /* Others are to meet at this node, by a port that is forwarded to it, but by which it does not reach itself. */
+    static const char *const slow[] = {"MOYAI_LOG=warning", NULL};
+    cli_start(&c, &(struct cli_opts){.env = slow}, "run", "--grid", "127.0.0.1:1", "--listen", "127.0.0.1:0",
+              "--advertise", "127.0.0.1:1", "--key-file", key[0], "cat", NULL);
+    (void)cli_line(&c, 2, "MOYAI-DIAL cannot connect to 127.0.0.1:1: Connection refused");
+    sleep(5); /* more than a run waits before it says that nobody could be met */
+    cli_close_in(&c);
+    assert_int_equal(cli_wait(&c), 0);
+    assert_int_equal(kit_count(&c.text[1], "could be met"), 0);
     cli_free(&c);
     /* Where all is well nothing is said. */
     assert_int_equal(cli_do(&c, "run", "--grid", url, "--key-file", key[0], "true", NULL), 0);

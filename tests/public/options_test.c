@@ -4,6 +4,8 @@
 
 #include <unistd.h>
 
+#define LONG "a-host-that-has-more-letters-in-its-name-than-any-that-there-is"
+
 static void expect(const struct moyai_node_opts *o, int code, const char *begin) {
     struct moyai_error e = {0};
     moyai_node *n = NULL;
@@ -28,6 +30,7 @@ static void of_the_environment(void **state) {
         {"MOYAI_PORT_RANGE", "70000-70100", "$MOYAI_PORT_RANGE: \"70000-70100\""},
         {"MOYAI_ADVERTISE", "b:c", "$MOYAI_ADVERTISE: \"b:c\""},
         {"MOYAI_ADVERTISE", "7471", "$MOYAI_ADVERTISE: \"7471\": no host"},
+        {"MOYAI_ADVERTISE", LONG LONG LONG LONG LONG, "$MOYAI_ADVERTISE: \"a-host-that-has-more-letters-in-its-name...\": too long"},
         {"MOYAI_STACK", "1k", "$MOYAI_STACK is \"1k\""},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {

@@ -133,6 +133,7 @@ static void connect_to(struct try *t) {
     int rc = tcp_connect(&t->fd, &t->to, &why);
     if (rc < 0) {
         t->fd = -1;
+        if (why.sys) err_set(&why, rc, "%s", strerror(why.sys)); /* the address is said by note() */
         failed(t, &why);
         return;
     }
@@ -176,10 +177,14 @@ static void on_timer(struct exec *x, struct exec_timer *timer) {
     (void)x;
     struct dial *d = (struct dial *)((char *)timer - offsetof(struct dial, timer));
     if (d->going > 0) {
-        struct moyai_error why = {0};
-        err_set(&why, MOYAI_EUNREACHABLE, "no answer within %s", DUR(d->limit));
-        for (size_t i = 0; i < d->n; i++)
+        for (size_t i = 0; i < d->n; i++) {
+            struct moyai_error why = {0};
+            if (d->tries[i].connected)
+                err_set(&why, MOYAI_EUNREACHABLE, "it accepts the connection, and says nothing for %s", DUR(d->limit));
+            else
+                err_set(&why, MOYAI_EUNREACHABLE, "no answer within %s", DUR(d->limit));
             if (d->tries[i].fd >= 0 || d->tries[i].question) note(d, &d->tries[i], &why);
+        }
     }
     if (!d->why.code) err_set(&d->why, MOYAI_EUNREACHABLE, "it has no address");
     end(d, NULL, &d->why);

@@ -15,6 +15,15 @@ bool overlay_unmet(const struct overlay *o, char out[OVERLAY_UNMET]) {
     return o->wide && wide_nobody(o->wide, out, OVERLAY_UNMET);
 }
 
+bool overlay_settled(const struct overlay *o) {
+    return o->wide && wide_settled(o->wide);
+}
+
+void overlay_report(const struct overlay *o, char *out, size_t n) {
+    out[0] = 0;
+    if (o->wide) wide_report(o->wide, out, n);
+}
+
 static const char *kind_of(const struct olink *k) {
     return link_tls(k->link) ? "tcp" : "unix";
 }

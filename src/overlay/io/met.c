@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "overlay/io/met.h"
 
+#include "base/dur.h"
 #include "base/id.h"
 
 #include <assert.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -17,6 +19,7 @@ bool met_tell(struct met *m, size_t place, int code, const char *text) {
     struct met_place *p = &m->of[place];
     bool news = p->code != code;
     p->code = code;
+    p->asked++;
     if (code == 0) p->answered = true;
     snprintf(p->text, sizeof p->text, "%s", code ? text : "");
     return news;
@@ -56,8 +59,8 @@ bool met_nobody(const struct met *m, char *out, size_t n) {
         char foreign[MET_TEXT];
         const char *text = p->code ? p->text : p->foreign ? foreign : NULL;
         met_foreign_text(p->foreign, foreign);
-        if (!text && p->answered) well = true;
-        if (!text || at >= n) continue;
+        if (p->own || (!text && p->answered)) well = true;
+        if (p->own || !text || at >= n) continue;
         int k = snprintf(out + at, n - at, "%s%s%s%s", at ? "; " : "", m->n > 1 ? p->place : "", m->n > 1 ? ": " : "",
                          text);
         if (k > 0) at += (size_t)k;
@@ -72,4 +75,44 @@ bool met_nobody(const struct met *m, char *out, size_t n) {
             "the other's ahead",
             (long long)m->ahead);
     return places && !well;
+}
+
+bool met_settled(const struct met *m) {
+    for (size_t i = 0; i < m->n; i++)
+        if (!m->of[i].own && (m->of[i].asked < 2 || m->of[i].code)) return false;
+    return m->n > 0 && !m->others;
+}
+
+static void add(char *out, size_t n, const char *fmt, ...) MOYAI_PRINTF(3, 4);
+static void add(char *out, size_t n, const char *fmt, ...) {
+    size_t at = strlen(out);
+    va_list ap;
+    va_start(ap, fmt);
+    if (at > 0 && at + 3 < n) at += (size_t)snprintf(out + at, n - at, "; ");
+    (void)vsnprintf(out + at, n - at, fmt, ap);
+    va_end(ap);
+}
+
+void met_report(const struct met *m, moyai_dur waited, char *out, size_t n) {
+    out[0] = 0;
+    for (size_t i = 0; i < m->n; i++) {
+        const struct met_place *p = &m->of[i];
+        char text[MET_TEXT];
+        met_foreign_text(p->foreign, text);
+        if (p->own)
+            snprintf(text, sizeof text, "is this node's own address");
+        else if (p->code)
+            snprintf(text, sizeof text, "%s", p->text);
+        else if (p->foreign == 0 && p->asked)
+            snprintf(text, sizeof text, "it answers, and knows %s of this grid", m->others ? "nodes" : "nobody");
+        else if (p->foreign == 0 && strncmp(p->place, "http", 4) == 0 && waited > MET_CONNECTED)
+            snprintf(text, sizeof text, "it accepts the connection, and has said nothing for %s", DUR(waited));
+        else if (p->foreign == 0)
+            snprintf(text, sizeof text, "it has not answered");
+        add(out, n, "%s: %s", p->place, text);
+    }
+    if (m->dial[0]) add(out, n, "%s", m->dial);
+    if (m->ahead)
+        add(out, n, "an entry seems to be made %lld s from now: clocks differ, and it is not believed",
+            (long long)m->ahead);
 }

@@ -14,6 +14,8 @@
 struct met_place {
     const char *place; /* borrowed */
     bool answered;     /* at least once */
+    bool own;          /* it is this node's own address: nobody else is to be met there */
+    unsigned asked;    /* so often to the end */
     int code;          /* of the last time; 0: well, or not asked yet */
     size_t foreign;    /* entries there that no key of ours opens, at the last time */
     char text[MET_TEXT];
@@ -34,6 +36,13 @@ bool met_foreign(struct met *m, size_t place, size_t n);
 void met_foreign_text(size_t n, char out[MET_TEXT]);
 bool met_ahead(struct met *m, int64_t seconds); /* true: the first */
 void met_dial_failed(struct met *m, const uint8_t id[16], const char *text);
+
+/* All places have answered twice that they know of nobody. */
+bool met_settled(const struct met *m);
+/* Each place, and what was last known of it. waited: since it was first asked; a server that is to answer by HTTP has
+ * taken the connection when MET_CONNECTED has passed, or it is known that it has not. */
+#define MET_CONNECTED (5 * MOYAI_SEC)
+void met_report(const struct met *m, moyai_dur waited, char *out, size_t n);
 
 /* What is wrong, with all of them; "": nothing that is known of. True: so nobody could be met there, ever. */
 bool met_nobody(const struct met *m, char *out, size_t n);

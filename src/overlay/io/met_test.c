@@ -51,10 +51,60 @@ static void tells_of_clocks(void **state) {
     says(&m, true, "no answer");
 }
 
+static void reports(const struct met *m, moyai_dur waited, const char *text) {
+    char out[512], less[40];
+    met_report(m, waited, out, sizeof out);
+    assert_string_equal(out, text);
+    met_report(m, waited, less, sizeof less);
+    assert_true(strlen(less) < sizeof less);
+    assert_memory_equal(less, out, strlen(less));
+}
+
+/* Each place, and what is known of it. When all have said twice that they know of nobody nobody is to be waited for. */
+static void reports_each_place(void **state) {
+    (void)state;
+    struct met m = {0};
+    assert_false(met_settled(&m));
+    size_t a = met_add(&m, "http://a/g"), b = met_add(&m, "b:1"), c = met_add(&m, "c:1");
+    m.of[c].own = true;
+    reports(&m, 2 * MOYAI_SEC,
+            "http://a/g: it has not answered; b:1: it has not answered; c:1: is this node's own address");
+    reports(
+        &m, 7 * MOYAI_SEC,
+        "http://a/g: it accepts the connection, and has said nothing for 7 s; b:1: it has not answered; c:1: is this "
+        "node's own address");
+    (void)met_tell(&m, c, -1, "refused");
+    says(&m, false, ""); /* where it would reach itself it need not */
+    for (int i = 0; i < 2; i++) {
+        assert_false(met_settled(&m));
+        (void)met_tell(&m, a, 0, "");
+        assert_false(met_settled(&m));
+        (void)met_tell(&m, b, 0, "");
+    }
+    assert_true(met_settled(&m));
+    (void)met_foreign(&m, b, 2);
+    reports(&m, 0,
+            "http://a/g: it answers, and knows nobody of this grid; b:1: 2 entries there are sealed with another key; "
+            "c:1: is this node's own address");
+    assert_true(met_settled(&m));
+    (void)met_tell(&m, b, -1, "broken");
+    assert_false(met_settled(&m));
+    (void)met_tell(&m, b, 0, "");
+    m.others = true;
+    assert_false(met_settled(&m));
+    const uint8_t id[16] = {0xab, 0xcd, 0xef, 0x01};
+    met_dial_failed(&m, id, "refused");
+    reports(
+        &m, 0,
+        "http://a/g: it answers, and knows nodes of this grid; b:1: 2 entries there are sealed with another key; c:1: "
+        "is this node's own address; cannot connect to node abcdef01: refused");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tells_why_nobody_was_met),
         cmocka_unit_test(tells_of_clocks),
+        cmocka_unit_test(reports_each_place),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

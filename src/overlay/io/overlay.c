@@ -79,7 +79,7 @@ static void say_down(struct olink *k, const char *why) {
 void olink_end(struct olink *k) {
     struct peer *p = k->peer;
     if (k->up) say_down(k, "");
-    if (k->o->wide) wide_link_down(k);
+    if (k->o->wide) wide_link_down(k, NULL);
     olink_close(k);
     if (p) peer_mark(p);
 }
@@ -87,7 +87,8 @@ void olink_end(struct olink *k) {
 static void hello_late(struct exec *x, struct exec_timer *t) {
     (void)x;
     struct olink *k = (struct olink *)((char *)t - offsetof(struct olink, hello_timer));
-    link_reset(k->link, MOYAI_ETIMEDOUT, k->greeted ? "it was not offered within 5 s" : "no hello within 5 s");
+    link_reset(k->link, MOYAI_ETIMEDOUT,
+               k->greeted ? "it was not offered within 5 s" : "it accepts the connection, and says nothing for 5 s");
 }
 
 struct olink *olink_new(struct overlay *o, int fd, struct tls *tls, struct peer *p, pid_t pid) {
@@ -390,7 +391,7 @@ static void on_down(struct link *l, const struct moyai_error *why) {
     int code = why->code;
     char text[MOYAI_ERROR_TEXT];
     memcpy(text, why->text, sizeof text);
-    if (o->wide) wide_link_down(k);
+    if (o->wide) wide_link_down(k, why);
     /* First: paths that lead there end as it has, and not as if they had broken. */
     if (farewell && o->route && !o->closing) route_died(o->route, p->id, MOYAI_ECLOSED, true);
     olink_unlink(k);

@@ -110,8 +110,8 @@ void overlay_close(struct overlay *o);
  */
 void overlay_farewell(struct overlay *o);
 void overlay_free(struct overlay *o);
-/* This process is about to be ended, and what it ran has been: say so of this node, and of those that it was the witness
- * of, so that nobody need find it out. Nothing but the process's end may follow. */
+/* This process is about to be ended, and what it ran has been: say so of this node, and of those that it was the
+ * witness of, so that nobody need find it out. Nothing but the process's end may follow. */
 void overlay_obituary(struct overlay *o, const char *cause);
 
 struct rdv *overlay_rdv(struct overlay *o); /* NULL without a grid, or without a directory */
@@ -182,6 +182,10 @@ size_t overlay_links(const struct overlay *o); /* that are up */
  * there, since the beginning. */
 #define OVERLAY_UNMET 240
 bool overlay_unmet(const struct overlay *o, char out[OVERLAY_UNMET]);
+/* All of these places have answered, twice, that they know of nobody: there is no use in waiting for a link. */
+bool overlay_settled(const struct overlay *o);
+/* Each of them, and what was last known of it. */
+void overlay_report(const struct overlay *o, char *out, size_t n);
 
 /* For reports (info.c): what this node calls itself, and its links that are up until fn returns false. */
 struct overlay_self {

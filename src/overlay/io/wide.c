@@ -67,6 +67,7 @@ struct wide {
     int64_t made; /* the last entry; seconds since 1970 */
     bool looked;  /* the machine is still to hear that all have */
     bool stepping, closing;
+    moyai_ns began;
     bool waits; /* the machine is still to hear that a session does */
     /* Large, and of one step at a time. */
     struct peers_effect fx;
@@ -147,7 +148,11 @@ static void one_has_answered(struct wide *w) {
     if (w->looked && !w->stepping) step(w, NULL);
 }
 
-static bool place_news(struct wide *w, const char *place, int code, const char *text) {
+/* A text may begin with the address: it is said once. */
+static bool place_news(struct wide *w, const char *place, int code, const char **text_) {
+    const char *text = *text_;
+    size_t len = strlen(place);
+    if (strncmp(text, place, len) == 0 && strncmp(text + len, ": ", 2) == 0) *text_ = text += len + 2;
     for (size_t i = 0; i < w->places.n_member; i++)
         if (w->places.member[i] == place) return met_tell(&w->met, w->at_member + i, code, text);
     return true;
@@ -160,7 +165,6 @@ static void on_dialled(void *arg, const struct dialled *got, const struct moyai_
     m->dial = NULL;
     struct olink *k = NULL;
     if (got) {
-        if (m->place) (void)place_news(w, m->place, 0, "");
         struct peer *p = m->place ? NULL : overlay_peer(o, m->id);
         if (m->place || (p && !p->dead)) k = olink_new(o, got->fd, got->tls, p, 0);
         if (k) {
@@ -177,12 +181,13 @@ static void on_dialled(void *arg, const struct dialled *got, const struct moyai_
         char id[33] = "";
         if (!m->place) id_format(m->id, id);
         if (!m->place && !m->direct) met_dial_failed(&w->met, m->id, why->text);
+        const char *text = why->text;
         /* What somebody has typed, and that no key fits, is worth a word: once, as long as it stays so. */
-        if (m->place ? place_news(w, m->place, why->code, why->text) : why->code == MOYAI_EPERM)
+        if (m->place ? place_news(w, m->place, why->code, &text) : why->code == MOYAI_EPERM)
             log_warning(o->cfg.log, "overlay", "MOYAI-DIAL", "cannot connect to %s%.8s: %s",
-                        m->place ? m->place : "node ", id, why->text);
-        else
-            log_info(o->cfg.log, "overlay", "MOYAI-DIAL", "cannot connect to node %.8s: %s", id, why->text);
+                        m->place ? m->place : "node ", id, text);
+        else if (!m->place)
+            log_info(o->cfg.log, "overlay", "MOYAI-DIAL", "cannot connect to node %.8s: %s", id, text);
     }
     bool place = m->place != NULL, direct = m->direct;
     uint8_t id[16];
@@ -376,6 +381,8 @@ static void look(struct wide *w) {
 /* The member at a given address has said who it is. */
 static void met_member(struct olink *k, const struct link_hello *h) {
     struct wide *w = k->o->wide;
+    const char *well = "";
+    (void)place_news(w, k->place, 0, &well);
     struct peers_endpoint e = {.id = h->node, .accepts = true, .lifetime = PEERS_ENTRY_LIFETIME};
     uint8_t text[PEERS_TEXT];
     (void)peers_address_put(text, sizeof text, &e.n_text, k->at); /* where it was found, it will be found */
@@ -550,9 +557,21 @@ int wide_frame(struct olink *k, const struct frame_head *h, const uint8_t *paylo
     return rc == MOYAI_EPROTO ? err_set(why, rc, "peers frame of type %u breaks the protocol", h->type) : 0;
 }
 
-void wide_link_down(struct olink *k) {
+/* What is at the address of a member has not said who it is; or it was this node itself, which is no trouble. */
+static void not_met(struct olink *k, const struct moyai_error *why) {
+    struct wide *w = k->o->wide;
+    const char *text = why && why->text[0] ? why->text : "it ends the connection without a word";
+    for (size_t i = 0; k->orderly && i < w->places.n_member; i++)
+        if (w->places.member[i] == k->place) w->met.of[w->at_member + i].own = true;
+    if (k->orderly || w->closing) return;
+    if (place_news(w, k->place, why && why->code ? why->code : MOYAI_ECLOSED, &text))
+        log_warning(k->o->cfg.log, "overlay", "MOYAI-DIAL", "cannot connect to %s: %s", k->place, text);
+}
+
+void wide_link_down(struct olink *k, const struct moyai_error *why) {
     struct wide *w = k->o->wide;
     if (k->place) {
+        not_met(k, why);
         k->place = NULL;
         one_has_answered(w);
     }
@@ -657,7 +676,11 @@ static int begin(struct wide *w, struct moyai_error *reterr) {
     for (size_t i = 0; i < w->places.n_http; i++) urls[n_urls++] = w->places.http[i];
     for (size_t i = 0; i < n_urls; i++) (void)met_add(&w->met, urls[i]);
     w->at_member = w->met.n;
-    for (size_t i = 0; i < w->places.n_member; i++) (void)met_add(&w->met, w->places.member[i]);
+    for (size_t i = 0; i < w->places.n_member; i++) { /* behind a forwarded port it may not reach itself there */
+        size_t at = met_add(&w->met, w->places.member[i]);
+        for (uint32_t k = 0; k < o->hello.n_endpoints; k++)
+            w->met.of[at].own |= strcmp(w->places.member[i], o->hello.endpoints[k]) == 0;
+    }
     if (w->places.in >= 0) {
         w->at_fd = met_add(&w->met, "fd:");
         w->met.of[w->at_fd].answered = true; /* who listens there answers to what it hears, if it hears anything */
@@ -677,6 +700,7 @@ int wide_new(struct overlay *o, const struct places *places, struct moyai_error 
     struct wide *w = calloc(1, sizeof *w);
     if (!w) return err_set(reterr, MOYAI_ENOMEM, "out of memory");
     w->o = o;
+    w->began = moyai_now();
     w->places = *places;
     exec_timer_init(&w->timer, on_timer);
     o->wide = w;
@@ -685,6 +709,14 @@ int wide_new(struct overlay *o, const struct places *places, struct moyai_error 
     struct peers_event ev = {.kind = PEERS_EV_START};
     step(w, &ev);
     return 0;
+}
+
+bool wide_settled(const struct wide *w) {
+    return met_settled(&w->met) && !w->closing;
+}
+
+void wide_report(const struct wide *w, char *out, size_t n) {
+    met_report(&w->met, (moyai_dur)(moyai_now() - w->began), out, n);
 }
 
 bool wide_nobody(const struct wide *w, char *out, size_t n) {

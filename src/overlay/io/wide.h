@@ -25,12 +25,15 @@ void wide_again(struct wide *w);
 
 /* As met_nobody (met.h), of the places where the grid is met. */
 bool wide_nobody(const struct wide *w, char *out, size_t n);
+bool wide_settled(const struct wide *w);
+void wide_report(const struct wide *w, char *out, size_t n);
 
 void wide_hello(struct olink *k, const struct link_hello *h); /* it is greeted */
 int wide_frame(struct olink *k, const struct frame_head *h, const uint8_t *payload, struct moyai_error *why);
-void wide_link_down(struct olink *k); /* the link has ended, by whoever's doing; it still exists */
-void wide_waits(struct wide *w);      /* a session finds no path; said again with each attempt */
-void wide_leave(struct wide *w);      /* no more links are made or taken */
+void wide_link_down(struct olink *k,
+                    const struct moyai_error *why); /* it has ended, by whoever's doing; it still exists */
+void wide_waits(struct wide *w);                    /* a session finds no path; said again with each attempt */
+void wide_leave(struct wide *w);                    /* no more links are made or taken */
 void wide_died(struct wide *w, const uint8_t id[16]);
 const struct peers_endpoint *wide_self(const struct wide *w); /* where this node is */
 /* Make a link for the session with that node, which is there; not if there is one, or being made. */
