@@ -92,6 +92,12 @@ int log_init(struct moyai_log *log, const char *spec, struct moyai_error *reterr
 }
 
 void log_done(struct moyai_log *log) {
+    for (size_t i = 0; i < LOG_IDS; i++) {
+        struct log_count *c = &log->counts[i];
+        uint32_t n = c->left_out;
+        c->n = c->left_out = 0;
+        if (n) log_write(log, c->level, c->source, c->id, "%u more of these were left out", n);
+    }
     pthread_mutex_destroy(&log->lock);
 }
 
@@ -110,18 +116,51 @@ bool log_wants(const struct moyai_log *log, enum log_level level, const char *so
     return level <= log->other;
 }
 
+/* May another of that id be written? *left_out: how many were not since the last. The lock is held. Where there is no
+ * place for it, it is not counted. */
+static bool counts(struct moyai_log *log, enum log_level level, const char *source, const char *id,
+                   uint32_t *left_out) {
+    moyai_ns now = moyai_now();
+    struct log_count *c = log->counts, *end = c + LOG_IDS;
+    if (level > LOG_LEVEL_WARNING) return true;
+    while (c < end && c->id[0] && strncmp(c->id, id, sizeof c->id - 1) != 0) c++;
+    if (c == end) return true;
+    if (!c->id[0]) snprintf(c->id, sizeof c->id, "%s", id);
+    if (c->n == 0 || now - c->since >= (moyai_ns)LOG_SPAN) {
+        c->since = now;
+        c->n = 0;
+    }
+    c->level = level;
+    c->source = source;
+    if (c->n == LOG_BURST) {
+        c->left_out++;
+        return false;
+    }
+    c->n++;
+    *left_out = c->left_out;
+    c->left_out = 0;
+    return true;
+}
+
 void log_write(struct moyai_log *log, enum log_level level, const char *source, const char *id, const char *fmt, ...) {
+    uint32_t left_out = 0;
     if (!log_wants(log, level, source)) return;
+    pthread_mutex_lock(&log->lock);
+    bool go = counts(log, level, source, id, &left_out);
+    pthread_mutex_unlock(&log->lock);
+    if (!go) return;
     struct timespec t;
     struct tm tm;
     (void)clock_gettime(CLOCK_REALTIME, &t);
     gmtime_r(&t.tv_sec, &tm);
-    char raw[TEXT_MAX + 1], text[TEXT_MAX + 1], line[TEXT_MAX + 200];
+    char raw[TEXT_MAX + 1], text[TEXT_MAX + 50], line[TEXT_MAX + 250];
     va_list ap;
     va_start(ap, fmt);
     size_t n = utf8_printed(raw, sizeof raw, vsnprintf(raw, sizeof raw, fmt, ap));
     va_end(ap);
-    utf8_line(text, sizeof text, raw, n);
+    utf8_line(text, TEXT_MAX + 1, raw, n);
+    n = strlen(text);
+    if (left_out) snprintf(text + n, sizeof text - n, " (%u before this were left out)", left_out);
     snprintf(line, sizeof line, "%04d-%02d-%02dT%02d:%02d:%02d.%03ldZ %s %.*s %.64s %s\n", tm.tm_year + 1900,
              tm.tm_mon + 1, tm.tm_mday, tm.tm_hour, tm.tm_min, tm.tm_sec, t.tv_nsec / 1000000, names[level],
              (int)LOG_SOURCE, source, id, text);

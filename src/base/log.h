@@ -7,6 +7,9 @@
  * The id is stable: people search for it and tests assert it, never the text. The source is the layer. Who handles an
  * error logs it; libraries below return errors. Values that come from elsewhere stand in double quotes.
  *
+ * Of errors and warnings of one id at most LOG_BURST are written in LOG_SPAN, whatever others do to provoke them; the
+ * next one after that, or the end of the log, says how many were left out.
+ *
  * $MOYAI_LOG: a comma-separated list of a level for all sources and of source=level: "warning", "debug,link=trace",
  * "off". Any thread may log; a sink runs under the log's lock and must not log.
  */
@@ -39,6 +42,9 @@ typedef void (*log_sink_fn)(const struct log_event *ev, void *arg);
     { "base", "link", "node", "object", "overlay" }
 
 #define LOG_RULES  16
+#define LOG_IDS    48 /* for which that is counted */
+#define LOG_BURST  20u
+#define LOG_SPAN   (60 * MOYAI_SEC)
 #define LOG_SOURCE 24
 
 struct moyai_log {
@@ -49,6 +55,13 @@ struct moyai_log {
         char source[LOG_SOURCE];
         enum log_level level;
     } rules[LOG_RULES];
+    struct log_count {
+        char id[40];
+        const char *source; /* static */
+        enum log_level level;
+        moyai_ns since; /* the first of the burst */
+        uint32_t n, left_out;
+    } counts[LOG_IDS];
     log_sink_fn sink;
     void *sink_arg;
     pthread_mutex_t lock;

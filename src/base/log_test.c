@@ -53,6 +53,39 @@ static void quiet_by_default(void **state) {
     log_error(NULL, "link", "MOYAI-A", "nobody listens");
 }
 
+/* Whatever others do to provoke them: of each id so many, and then how many there were. */
+static void a_flood_is_held_back(void **state) {
+    (void)state;
+    struct moyai_log log;
+    struct seen s = {0};
+    assert_int_equal(log_init(&log, "debug", NULL), 0);
+    log_set_sink(&log, see, &s);
+    for (int i = 0; i < 50; i++) log_warning(&log, "link", "MOYAI-FLOOD", "one");
+    assert_int_equal(s.n, LOG_BURST);
+    log_error(&log, "link", "MOYAI-OTHER", "another");
+    assert_int_equal(s.n, LOG_BURST + 1);
+    assert_int_equal(log.counts[0].left_out, 50 - LOG_BURST);
+    log.counts[0].since -= (moyai_ns)LOG_SPAN;
+    log_warning(&log, "link", "MOYAI-FLOOD", "one more");
+    assert_string_equal(s.text, "one more (30 before this were left out)");
+    log_warning(&log, "link", "MOYAI-FLOOD", "and one");
+    assert_string_equal(s.text, "and one");
+    for (int i = 0; i < 50; i++) log_error(&log, "link", "MOYAI-FLOOD", "one");
+    for (int i = 0; i < 50; i++) log_info(&log, "link", "MOYAI-ASKED-FOR", "one");
+    assert_int_equal(s.n, LOG_BURST + 1 + LOG_BURST + 50);
+    /* With more ids than there is place for these are not counted. */
+    for (int i = 0; i < 2 * LOG_IDS; i++) {
+        char id[32];
+        snprintf(id, sizeof id, "MOYAI-%d", i);
+        log_warning(&log, "link", id, "one");
+        assert_string_equal(s.id, id);
+    }
+    log_done(&log);
+    assert_string_equal(s.id, "MOYAI-FLOOD");
+    assert_string_equal(s.text, "32 more of these were left out");
+    assert_int_equal(s.last.level, LOG_LEVEL_ERROR);
+}
+
 static void levels_by_source(void **state) {
     (void)state;
     struct moyai_log log;
@@ -182,7 +215,7 @@ static void count_events(const struct log_event *ev, void *arg) {
     ++*(int *)arg; /* under the log's lock */
 }
 static void *many(void *log) {
-    for (int i = 0; i < 1000; i++) log_error((struct moyai_log *)log, "base", "MOYAI-X", "%d", i);
+    for (int i = 0; i < 1000; i++) log_info((struct moyai_log *)log, "base", "MOYAI-X", "%d", i);
     return NULL;
 }
 
@@ -191,7 +224,7 @@ static void several_threads(void **state) {
     struct moyai_log log;
     pthread_t t[3];
     int n = 0;
-    assert_int_equal(log_init(&log, NULL, NULL), 0);
+    assert_int_equal(log_init(&log, "info", NULL), 0);
     log_set_sink(&log, count_events, &n);
     for (int i = 0; i < 3; i++) assert_int_equal(pthread_create(&t[i], NULL, many, &log), 0);
     for (int i = 0; i < 3; i++) assert_int_equal(pthread_join(t[i], NULL), 0);
@@ -202,6 +235,7 @@ static void several_threads(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(quiet_by_default),
+        cmocka_unit_test(a_flood_is_held_back),
         cmocka_unit_test(levels_by_source),
         cmocka_unit_test(wrong_levels_are_explained),
         cmocka_unit_test(one_clean_line),

@@ -687,6 +687,50 @@ static void a_flood_of_signals_keeps_calls_alive(void **state) {
     close_world(state);
 }
 
+static int role_victim(int argc, char **argv) {
+    struct state s = {0};
+    FIBER_ASSERT_INT(argc, 1);
+    return kit_serve(NULL, &cls, &s, argv[0]);
+}
+
+static size_t count(const char *text, const char *part) {
+    size_t n = 0;
+    for (; (text = strstr(text, part)); text++) n++;
+    return n;
+}
+
+/* Who breaks link after link is named, and does not fill the log. */
+static void who_breaks_many_links_is_named_some_times(void **state) {
+    (void)state;
+    enum { LINKS = 60, LINES = 20 };
+    pid_t victim = kit_child_quiet("victim", "MOYAI_LOG=warning", "victim", NULL);
+    moyai_node *n = kit_node(NULL);
+    moyai_ref *r = kit_lookup(n, "victim");
+    struct moyai_node_id id = moyai_ref_home(r);
+    struct rundir *d;
+    KIT_OK(rundir_open(&d, kit_dir(), NULL));
+    for (int i = 0; i < LINKS; i++) {
+        uint8_t junk[64], byte;
+        int fd;
+        memset(junk, 0xff, sizeof junk);
+        while (rundir_connect(d, &id, &fd, NULL, NULL) < 0) (void)moyai_sleep_masked(n, MOYAI_MS);
+        FIBER_ASSERT(send(fd, junk, sizeof junk, MSG_NOSIGNAL) == sizeof junk);
+        ssize_t k;
+        while ((k = read(fd, &byte, 1)) > 0 || (k < 0 && errno == EAGAIN)) (void)moyai_sleep_masked(n, MOYAI_MS);
+        close(fd);
+    }
+    rundir_close(d);
+    moyai_ref_unref(r);
+    moyai_node_free(n);
+    kit_end(victim);
+    char *said = kit_stderr(victim), who[80];
+    snprintf(who, sizeof who, "MOYAI-LINK-RESET the link to process %ld is closed: ", (long)getpid());
+    FIBER_ASSERT_INT(count(said, who), LINES);
+    FIBER_ASSERT_INT(count(said, "MOYAI-LINK-RESET"), LINES + 1);
+    KIT_TEXT(said, "MOYAI-LINK-RESET 40 more of these were left out");
+    free(said);
+}
+
 static int tests(void) {
 #define WORLD(test) cmocka_unit_test_setup_teardown(test, open_world, close_world)
     const struct CMUnitTest all[] = {
@@ -699,11 +743,12 @@ static int tests(void) {
         WORLD(a_node_takes_any_arguments),
         cmocka_unit_test(a_cancel_looks_at_few_calls),
         cmocka_unit_test(a_flood_of_signals_keeps_calls_alive),
+        cmocka_unit_test(who_breaks_many_links_is_named_some_times),
     };
     return cmocka_run_group_tests(all, NULL, NULL);
 }
 
 int main(int argc, char **argv) {
-    static const struct kit_role roles[] = {{NULL, NULL}};
+    static const struct kit_role roles[] = {{"victim", role_victim}, {NULL, NULL}};
     return kit_main(argc, argv, roles, tests);
 }

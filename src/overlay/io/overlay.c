@@ -69,6 +69,19 @@ void olink_close(struct olink *k) {
     free(k);
 }
 
+/* Whose link it is, as far as that is known: "node 0123abcd (worker, pid 4711) at 10.0.0.1:7471". */
+#define LINK_NAME (PEER_NAME + TCP_TEXT + 16)
+static void olink_name(const struct olink *k, char out[LINK_NAME]) {
+    char who[PEER_NAME] = "somebody";
+    if (k->peer)
+        peer_name(k->peer, who);
+    else if (k->place)
+        snprintf(who, sizeof who, "a member");
+    else if (k->pid > 0)
+        snprintf(who, sizeof who, "process %ld", (long)k->pid);
+    snprintf(out, LINK_NAME, "%s%s%s", who, k->at[0] ? " at " : "", k->at);
+}
+
 static void say_down(struct olink *k, const char *why) {
     char id[33];
     id_format(k->peer->id, id);
@@ -259,7 +272,9 @@ static int on_hello(struct olink *k, const uint8_t *p, size_t n, struct moyai_er
     }
     if (rc >= 0) rc = hello_accept(&o->hello, &h, why);
     if (rc < 0) {
-        log_error(o->cfg.log, "link", "MOYAI-LINK-HELLO", "refused: %s", why->text);
+        char who[LINK_NAME];
+        olink_name(k, who);
+        log_error(o->cfg.log, "link", "MOYAI-LINK-HELLO", "refused: %s: %s", who, why->text);
         return rc;
     }
     if (!k->tcp && !id_equal(h.host, o->hello.host))
@@ -384,8 +399,11 @@ static void on_down(struct link *l, const struct moyai_error *why) {
     struct peer *p = k->peer;
     bool was_up = k->up;
     bool left = p && p->dead && p->why_code == MOYAI_ECLOSED;
-    if (why->code && why->code != MOYAI_ESYS && !k->orderly && !left)
-        log_warning(o->cfg.log, "link", "MOYAI-LINK-RESET", "%s", why->text);
+    if (why->code && why->code != MOYAI_ESYS && !k->orderly && !left) {
+        char who[LINK_NAME];
+        olink_name(k, who);
+        log_warning(o->cfg.log, "link", "MOYAI-LINK-RESET", "the link to %s is closed: %s", who, why->text);
+    }
     if (was_up) say_down(k, why->text);
     bool farewell = k->farewell;
     int code = why->code;
