@@ -8,6 +8,7 @@
 #include "base/id.h"
 #include "base/rng.h"
 #include "cli/cli.h"
+#include "cli/endpoint_gate.h"
 #include "cli/endpoint_judge.h"
 #include "cli/endpoint_store.h"
 #include "link/tcp.h"
@@ -28,13 +29,13 @@
 #define ENTRIES_MOST  1000000000u
 #define MEMORY_MOST   (UINT64_C(1) << 50)
 #define CONNECTIONS   1000
-#define IDLE_SECONDS  10 /* a connection on which nothing moves is closed */
 #define LIFETIME      120
 #define LIFETIME_MOST 3600
 #define SWEEP         (10 * MOYAI_SEC)
 #define POST_HEADER   "Moyai-Lifetime"
 
 struct server {
+    struct gate gate;
     struct endpoint_store *store;
     struct keyfile *keys; /* NULL: entries are taken unseen */
     moyai_ns swept;
@@ -177,7 +178,8 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const cha
 }
 
 static void on_done(void *arg, struct MHD_Connection *c, void **state, enum MHD_RequestTerminationCode why) {
-    (void)arg, (void)c, (void)why;
+    struct server *s = arg;
+    if (why == MHD_REQUEST_TERMINATED_COMPLETED_OK) gate_answered(&s->gate, c);
     free(*state);
     *state = NULL;
 }
@@ -241,7 +243,8 @@ static error_t on_option(int key, char *arg, struct argp_state *state) {
 }
 
 /* Of a FIFO it is waited for who reads it, while others are served; a signal of `end` ends that, and *sig is it. */
-static int write_port(const char *path, uint16_t port, const sigset_t *end, int *sig, struct moyai_error *why) {
+static int write_port(struct server *s, const char *path, uint16_t port, const sigset_t *end, int *sig,
+                      struct moyai_error *why) {
     char text[8];
     const struct timespec pause = {.tv_nsec = 50 * MOYAI_MS};
     int fd, n = snprintf(text, sizeof text, "%u\n", port);
@@ -252,6 +255,7 @@ static int write_port(const char *path, uint16_t port, const sigset_t *end, int 
             return err_sys(why, e, "cannot write %.150s", path);
         *sig = sigtimedwait(end, NULL, &pause);
         if (*sig > 0) return 0;
+        gate_look(&s->gate);
     }
     ssize_t k = write(fd, text, (size_t)n);
     int e = k < 0 ? errno : k < n ? ENOSPC : 0;
@@ -270,16 +274,18 @@ static int serve(struct server *s, const struct request *q, const char *title, s
     sigaddset(&end, SIGHUP);
     sigprocmask(SIG_BLOCK, &end, NULL); /* before the server's thread begins */
     signal(SIGPIPE, SIG_IGN);           /* of who has the port file open */
-    struct MHD_Daemon *d = MHD_start_daemon(
-        MHD_USE_EPOLL_INTERNAL_THREAD, 0, NULL, NULL, on_request, s, MHD_OPTION_LISTEN_SOCKET, listener,
-        MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_SECONDS,
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)16384, MHD_OPTION_NOTIFY_COMPLETED, on_done, NULL, MHD_OPTION_END);
+    gate_init(&s->gate, CONNECTIONS);
+    struct MHD_Daemon *d =
+        MHD_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD, 0, NULL, NULL, on_request, s, MHD_OPTION_LISTEN_SOCKET,
+                         listener, MHD_OPTION_CONNECTION_LIMIT, (unsigned)s->gate.most + GATE_MORE,
+                         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)16384, MHD_OPTION_NOTIFY_CONNECTION,
+                         gate_on_connection, &s->gate, MHD_OPTION_NOTIFY_COMPLETED, on_done, s, MHD_OPTION_END);
     if (!d) {
         close(listener);
         return err_set(why, MOYAI_ELIMIT, "cannot start the HTTP server: out of memory, descriptors or threads");
     }
     int sig = 0;
-    if (q->port_file) rc = write_port(q->port_file, tcp_port(&at), &end, &sig, why);
+    if (q->port_file) rc = write_port(s, q->port_file, tcp_port(&at), &end, &sig, why);
     if (rc == 0 && sig <= 0) {
         char text[TCP_TEXT];
         tcp_format(&at, text);
@@ -289,8 +295,8 @@ static int serve(struct server *s, const struct request *q, const char *title, s
             printf("%s: serving http://HOST:%u/NAME, HOST being this host and NAME any name of a grid\n", title,
                    tcp_port(&at));
         bool lost = fflush(stdout) != 0; /* the end of the process says why */
-        while (!lost && sigwait(&end, &sig) != 0) {
-        }
+        const struct timespec second = {.tv_sec = 1};
+        while (!lost && sigtimedwait(&end, NULL, &second) <= 0) gate_look(&s->gate);
     }
     MHD_stop_daemon(d);
     return rc;

@@ -108,6 +108,17 @@ bool tcp_equal(const struct tcp_addr *a, const struct tcp_addr *b) {
     return strcmp(x, y) == 0;
 }
 
+uint64_t tcp_source(const struct sockaddr *a) {
+    const uint8_t *p, *v4 = NULL;
+    uint64_t x = 0;
+    if (a->sa_family == AF_INET) v4 = (const uint8_t *)&((const struct sockaddr_in *)a)->sin_addr;
+    if (!v4 && a->sa_family != AF_INET6) return 0;
+    p = v4 ? v4 : ((const struct sockaddr_in6 *)a)->sin6_addr.s6_addr;
+    if (!v4 && IN6_IS_ADDR_V4MAPPED(&((const struct sockaddr_in6 *)a)->sin6_addr)) v4 = p = p + 12;
+    for (unsigned i = 0; i < (v4 ? 4 : 8); i++) x = x << 8 | p[i];
+    return x;
+}
+
 int tcp_parse_range(const char *text, uint16_t *first, uint16_t *last, struct moyai_error *reterr) {
     char low[8];
     const char *dash = strchr(text, '-');

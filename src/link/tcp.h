@@ -30,6 +30,9 @@ uint16_t tcp_port(const struct tcp_addr *a);
 void tcp_set_port(struct tcp_addr *a, uint16_t port);
 bool tcp_equal(const struct tcp_addr *a, const struct tcp_addr *b); /* host and port */
 
+/* Whom it stands for, where strangers are counted: an IPv4 address, or 64 bits of IPv6. */
+uint64_t tcp_source(const struct sockaddr *a);
+
 /* "9000-9100" or "9000". EINVAL. */
 int tcp_parse_range(const char *text, uint16_t *first, uint16_t *last, struct moyai_error *reterr) MOYAI_MUST_USE;
 

@@ -209,6 +209,20 @@ static void own_addresses_are_found(void **state) {
     assert_true(tcp_own_addresses(a, 1) <= 1);
 }
 
+static void sources_are_told_apart(void **state) {
+    (void)state;
+    static const char *const same[][2] = {{"192.0.2.7:1", "[::ffff:192.0.2.7]:2"},
+                                          {"[2001:db8::1]:1", "[2001:db8::2]:1"}};
+    static const char *const apart[][2] = {{"192.0.2.7:1", "192.0.2.8:1"}, {"[2001:db8::1]:1", "[2001:db8:0:1::1]:1"}};
+    struct tcp_addr a, b;
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(tcp_parse(same[i][0], &a, NULL) | tcp_parse(same[i][1], &b, NULL), 0);
+        assert_int_equal(tcp_source((struct sockaddr *)&a.ss), tcp_source((struct sockaddr *)&b.ss));
+        assert_int_equal(tcp_parse(apart[i][0], &a, NULL) | tcp_parse(apart[i][1], &b, NULL), 0);
+        assert_int_not_equal(tcp_source((struct sockaddr *)&a.ss), tcp_source((struct sockaddr *)&b.ss));
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(hosts_and_ports_are_cut),
@@ -217,6 +231,7 @@ int main(void) {
         cmocka_unit_test(connections_are_made),
         cmocka_unit_test(a_port_is_found_in_a_range),
         cmocka_unit_test(own_addresses_are_found),
+        cmocka_unit_test(sources_are_told_apart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -256,6 +256,54 @@ static void garbage_harms_nobody(void **state) {
     end(&c);
 }
 
+/* Strangers who have all places, and send a byte now and then: whoever comes is served at once, and they are closed
+ * when their time is over. files: descriptors that the server may have; 0: as many as the limit here. */
+static void strangers(int files, int most, bool to_the_end) {
+    struct cli c;
+    cli_start(&c, &(struct cli_opts){.files = files}, "endpoint", "--listen", "127.0.0.1:0", "--port-file", port_file,
+              NULL);
+    (void)cli_line(&c, 1, "serving http://127.0.0.1:");
+    char *text = kit_read(port_file);
+    port = (uint16_t)atoi(text);
+    free(text);
+    static const char begun[] = "PUT /lab/" ID2 " HTTP/1.1\r\n";
+    struct pollfd *fd = calloc((size_t)most, sizeof *fd);
+    for (int i = 0; i < most; i++) {
+        fd[i] = (struct pollfd){.fd = dial(), .events = POLLIN};
+        if (i % 2) (void)!send(fd[i].fd, begun, sizeof begun - 1, MSG_NOSIGNAL);
+        if (i % 100 == 0) assert_int_equal(put(&r, "/lab/" ID1, "one", 3), 204);
+    }
+    for (int i = 0; i < 20; i++) {
+        assert_int_equal(put(&r, "/lab/" ID1, "two", 3), 204);
+        ask(&r, "GET", "/lab", "", NULL, 0);
+        assert_int_equal(r.n, 21);
+    }
+    for (int left = to_the_end; left > 0;) { /* the alarm guards */
+        left = 0;
+        assert_true(poll(fd, (nfds_t)most, 500) >= 0);
+        for (int i = 0; i < most; i++) {
+            if (fd[i].fd >= 0 && fd[i].revents) close(fd[i].fd);
+            if (fd[i].fd >= 0 && fd[i].revents) fd[i].fd = -1;
+            left += fd[i].fd >= 0;
+            if (fd[i].fd >= 0 && i % 2) (void)!send(fd[i].fd, "X", 1, MSG_NOSIGNAL);
+        }
+    }
+    for (int i = 0; i < most; i++)
+        if (fd[i].fd >= 0) close(fd[i].fd);
+    free(fd);
+    end(&c);
+}
+
+static void strangers_keep_nobody_out(void **state) {
+    (void)state;
+    struct rlimit limit;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    if (limit.rlim_cur < limit.rlim_max) limit.rlim_cur = limit.rlim_max < 1300 ? limit.rlim_max : 1300;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    strangers(150, 300, true);
+    strangers(0, limit.rlim_cur < 1300 ? (int)limit.rlim_cur - 100 : 1200, false);
+}
+
 static void write_keys(const char *name, const struct key *first, const struct key *second, char path[100]) {
     struct keyring ring = {.n = second ? 2 : 1, .key = {*first}};
     if (second) ring.key[1] = *second;
@@ -461,6 +509,7 @@ int main(void) {
         cmocka_unit_test(entries_are_kept),
         cmocka_unit_test(what_is_wrong_is_refused),
         cmocka_unit_test(garbage_harms_nobody),
+        cmocka_unit_test(strangers_keep_nobody_out),
         cmocka_unit_test(with_a_key_only_members_are_taken),
         cmocka_unit_test(captured_entries_are_worth_nothing),
         cmocka_unit_test(an_entry_ends_by_its_own_time),
