@@ -244,6 +244,11 @@ int tls_handshake(struct tls *t, struct moyai_error *reterr) {
     }
 }
 
+/* With a key that it does not hold a client does not get beyond its first message: the handshake has failed then. */
+enum tls_shown tls_shown(const struct tls *t) {
+    return t->ready ? TLS_PROOF : t->server && t->id[0] ? TLS_CLAIM : TLS_NOTHING;
+}
+
 /* ---- data ------------------------------------------------------------------------------------ */
 
 static ssize_t outcome(struct tls *t, int rc, int sys, bool reading) {

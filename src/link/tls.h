@@ -35,6 +35,11 @@ enum { TLS_READY = 1, TLS_WANT_READ = 2, TLS_WANT_WRITE = 3 };
  */
 int tls_handshake(struct tls *t, struct moyai_error *reterr) MOYAI_MUST_USE;
 
+/* What the other end has shown: nothing; that it holds a key of ours, if it has not repeated what another once said;
+ * and that for certain. */
+enum tls_shown { TLS_NOTHING, TLS_CLAIM, TLS_PROOF };
+enum tls_shown tls_shown(const struct tls *t);
+
 /* Bytes moved (> 0). 0: reading: the other end has finished. -EAGAIN: not now. Other negative numbers: an errno. */
 ssize_t tls_read(struct tls *t, void *p, size_t n);
 /* After -EAGAIN the same bytes, or more behind them. more: another write follows at once, so that the kernel may put

@@ -3,6 +3,7 @@
 #ifndef OVERLAY_IO_INTERNAL_H
 #define OVERLAY_IO_INTERNAL_H
 
+#include "base/crowd.h"
 #include "base/id.h"
 #include "base/rng.h"
 #include "exec/child.h"
@@ -54,11 +55,12 @@ struct olink {
     UT_hash_handle hh; /* by number */
     uint64_t number;   /* not used twice */
     bool outgoing, tcp, farewell;
-    bool greeted;     /* its hello has come */
-    bool up;          /* sessions may use it */
-    bool carried;     /* by a program of another's (ssh): its end says nothing of the node */
-    bool withdrawn;   /* its key is not accepted any more: it is being closed */
-    bool half;        /* one of overlay.n_half_open, and of n_half_tcp if it is one */
+    bool greeted;      /* its hello has come */
+    bool up;           /* sessions may use it */
+    bool carried;      /* by a program of another's (ssh): its end says nothing of the node */
+    bool withdrawn;    /* its key is not accepted any more: it is being closed */
+    bool half, claims; /* one of overlay.n_half_open, and of n_half_tcp if it is one; of `half` there in the second */
+    struct crowd_member stranger;
     uint8_t host[16]; /* of the hello */
     moyai_ns up_since;
     pid_t pid;
@@ -181,6 +183,7 @@ struct overlay {
     struct peer *peers; /* uthash by id */
     struct olink *links, *hot, *by_number;
     size_t n_links, n_half_open, n_half_tcp;
+    struct crowd half[2]; /* connections that were taken and have shown nothing; and those that claim to hold a key */
     uint64_t last_number;
     struct wide *wide;   /* NULL: a grid of one host, or none */
     struct route *route; /* the same */

@@ -10,7 +10,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#define HALF_TCP 256u /* connections that have not said hello */
+#define HALF_TCP  256u             /* connections that have not said hello */
+#define PATIENCE  (200 * MOYAI_MS) /* with those that have shown nothing, when others wait */
+#define PATIENCE2 (500 * MOYAI_MS) /* with those that claim to hold a key */
+#define SAY_EVERY (60 * MOYAI_SEC)
 
 static void on_accept_later(struct exec *x, struct exec_timer *t) {
     (void)x;
@@ -18,30 +21,79 @@ static void on_accept_later(struct exec *x, struct exec_timer *t) {
     exec_fd_events(l->watched, UV_READABLE);
 }
 
+/*
+ * Who goes when all places are taken; NULL: nobody yet. A member sends its whole hello, with which it shows that it
+ * holds a key, behind its connection, and so has shown it when its turn comes to be listened to, be it one of a
+ * thousand behind one address. So it is those who have shown nothing that go; crowd.h chooses. Patience with them lets
+ * in no more than 1,280 of them a second, which is what they can cost a node that has work. If they are the fewer, it
+ * is one of those that have sent a good hello and nothing further, as who has seen another's can.
+ */
+static struct olink *victim(struct overlay *o, moyai_ns now) {
+    for (unsigned i = 0; i < 2; i++) {
+        struct crowd_member *m;
+        while ((m = crowd_victim(&o->half[i]))) {
+            struct olink *k = (struct olink *)((char *)m - offsetof(struct olink, stranger));
+            if (tls_shown(link_tls(k->link)) <= (i ? TLS_CLAIM : TLS_NOTHING)) {
+                if (now - m->since >= (moyai_ns)(i ? PATIENCE2 : PATIENCE)) return k;
+                if (o->half[0].n > o->half[1].n) return NULL;
+                break;
+            }
+            uint64_t source = m->source;
+            crowd_remove(&o->half[i], m);
+            k->claims = true;
+            if (i == 0) crowd_add(&o->half[1], m, source, now);
+        }
+    }
+    return NULL;
+}
+
+static void show_out(struct listeners *w, struct olink *k, moyai_ns now) {
+    if (!w->said || now - w->said >= (moyai_ns)SAY_EVERY)
+        log_warning(w->o->cfg.log, "link", "MOYAI-LINK-STRANGERS",
+                    "all places for connections that have not said hello are taken: those that have shown no key make "
+                    "room for others, as one from %s does",
+                    k->at);
+    if (!w->said || now - w->said >= (moyai_ns)SAY_EVERY) w->said = now;
+    olink_end(k);
+}
+
+static void wait_a_little(struct listener *l, moyai_dur wait) {
+    exec_fd_events(l->watched, 0);
+    exec_timer_set(l->all->o->x, &l->timer, moyai_now() + (moyai_ns)wait);
+}
+
 static void on_accept(struct exec_fd *f, int events, void *arg) {
-    (void)events;
+    (void)f, (void)events;
     struct listener *l = arg;
     struct listeners *w = l->all;
     struct overlay *o = w->o;
     w->before(w->arg);
-    for (int i = 0; i < 16; i++) {
+    for (unsigned i = 0; i < 16; i++) {
         int fd;
         struct tcp_addr from;
         struct moyai_error why = {0};
-        int rc = o->n_half_tcp >= HALF_TCP ? MOYAI_ELIMIT : tcp_accept(l->fd, &fd, &from, &why);
+        moyai_ns now = moyai_now();
+        bool full = o->n_half_tcp >= HALF_TCP;
+        struct olink *other = full ? victim(o, now) : NULL;
+        if (full && !other) {
+            wait_a_little(l, ACCEPT_FIRST);
+            return;
+        }
+        int rc = tcp_accept(l->fd, &fd, &from, &why);
         if (rc == MOYAI_EAGAIN) {
             l->wait = 0;
             return;
         }
         if (rc < 0) {
-            if (why.code && !l->wait) log_error(o->cfg.log, "link", "MOYAI-LINK-ACCEPT", "%s", why.text);
+            if ((other = victim(o, now))) show_out(w, other, now); /* it has a descriptor */
+            if (!l->wait) log_error(o->cfg.log, "link", "MOYAI-LINK-ACCEPT", "%s", why.text);
             l->wait = l->wait ? l->wait * 2 : ACCEPT_FIRST;
             if (l->wait > ACCEPT_MOST) l->wait = ACCEPT_MOST;
-            exec_fd_events(f, 0);
-            exec_timer_set(o->x, &l->timer, moyai_now() + (moyai_ns)l->wait);
+            wait_a_little(l, l->wait);
             return;
         }
         l->wait = 0;
+        if (other) show_out(w, other, now);
         struct tls *tls = tls_new(w->tls, fd, true, 0);
         struct olink *k = tls ? olink_new(o, fd, tls, NULL, 0) : NULL;
         if (!k) {
@@ -50,6 +102,7 @@ static void on_accept(struct exec_fd *f, int events, void *arg) {
             continue;
         }
         tcp_format(&from, k->at);
+        crowd_add(&o->half[0], &k->stranger, tcp_source((struct sockaddr *)&from.ss), now);
     }
 }
 

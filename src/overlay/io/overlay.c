@@ -32,6 +32,7 @@ static void not_half(struct olink *k) {
     k->half = false;
     k->o->n_half_open--;
     k->o->n_half_tcp -= k->tcp;
+    crowd_remove(&k->o->half[k->claims], &k->stranger);
 }
 
 static void olink_unlink(struct olink *k) {
