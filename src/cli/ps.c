@@ -66,6 +66,19 @@ static int64_t links_of(const struct crawl *c, const moyai_value *info) {
     return n;
 }
 
+/* To how many nodes: a command has a link to its agent as its parent and may have one as any other. */
+static int64_t peers_of(const struct crawl *c, const moyai_value *info) {
+    const moyai_value *links = moyai_value_find(info, "links");
+    int64_t n = links_of(c, info);
+    for (size_t i = 0; i < moyai_value_count(links); i++) {
+        const char *peer = info_text(moyai_value_at(links, i), "peer");
+        size_t k = 0;
+        while (strcmp(info_text(moyai_value_at(links, k), "peer"), peer) != 0) k++;
+        n -= k < i && strcmp(peer, c->self) != 0;
+    }
+    return n;
+}
+
 static void put_row(const struct crawl *c, const struct crawl_node *k, const struct request *q,
                     char cell[COLUMNS][CELL]) {
     const moyai_value *v = k->info;
@@ -86,7 +99,7 @@ static void put_row(const struct crawl *c, const struct crawl_node *k, const str
         snprintf(cell[SLOTS], CELL, "%lld/%lld", (long long)info_int(agent, "used"),
                  (long long)info_int(agent, "slots"));
     snprintf(cell[OBJECTS], CELL, "%lld", (long long)info_int(v, "objects"));
-    snprintf(cell[LINKS], CELL, "%lld", (long long)links_of(c, v));
+    snprintf(cell[LINKS], CELL, "%lld", (long long)peers_of(c, v));
     put_time(info_double(v, "uptime"), cell[UPTIME]);
 }
 

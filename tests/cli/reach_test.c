@@ -149,6 +149,72 @@ static void it_is_passed_on(void **state) {
     says(&c, 0, 1, "[0.0] 127.0.0.1:0,any,h:7,,.\n");
 }
 
+/* A command has a link to its agent as its parent, and one of the grid: that is one node it is linked to. */
+static void a_node_is_linked_to_another_once(void **state) {
+    (void)state;
+    char port[8], address[40];
+    struct cli node, run, c;
+    a_port(port, NULL);
+    snprintf(address, sizeof address, "127.0.0.1:%s", port);
+    cli_start(&node, NULL, "node", "--grid", address, "--slots", "2", "--listen", address, NULL);
+    (void)cli_line(&node, 2, "takes commands");
+    cli_start(&run, NULL, "run", "--grid", address, "--outbound-only", "--on-nodes", kit_program("NODE"), "serve", "it",
+              NULL);
+    (void)cli_line(&run, 1, "serving");
+    for (;;) { /* the second comes when it comes */
+        assert_int_equal(cli_do(&c, "ps", "--grid", address, "--json", NULL), 0);
+        bool both = strstr(c.text[0].p, "\"n_links\": 2, ") != NULL;
+        cli_free(&c);
+        if (both) break;
+    }
+    assert_int_equal(cli_do(&c, "ps", "--grid", address, NULL), 0);
+    char *row = strstr(c.text[0].p, "cli_node");
+    assert_non_null(row);
+    row[strcspn(row, "\n")] = 0;
+    char *uptime = strrchr(row, ' ');
+    assert_non_null(uptime);
+    *uptime = 0;
+    while (uptime > row && uptime[-1] == ' ') *--uptime = 0;
+    assert_string_equal(strrchr(row, ' ') + 1, "1");
+    cli_free(&c);
+    kill(run.pid, SIGTERM);
+    assert_int_equal(cli_wait(&run), 143);
+    cli_free(&run);
+    kill(node.pid, SIGTERM);
+    assert_int_equal(cli_wait(&node), 0);
+    cli_free(&node);
+}
+
+/* An agent that has lost all others says so, and when it has found some again. */
+static void who_has_lost_the_grid_says_so(void **state) {
+    (void)state;
+    char port[8], address[40];
+    struct cli node, c;
+    a_port(port, NULL);
+    snprintf(address, sizeof address, "127.0.0.1:%s", port);
+    cli_start(&node, NULL, "node", "--grid", NOWHERE, "--slots", "2", "--listen", address, NULL);
+    (void)cli_line(&node, 2, "takes commands");
+    assert_int_equal(cli_do(&c, "ps", "--grid", address, NULL), 0); /* it leaves in order: nothing is said */
+    cli_free(&c);
+    cli_start(&c, NULL, "run", "--grid", address, "--outbound-only", "--on-nodes", "@h", "until-asked", "0", NULL);
+    (void)cli_line(&c, 1, "ready");
+    pid_t keeper = kit_child_of(c.pid), runner = kit_child_of(keeper);
+    kill(keeper, SIGSTOP);
+    kill(runner, SIGKILL);
+    kill(c.pid, SIGKILL);
+    kill(keeper, SIGKILL);
+    (void)cli_wait(&c);
+    cli_free(&c);
+    (void)cli_line(&node, 2, "MOYAI-ALONE no link to another node is left; that to node ");
+    assert_int_equal(cli_do(&c, "ps", "--grid", address, NULL), 0);
+    cli_free(&c);
+    (void)cli_line(&node, 2, "MOYAI-ALONE there is a link to another node again");
+    kill(node.pid, SIGTERM);
+    assert_int_equal(cli_wait(&node), 0);
+    assert_int_equal(kit_count(&node.text[1], "MOYAI-ALONE"), 2);
+    cli_free(&node);
+}
+
 /* Of the three processes of a run, whichever are killed, one is left that tells the agent, which has no other link and
  * would wait for as long as a session lives without one. And so with an agent and its starter. */
 static void who_is_killed_is_known_to_be(void **state) {
@@ -221,6 +287,8 @@ int main(void) {
         cmocka_unit_test(values_are_checked),
         cmocka_unit_test(a_member_is_a_meeting_point),
         cmocka_unit_test(it_is_passed_on),
+        cmocka_unit_test(a_node_is_linked_to_another_once),
+        cmocka_unit_test(who_has_lost_the_grid_says_so),
         cmocka_unit_test(who_is_killed_is_known_to_be),
         cmocka_unit_test(what_cannot_be_had_is_named),
     };

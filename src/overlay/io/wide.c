@@ -12,6 +12,7 @@
 #include "overlay/io/wide.h"
 
 #include "base/err.h"
+#include "overlay/io/alone.h"
 #include "overlay/io/dial.h"
 #include "overlay/io/lines.h"
 #include "overlay/io/listen.h"
@@ -57,6 +58,7 @@ struct wide {
     struct exec_timer timer;
     struct meet *meet;
     struct met met;
+    struct alone alone;
     size_t at_member, at_fd; /* the first of them there; before them those of `meet` */
     struct meet_fd *fds;
     struct lines *lines; /* NULL: none */
@@ -413,6 +415,7 @@ static void effect(struct wide *w, const struct peers_effect *fx) {
     case PEERS_FX_USE:
         k = olink_by_number(o, fx->link);
         if (k) olink_used(k);
+        alone_linked(&w->alone);
         if (k && k->line) lines_used(k->line);
         break;
     case PEERS_FX_DROP:
@@ -588,6 +591,8 @@ void wide_link_down(struct olink *k, const struct moyai_error *why) {
         k->offered = false;
         struct peers_event ev = {.kind = PEERS_EV_LOST, .link = k->number};
         step(w, &ev);
+        if (k->mesh && !k->farewell && !k->orderly && !w->closing && peers_count(w->peers).mesh == 0)
+            alone_lost(&w->alone, k);
         lines_lost(w->lines, k->peer->id);
     }
 }
@@ -703,6 +708,7 @@ int wide_new(struct overlay *o, const struct places *places, struct moyai_error 
     w->began = moyai_now();
     w->places = *places;
     exec_timer_init(&w->timer, on_timer);
+    alone_init(&w->alone, o);
     o->wide = w;
     int rc = begin(w, reterr);
     if (rc < 0) return rc; /* overlay_close ends what there is */
@@ -751,6 +757,7 @@ void wide_close(struct wide *w) {
     lines_close(w->lines);
     w->lines = NULL;
     wide_pause(w);
+    alone_close(&w->alone);
     listen_close(&w->listeners);
     meet_fd_free(w->fds);
     w->fds = NULL;
