@@ -91,16 +91,6 @@ int log_init(struct moyai_log *log, const char *spec, struct moyai_error *reterr
     return rc;
 }
 
-void log_done(struct moyai_log *log) {
-    for (size_t i = 0; i < LOG_IDS; i++) {
-        struct log_count *c = &log->counts[i];
-        uint32_t n = c->left_out;
-        c->n = c->left_out = 0;
-        if (n) log_write(log, c->level, c->source, c->id, "%u more of these were left out", n);
-    }
-    pthread_mutex_destroy(&log->lock);
-}
-
 void log_set_sink(struct moyai_log *log, log_sink_fn fn, void *arg) {
     pthread_mutex_lock(&log->lock);
     log->sink = fn ? fn : to_stderr;
@@ -142,25 +132,12 @@ static bool counts(struct moyai_log *log, enum log_level level, const char *sour
     return true;
 }
 
-void log_write(struct moyai_log *log, enum log_level level, const char *source, const char *id, const char *fmt, ...) {
-    uint32_t left_out = 0;
-    if (!log_wants(log, level, source)) return;
-    pthread_mutex_lock(&log->lock);
-    bool go = counts(log, level, source, id, &left_out);
-    pthread_mutex_unlock(&log->lock);
-    if (!go) return;
+static void put(struct moyai_log *log, enum log_level level, const char *source, const char *id, const char *text) {
     struct timespec t;
     struct tm tm;
     (void)clock_gettime(CLOCK_REALTIME, &t);
     gmtime_r(&t.tv_sec, &tm);
-    char raw[TEXT_MAX + 1], text[TEXT_MAX + 50], line[TEXT_MAX + 250];
-    va_list ap;
-    va_start(ap, fmt);
-    size_t n = utf8_printed(raw, sizeof raw, vsnprintf(raw, sizeof raw, fmt, ap));
-    va_end(ap);
-    utf8_line(text, TEXT_MAX + 1, raw, n);
-    n = strlen(text);
-    if (left_out) snprintf(text + n, sizeof text - n, " (%u before this were left out)", left_out);
+    char line[TEXT_MAX + 250];
     snprintf(line, sizeof line, "%04d-%02d-%02dT%02d:%02d:%02d.%03ldZ %s %.*s %.64s %s\n", tm.tm_year + 1900,
              tm.tm_mon + 1, tm.tm_mday, tm.tm_hour, tm.tm_min, tm.tm_sec, t.tv_nsec / 1000000, names[level],
              (int)LOG_SOURCE, source, id, text);
@@ -175,4 +152,32 @@ void log_write(struct moyai_log *log, enum log_level level, const char *source, 
     pthread_mutex_lock(&log->lock);
     log->sink(&ev, log->sink_arg);
     pthread_mutex_unlock(&log->lock);
+}
+
+void log_write(struct moyai_log *log, enum log_level level, const char *source, const char *id, const char *fmt, ...) {
+    uint32_t left_out = 0;
+    if (!log_wants(log, level, source)) return;
+    pthread_mutex_lock(&log->lock);
+    bool go = counts(log, level, source, id, &left_out);
+    pthread_mutex_unlock(&log->lock);
+    if (!go) return;
+    char raw[TEXT_MAX + 1], text[TEXT_MAX + 50];
+    va_list ap;
+    va_start(ap, fmt);
+    size_t n = utf8_printed(raw, sizeof raw, vsnprintf(raw, sizeof raw, fmt, ap));
+    va_end(ap);
+    utf8_line(text, TEXT_MAX + 1, raw, n);
+    n = strlen(text);
+    if (left_out) snprintf(text + n, sizeof text - n, " (%u before this were left out)", left_out);
+    put(log, level, source, id, text);
+}
+
+void log_done(struct moyai_log *log) {
+    for (size_t i = 0; i < LOG_IDS; i++) {
+        const struct log_count *c = &log->counts[i];
+        char text[48];
+        snprintf(text, sizeof text, "%u more of these were left out", c->left_out);
+        if (c->left_out) put(log, c->level, c->source, c->id, text);
+    }
+    pthread_mutex_destroy(&log->lock);
 }
