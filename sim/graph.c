@@ -93,21 +93,34 @@ static void works(void *who, uint64_t fresh) {
     world_in(g->w, g->each, works, g, next);
 }
 
+static void waits(void *who, uint64_t node) {
+    struct graph *g = who;
+    if (g->last_turn) g->nodes[g->last_turn - 1].turn = (uint32_t)node + 1;
+    g->last_turn = (uint32_t)node + 1;
+    if (!g->first_turn) g->first_turn = (uint32_t)node + 1;
+    if (!g->working) world_at(g->w, g->w->now, works, g, 1);
+    g->working = true;
+}
+
+void graph_stalls(struct graph *g, uint32_t one_in, moyai_dur most) {
+    g->stalls = one_in;
+    g->stall = most;
+}
+
 static void chore_put(struct graph *g, uint32_t node, world_fn *fn, void *who, uint64_t what, bool before) {
     struct graph_node *n = &g->nodes[node];
     struct graph_chore *c = sim_alloc(sizeof *c);
     *c = (struct graph_chore){before ? n->chores : NULL, fn, who, what};
     if (!n->waits) {
-        if (g->last_turn) g->nodes[g->last_turn - 1].turn = node + 1;
-        g->last_turn = node + 1;
-        if (!g->first_turn) g->first_turn = node + 1;
         n->waits = true;
+        if (g->stalls && rng_below(&g->rng, g->stalls) == 0)
+            world_in(g->w, (moyai_dur)rng_below(&g->rng, (uint64_t)g->stall), waits, g, node);
+        else
+            waits(g, node);
     }
     if (!before && n->chores) *n->last = c;
     if (before || !n->chores) n->chores = c;
     if (!c->next) n->last = &c->next;
-    if (!g->working) world_at(g->w, g->w->now, works, g, 1);
-    g->working = true;
 }
 
 void graph_do(struct graph *g, uint32_t node, world_fn *fn, void *who, uint64_t what) {

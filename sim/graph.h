@@ -84,6 +84,8 @@ struct graph {
     uint64_t frames[GRAPH_KINDS];
     uint64_t held, lost; /* names, told */
     moyai_dur each;      /* graph_slow; 0: everything is done at once */
+    moyai_dur stall;     /* graph_stalls */
+    uint32_t stalls;
     uint32_t first_turn, last_turn;
     bool working;
     bool broken;
@@ -103,6 +105,9 @@ void graph_kill(struct graph *g, uint32_t node, int how);
 /* From now on all nodes share one machine, which takes so long for each frame and whatever else a node does, and for
  * each change from one node to another: who has something to do waits for its turn, then does all that has come. */
 void graph_slow(struct graph *g, moyai_dur each);
+/* And of so many times that a node has something to do, one time it has to wait longer, up to so long, as the processes
+ * of a full machine do. */
+void graph_stalls(struct graph *g, uint32_t one_in, moyai_dur most);
 void graph_do(struct graph *g, uint32_t node, world_fn *fn, void *who, uint64_t what); /* when it has its turn */
 
 /* Each returns the token, or UINT32_MAX if the machine had no room. until 0: no wait. */

@@ -15,12 +15,13 @@
  *    locate_look.c   own look-ups, names, claims    locate_route.c routes
  *    locate_tell.c   frames out                     locate_table.c sorted arrays    locate_check.c invariants
  *    locate_digest.c who may be three links away    locate_ring.c  whom to ask, own rings
+ *    locate_memo.c   where names were
  *
  * Invariants (locate_check): tables are sorted and within bounds; no set names a link that is not up; nothing is
  * known from a link that is not up; an own request has somebody who asked, and the reverse; a name told has a slot and
  * the reverse; nothing waits for a time that no timer will tell; between steps all effects have been told.
  */
-#include "overlay/locate_internal.h"
+#include "overlay/locate_look.h"
 
 /* --- configuration and layout --------------------------------------------------------------------- */
 
@@ -56,8 +57,8 @@ static bool layout(struct locate *l, const struct locate_cfg *cfg, size_t *size)
     l->linger = cfg->linger > 0 ? (uint64_t)cfg->linger : 0;
     l->digest_every = cfg->digest_every > 0 ? (uint64_t)cfg->digest_every : 0;
     l->due = l->sweep = l->digest_at = UINT64_MAX;
-    const uint32_t caps[] = { or (cfg->names, 1024), or (cfg->requests, 1024), or (cfg->lookups, 4096),
-                              or (cfg->routes, 1024), or (cfg->dead, 512)};
+    const uint32_t caps[] = { or (cfg->names, 1024),  or (cfg->requests, 1024), or (cfg->lookups, 4096),
+                              or (cfg->routes, 1024), or (cfg->dead, 512),      or (cfg->memos, 256)};
     for (size_t i = 0; i < sizeof caps / sizeof *caps; i++)
         if (caps[i] > 1u << 16) return false;
     if (l->links > LOCATE_LINKS || l->told > LOCATE_LINKS || id_zero(l->self) || caps[1] < 2 ||
@@ -78,6 +79,7 @@ static bool layout(struct locate *l, const struct locate_cfg *cfg, size_t *size)
     place(&l->lookups, &at, sizeof(struct locate_lookup), 0, caps[2]);
     place(&l->routes, &at, sizeof(struct locate_routes), 16, caps[3]);
     place(&l->dead, &at, sizeof(struct locate_corpse), 16, caps[4]);
+    place(&l->memos, &at, sizeof(struct locate_memo), 16, caps[5]);
     *size = (at + 15) & ~(size_t)15;
     return true;
 }

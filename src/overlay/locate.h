@@ -38,6 +38,7 @@ struct locate_cfg {
     uint32_t lookups;             /* own tokens; 0: 4096 */
     uint32_t routes;              /* destinations; 0: 1024 */
     uint32_t dead;                /* 0: 512 */
+    uint32_t memos;               /* names of others, of which answers have told; 0: 256 */
     uint32_t rate, burst;         /* frames a second on one link, and at once; 0: 500, 100 */
     moyai_dur reattach;           /* 0: 10 s */
     moyai_dur route_life;         /* of a route that is not used; 0: 60 s */

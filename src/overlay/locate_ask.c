@@ -28,7 +28,6 @@
 #include "overlay/locate_ring.h"
 
 #define REPLY_HOPS_MAX 64 /* more than any ring: it has gone round, and goes no further */
-#define MOST_TTL       8
 struct locate_request *locate_find_request(const struct locate *l, uint32_t kind, const uint8_t key[16]) {
     uint8_t k[17] = {(uint8_t)kind};
     memcpy(k + 1, key, 16);
@@ -217,7 +216,8 @@ void locate_ask_came(struct locate *l, uint32_t kind, const uint8_t key[16], moy
 /* --- REQUEST ----------------------------------------------------------------------------------------- */
 
 static bool request_right(const struct locate_frame *f) {
-    if ((unsigned)f->key_kind > LOCATE_CLAIM || f->ttl < 1 || f->ttl > MOST_TTL || f->wait == 0 || id_zero(f->key))
+    if ((unsigned)f->key_kind > LOCATE_CLAIM || f->ttl < 1 || f->ttl > LOCATE_TTL_MAX || f->wait == 0 ||
+        id_zero(f->key))
         return false;
     uint32_t hint = f->flags & (uint32_t)(LOCATE_HINTED | LOCATE_FEW);
     if (f->flags & ~(uint32_t)(LOCATE_DIRECT | LOCATE_FLOOD | LOCATE_HINTED | LOCATE_FEW)) return false;
@@ -255,12 +255,24 @@ static int answer_at_once(struct locate *l, struct locate_request *r, const stru
     return 0;
 }
 
+/* It is of a last ring, and one has gone on from here. */
+static bool flooded(const struct locate_request *r, const struct locate_event *ev) {
+    return (ev->frame->flags & LOCATE_FLOOD) && (r->flags & REQ_FLOOD) && r->until > ev->now;
+}
+
+static bool only_by_sender(const struct locate *l, const struct locate_request *r, const struct locate_event *ev) {
+    return locate_route_best(l, r->owner, 0, ev->now) && !locate_route_best(l, r->owner, BIT(ev->link), ev->now);
+}
+
 /*
  * It has been answered just now, and the way that the answer came is still there: the same answer. It says how old it
  * is: else nodes that ask each other in turn would keep an answer alive for ever, whose hops rise with each round.
  */
 static bool answer_late(struct locate *l, struct locate_request *r, const struct locate_event *ev) {
-    if (ev->now >= locate_after(r->done_at, fresh_for(l, ev->now)) || r->status != LOCATE_ST_FOUND) return false;
+    uint64_t serves = fresh_for(l, ev->now);
+    /* Who asks in a last ring has done so for that long, at most: the answer is not older than what he asks. */
+    if (flooded(r, ev)) serves += LATE_RINGS * l->ring_max;
+    if (ev->now >= locate_after(r->done_at, serves) || r->status != LOCATE_ST_FOUND) return false;
     const struct locate_alt *alt = locate_route_best(l, r->owner, BIT(ev->link), ev->now);
     if (!alt) return false;
     r->hops = alt->hops;
@@ -342,6 +354,7 @@ static void join(struct locate *l, struct locate_request *r, const struct locate
     if (!own) r->hint_ttl = locate_by_hints(l, r) && !flood ? LOCATE_HINT_TTL - 1 : 0; /* where the flood ends */
     if (further) {
         locate_keep_until(l, r, until);
+        if (until > r->others_until) r->others_until = until;
         locate_spread_anew(l, r);
     } else if (!r->nonce) { /* he who was the only asker */
         locate_spread(l, r);
@@ -372,6 +385,7 @@ static bool no_hint(const struct locate *l, const struct locate_event *ev) {
     uint64_t to = l->up & ~BIT(ev->link);
     if (!(f->flags & LOCATE_HINTED)) return false;
     if (f->key_kind == LOCATE_NODE && locate_near_find(l, f->key, to, &hop)) return false;
+    if (locate_memo_hint(l, f->key_kind, f->key, to, &hop)) return false;
     return f->ttl == 1 || !locate_digest_find(l, f->key, to);
 }
 
@@ -455,6 +469,9 @@ int locate_ask_receive(struct locate *l, const struct locate_event *ev) {
             return 0;
         }
         if (!echo && no_hint(l, ev)) return 0;
+        /* The way leads by its sender, who is nearer. Were it asked on, floods of many would not end: each node that
+         * begins anew makes those behind it begin anew. */
+        if (flooded(r, ev) && f->ttl - 1 <= r->ttl && only_by_sender(l, r, ev)) return 0;
         locate_request_clear(r);
     }
     if (!r) r = locate_request_put(l, f->key_kind, f->key, false, ev->now);
@@ -518,6 +535,7 @@ int locate_ask_reply(struct locate *l, const struct locate_event *ev) {
     bool first = !(r->flags & REQ_DONE);
     locate_route_note(l, f->owner, ev->link, f->hops, f->cost, first, ev->now);
     if (first) {
+        if (f->key_kind == LOCATE_NAME) locate_memo_note(l, f->key, f->owner, ev->now);
         locate_ask_answer(l, r, &a, BIT(ev->link), ev->now);
     } else if (f->key_kind == LOCATE_NAME && !id_equal(f->object, r->object)) {
         locate_name_conflict(l, f->key, f->owner, f->object, r->owner, r->object, ev->now);

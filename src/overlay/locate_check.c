@@ -158,7 +158,7 @@ static const char *requests_check(const struct locate *l) {
 }
 
 bool locate_check(const struct locate *l, struct moyai_error *why) {
-    const struct locate_table *tables[] = {&l->names, &l->requests, &l->lookups, &l->routes, &l->dead};
+    const struct locate_table *tables[] = {&l->names, &l->requests, &l->lookups, &l->routes, &l->memos, &l->dead};
     const char *text = NULL;
     for (size_t i = 0; !text && i < sizeof tables / sizeof *tables; i++) text = table_check(l, tables[i]);
     if (!text) text = links_check(l);

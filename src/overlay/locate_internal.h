@@ -69,11 +69,12 @@ struct locate_name {
 };
 
 enum request_flags {
-    REQ_OWN = 1,   /* look-ups or a claim of this node depend on it */
-    REQ_DONE = 2,  /* answered */
-    REQ_FLOOD = 4, /* the last ring has come by */
-    REQ_LATE = 8,  /* the answer is said again, from memory */
-    REQ_FEW = 16,  /* who has no hint asks a few */
+    REQ_OWN = 1,      /* look-ups or a claim of this node depend on it */
+    REQ_DONE = 2,     /* answered */
+    REQ_FLOOD = 4,    /* the last ring has come by */
+    REQ_LATE = 8,     /* the answer is said again, from memory */
+    REQ_FEW = 16,     /* who has no hint asks a few */
+    REQ_PUT_OFF = 32, /* the last ring, for others' */
 };
 
 struct locate_request {
@@ -89,8 +90,9 @@ struct locate_request {
     uint64_t ring_from, ring_at;   /* own: this ring began, and ends; 0: none */
     uint64_t busy_at;              /* those without room are asked again; 0: none */
     uint64_t done_at;
-    uint32_t flags, ttl; /* ttl: of the frames we send */
-    uint32_t ring;       /* own: which of rings[] (locate_ring.c); LOCATE_RINGS: waiting */
+    uint64_t others_until; /* another's flood has gone on from here, and is waited for */
+    uint32_t flags, ttl;   /* ttl: of the frames we send */
+    uint32_t ring;         /* own: which of rings[] (locate_ring.c); LOCATE_RINGS: waiting */
     uint32_t status, hops, cost;
     uint32_t hint_ttl, zero; /* of the frames we send with HINTED or FEW; 0: none */
 };
@@ -108,6 +110,11 @@ struct locate_lookup {
     uint64_t until;
     uint8_t node[16], object[16];
     uint32_t flags, status, hops, cost;
+};
+
+struct locate_memo {
+    uint8_t name[16], owner[16];
+    uint64_t noted;
 };
 
 struct locate_alt {
@@ -141,7 +148,7 @@ struct locate {
     uint32_t off_links, off_near, off_known, off_digests; /* digests: our own, then one a link */
     uint16_t near_at[LOCATE_LINKS + 1]; /* rows of near, one behind the other: where each begins; the last: the end */
     uint16_t zero16[3];
-    struct locate_table names, requests, lookups, routes, dead;
+    struct locate_table names, requests, lookups, routes, memos, dead;
     struct moyai_rng rng;
     uint64_t up;            /* links in state UP */
     uint64_t changed;       /* of these: whose neighbour has to be told of slots */
@@ -229,6 +236,12 @@ const struct locate_alt *locate_route_best(const struct locate *l, const uint8_t
 void locate_route_drop(struct locate *l, const uint8_t node[16], uint64_t links); /* these ways to a node */
 void locate_route_link_down(struct locate *l, uint32_t link);
 
+/* locate_memo.c */
+void locate_memo_note(struct locate *l, const uint8_t name[16], const uint8_t owner[16], moyai_ns now);
+/* Where an answer once came from: a link of `among`, and how far it is from here. */
+bool locate_memo_hint(const struct locate *l, uint32_t kind, const uint8_t key[16], uint64_t among,
+                      struct locate_hop *hop);
+
 /* locate_digest.c */
 uint64_t locate_digest_find(const struct locate *l, const uint8_t node[16], uint64_t among); /* who may know it */
 void locate_digest_link_up(struct locate *l, uint32_t link, moyai_ns now);
@@ -262,31 +275,6 @@ void locate_ask_timeout(struct locate *l, moyai_ns now);
 void locate_ask_sweep(struct locate *l, moyai_ns now);
 bool locate_table_answer(const struct locate *l, uint32_t kind, const uint8_t key[16], const uint8_t *claim,
                          moyai_ns now, struct locate_answer *a);
-
-/* locate_look.c: own look-ups, names and claims */
-int locate_look_step(struct locate *l, const struct locate_event *ev);
-int locate_look_cancel(struct locate *l, const struct locate_event *ev);
-int locate_name_add(struct locate *l, const struct locate_event *ev);
-int locate_name_remove(struct locate *l, const struct locate_event *ev);
-/* A request has been answered: so are those here who wait for it. */
-void locate_look_answered(struct locate *l, uint32_t kind, const uint8_t key[16], const struct locate_answer *a);
-/* Its last ring has ended. */
-enum look_left {
-    LOOK_NONE,    /* nobody here waits any more */
-    LOOK_AGAIN,   /* for who came late the rings begin anew */
-    LOOK_WAITING, /* only for what will come */
-};
-enum look_left locate_look_ended(struct locate *l, uint32_t kind, const uint8_t key[16], moyai_ns now);
-uint64_t locate_look_wait(const struct locate *l, uint32_t kind, const uint8_t key[16]); /* the last end of a wait */
-void locate_look_timeout(struct locate *l, moyai_ns now);
-void locate_name_lose(struct locate *l, struct locate_name *n, const uint8_t owner[16], const uint8_t object[16]);
-int locate_name_lost(struct locate *l, const struct locate_event *ev);
-int locate_names_receive(struct locate *l, const struct locate_event *ev);
-/* Two hold one name: who loses it is told. */
-void locate_name_conflict(struct locate *l, const uint8_t name[16], const uint8_t owner_a[16],
-                          const uint8_t object_a[16], const uint8_t owner_b[16], const uint8_t object_b[16],
-                          moyai_ns now);
-bool locate_look_next(struct locate *l, struct locate_effect *fx);
 
 /* locate.c */
 void locate_note(struct locate *l, const struct locate_note *n);

@@ -13,7 +13,7 @@
  * owner is told. An object id, because an object keeps it where it moves: the same object at two nodes is one that
  * moves, and no conflict.
  */
-#include "overlay/locate_internal.h"
+#include "overlay/locate_look.h"
 
 static struct locate_lookup *look_at(const struct locate *l, uint32_t i) {
     return locate_entry(l, &l->lookups, i);

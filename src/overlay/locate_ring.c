@@ -6,6 +6,7 @@
  * know, else his neighbours whether they have a hint: that reaches as far as two links more would, for the price of
  * one. Who has neither answer nor hint forgets such a request. Only when this finds nothing floods follow: a hint may
  * be old or wrong, and what is new is in no digest yet. Where a flood ends hints are followed, too, but for the last.
+ * The best hint is where an answer once came from (locate_memo.c): it is followed alone, and to its end.
  */
 #include "overlay/locate_ring.h"
 
@@ -49,11 +50,23 @@ bool locate_by_hints(const struct locate *l, const struct locate_request *r) {
     return r->kind != LOCATE_CLAIM && l->digest_every;
 }
 
+/* How far it is by where an answer once came from; 0: from nowhere. */
+static uint32_t remembered(const struct locate *l, const struct locate_request *r, uint64_t among, uint64_t *link) {
+    struct locate_hop way;
+    if (!locate_memo_hint(l, r->kind, r->key, among, &way)) return 0;
+    *link = BIT(way.link);
+    return way.hops < LOCATE_TTL_MAX ? way.hops : LOCATE_TTL_MAX;
+}
+
 /* Who is to be asked for hints, or by one. */
 static void spread_hints(struct locate *l, struct locate_request *r, uint64_t to) {
     to &= ~r->asked;
     bool own = r->flags & REQ_OWN;
-    uint64_t known = some_of(l, locate_digest_find(l, r->key, to), HINTS);
+    uint64_t known = 0;
+    uint32_t far = own && r->ring > 0 ? 0 : remembered(l, r, to, &known);
+    if (!far && !r->hint_ttl) return;
+    if (far > r->hint_ttl) r->hint_ttl = far;
+    if (!far) known = some_of(l, locate_digest_find(l, r->key, to), HINTS);
     if (own && r->ring > 0) {
         known = to;
     } else if (!known && (own || (r->flags & REQ_FEW))) {
@@ -78,7 +91,7 @@ void locate_spread(struct locate *l, struct locate_request *r) {
         l->maybe |= BIT(hop.link);
         return;
     }
-    if (r->ttl == 0 && r->hint_ttl) spread_hints(l, r, to);
+    if (r->ttl == 0 && !(r->flags & REQ_FLOOD)) spread_hints(l, r, to);
     if (r->ttl == 0) return;
     to &= ~r->asked;
     r->asked |= to;
@@ -108,8 +121,6 @@ static uint64_t turn_of(const struct locate *l, const struct locate_request *r) 
     return (uint64_t)(l->self[0] ^ r->key[0]);
 }
 
-#define LATE_RINGS 3 /* longest times of a ring: the most that is added */
-
 /*
  * How long an answer from so far may take: by the slowest link, twice there and back. Where machines are full, frames
  * lie besides at each: who gave up before they can be read would ask again and again, and fill them further.
@@ -120,7 +131,7 @@ static uint64_t turn_of(const struct locate *l, const struct locate_request *r) 
 static uint64_t ring_time(const struct locate *l, const struct locate_request *r, moyai_ns now) {
     const struct ring *ring = ring_of(l, r);
     uint64_t slowest = 0, part = ring->part;
-    uint64_t links = ring->ttl ? ring->ttl + 2 : ring->hint_ttl;
+    uint64_t links = ring->ttl ? ring->ttl + 2 : r->hint_ttl > ring->hint_ttl ? r->hint_ttl : ring->hint_ttl;
     for (uint64_t left = l->up; left; left &= left - 1) {
         uint32_t cost = locate_link(l, locate_low(left))->cost;
         if (cost > slowest) slowest = cost;
@@ -139,18 +150,24 @@ static uint32_t ring_first(const struct locate *l, const struct locate_request *
     return locate_by_hints(l, r) && (l->digests || r->kind == LOCATE_NAME) ? 0 : RING_PLAIN;
 }
 
-static void ring_begin(struct locate *l, struct locate_request *r, moyai_ns now) {
-    const struct ring *ring = ring_of(l, r);
-    bool last = r->ring == LOCATE_RINGS - 1;
+static void ring_wait(struct locate *l, struct locate_request *r, moyai_ns now) {
     r->ring_from = now;
     r->ring_at = locate_after(now, ring_time(l, r, now));
     locate_due(l, r->ring_at);
-    if (!r->askers || ring->ttl > r->ttl) r->ttl = ring->ttl;
-    r->hint_ttl = ring->hint_ttl;
-    if (r->ttl == 0) r->send &= r->direct | r->hint; /* who wanted more has gone */
-    if (last) r->flags |= REQ_FLOOD;
     locate_keep_until(l, r, r->ring_at);
+}
+
+static void ring_begin(struct locate *l, struct locate_request *r, moyai_ns now) {
+    const struct ring *ring = ring_of(l, r);
+    bool last = r->ring == LOCATE_RINGS - 1;
+    uint64_t link;
+    uint32_t far = r->ring == 0 ? remembered(l, r, l->up, &link) : 0;
+    r->hint_ttl = far > ring->hint_ttl ? far : ring->hint_ttl;
+    ring_wait(l, r, now);
+    if (!r->askers || ring->ttl > r->ttl) r->ttl = ring->ttl;
+    if (r->ttl == 0) r->send &= r->direct | r->hint; /* who wanted more has gone */
     if (last) {
+        r->flags |= REQ_FLOOD;
         uint64_t wait = locate_look_wait(l, r->kind, r->key), most = locate_after(now, l->interest);
         locate_keep_until(l, r, wait < most ? wait : most);
         /* It goes to all, which by itself may make a full machine late: copies are not to die of what was known before.
@@ -164,6 +181,13 @@ static void ring_begin(struct locate *l, struct locate_request *r, moyai_ns now)
         locate_spread_anew(l, r);
 }
 
+static void rings_begin(struct locate *l, struct locate_request *r, moyai_ns now) {
+    r->ring = ring_first(l, r);
+    r->flags &= ~(uint32_t)REQ_PUT_OFF;
+    if (!r->askers) r->flags &= ~(uint32_t)REQ_FLOOD;
+    ring_begin(l, r, now);
+}
+
 struct locate_request *locate_ask_own(struct locate *l, uint32_t kind, const uint8_t key[16], moyai_ns now) {
     struct locate_request *r = locate_find_request(l, kind, key);
     if (r && locate_request_over(r, now)) locate_request_clear(r);
@@ -172,9 +196,7 @@ struct locate_request *locate_ask_own(struct locate *l, uint32_t kind, const uin
     if ((r->flags & REQ_OWN) && r->ring < LOCATE_RINGS) return r; /* begun */
     if (!(r->flags & REQ_OWN)) r->nonce = rng_next(&l->rng) | 1;
     r->flags |= REQ_OWN;
-    r->ring = ring_first(l, r);
-    if (!r->askers) r->flags &= ~(uint32_t)REQ_FLOOD;
-    ring_begin(l, r, now);
+    rings_begin(l, r, now);
     return r;
 }
 
@@ -204,8 +226,26 @@ static bool ring_lasts(struct locate *l, struct locate_request *r, moyai_ns now)
     return true;
 }
 
+/*
+ * A last ring of others has come by, and is outstanding: where two meet they cost twice what each does alone. So, once,
+ * all are asked by hints instead: who has his answer gives it, and who waits for it will.
+ */
+static bool put_off(struct locate *l, struct locate_request *r, moyai_ns now) {
+    uint64_t to = l->up & ~r->send;
+    if (r->ring != LOCATE_RINGS - 2 || (r->flags & REQ_PUT_OFF) || !locate_by_hints(l, r)) return false;
+    if (!(r->flags & REQ_FLOOD) || r->others_until <= now) return false;
+    r->flags |= REQ_PUT_OFF;
+    r->hint_ttl = LOCATE_HINT_TTL;
+    r->asked |= to;
+    r->send |= to;
+    r->hint |= to;
+    l->maybe |= to;
+    ring_wait(l, r, now);
+    return true;
+}
+
 void locate_own_timeout(struct locate *l, struct locate_request *r, moyai_ns now) {
-    if (ring_lasts(l, r, now)) return;
+    if (ring_lasts(l, r, now) || put_off(l, r, now)) return;
     if (r->ring != LOCATE_RINGS - 1) { /* after the last a wait: what others remember is renewed then */
         r->ring = r->ring < LOCATE_RINGS ? r->ring + 1 : LOCATE_RINGS - 1;
         ring_begin(l, r, now);
@@ -216,11 +256,9 @@ void locate_own_timeout(struct locate *l, struct locate_request *r, moyai_ns now
         locate_own_end(l, r);
         break;
     case LOOK_AGAIN:
-        r->ring = ring_first(l, r);
-        if (!r->askers) r->flags &= ~(uint32_t)REQ_FLOOD;
         if (!r->nonce) r->nonce = rng_next(&l->rng) | 1;
         forget_asked(r);
-        ring_begin(l, r, now);
+        rings_begin(l, r, now);
         break;
     case LOOK_WAITING:
         r->ring = LOCATE_RINGS;

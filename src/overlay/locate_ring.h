@@ -3,9 +3,11 @@
 #ifndef OVERLAY_LOCATE_RING_H
 #define OVERLAY_LOCATE_RING_H
 
-#include "overlay/locate_internal.h"
+#include "overlay/locate_look.h"
 
 #define LOCATE_HINT_TTL 3 /* as far as digests see */
+#define LOCATE_TTL_MAX  8
+#define LATE_RINGS 3 /* longest times of a ring: the most that is added */
 
 /* locate_ask.c. put: others' requests leave a quarter of the table to our own. NULL: no room. */
 struct locate_request *locate_request_put(struct locate *l, uint32_t kind, const uint8_t key[16], bool own,
