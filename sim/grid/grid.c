@@ -331,6 +331,6 @@ void grid_done(struct grid *g) {
     free(g->lives);
     free(g->seen);
     grid_talk_done(g);
+    log_done(&g->log); /* says what it has left out: by this world's time */
     ground_done(&g->net);
-    log_done(&g->log);
 }
