@@ -267,7 +267,9 @@ static void refused(struct peers *p, struct peers_link *l, const struct peers_fr
     struct peers_fx *fx = peers_say(p, PEERS_FX_DROP, l->link, l->id);
     fx->what = f->what;
     bool mesh = l->kind == PEERS_MESH, duplicate = f->what == PEERS_DUPLICATE;
+    bool lost = l->state == PEERS_USED && f->what == PEERS_SILENT; /* as all links of a key that has ended */
     peers_link_remove(p, l, now);
+    if (lost) peers_lately(p, id, now);
     if (!mesh) return;
     if (duplicate)
         peers_rest(p, id, PEERS_AGAIN, now);
