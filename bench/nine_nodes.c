@@ -140,12 +140,13 @@ int nine_worker(int said) {
     moyai_node *n = node_join("worker", true);
     moyai_ref *master = NULL, *me = node_object(n, &worker_class, NULL);
     int rc = moyai_lookup_wait(n, "master", LIMIT, &master);
+    char why[400] = "";
     for (int64_t failures = 0; rc == 0; failures++) { /* these are counted, and are none to be proud of */
-        rc = moyai_call(master, "hello", MOYAI_ARGS(me, began, failures), MOYAI_NONE, NULL);
+        rc = moyai_call(master, "hello", MOYAI_ARGS(me, began, failures, why), MOYAI_NONE, NULL);
         if (rc != MOYAI_EUNREACHABLE || moyai_node_stopping(n)) break;
         struct moyai_error e;
         moyai_last_error(n, &e);
-        fprintf(stderr, "%.3f: %s\n", bench_now() - began, e.text);
+        snprintf(why, sizeof why, "after %.3f s: %s", bench_now() - began, e.text);
         rc = 0;
     }
     if (rc < 0 && !moyai_node_stopping(n)) node_die(n, "cannot call the master", rc);
@@ -191,7 +192,8 @@ static int m_hello(moyai_request *rq, void *self) {
     moyai_ref *ref = NULL;
     double began;
     int64_t failures;
-    int rc = moyai_args(rq, MOYAI_INTO(&ref, &began, &failures));
+    const char *why;
+    int rc = moyai_args(rq, MOYAI_INTO(&ref, &began, &failures, &why));
     if (rc < 0) return rc;
     for (int i = 0; i < m.came; i++)
         if (moyai_ref_equal(m.w[i].ref, ref)) { /* the answer to the one before did not get through */
@@ -200,6 +202,8 @@ static int m_hello(moyai_request *rq, void *self) {
         }
     if (m.came == m.n) bench_die("a worker too many");
     m.failed += failures;
+    if (failures && m.told++ < TOLD)
+        fprintf(stderr, "a worker's call to the master, the last of %ld that failed: %s\n", (long)failures, why);
     m.w[m.came++] = (struct worker){.ref = ref, .began = began, .came = bench_now()};
     return moyai_signal(moyai_self(rq));
 }
