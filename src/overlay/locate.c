@@ -55,6 +55,7 @@ static bool layout(struct locate *l, const struct locate_cfg *cfg, size_t *size)
     l->fresh = span(cfg->fresh, MOYAI_SEC);
     l->delta_every = span(cfg->delta_every, 50 * MOYAI_MS);
     l->linger = cfg->linger > 0 ? (uint64_t)cfg->linger : 0;
+    l->grace = cfg->grace > 0 ? (uint64_t)cfg->grace : 0;
     l->digest_every = cfg->digest_every > 0 ? (uint64_t)cfg->digest_every : 0;
     l->due = l->sweep = l->digest_at = UINT64_MAX;
     const uint32_t caps[] = { or (cfg->names, 1024),  or (cfg->requests, 1024), or (cfg->lookups, 4096),
@@ -161,7 +162,7 @@ static void near_trim(struct locate *l, uint32_t link) {
 }
 
 /* Nothing that was known from this link is believed any more, and nothing is sent on it. */
-static void link_forget(struct locate *l, uint32_t link) {
+static void link_forget(struct locate *l, uint32_t link, moyai_ns now) {
     const struct locate_near *near = locate_near(l, link);
     struct locate_known *known = locate_known(l, link);
     for (uint32_t i = 0; i < locate_near_cap(l, link); i++) l->near_n -= !id_zero(near[i].node);
@@ -188,8 +189,9 @@ static void link_forget(struct locate *l, uint32_t link) {
     }
     for (uint64_t left = l->up; left; left &= left - 1) {
         struct locate_link *k = locate_link(l, locate_low(left));
+        uint64_t at = l->grace ? locate_after(now, l->grace) : 0;
+        if (!(k->dirty | k->names_dirty) || at < k->linger_at) k->linger_at = at;
         k->dirty |= BIT(link);
-        k->linger_at = 0;
     }
 }
 
@@ -220,7 +222,7 @@ void locate_bury(struct locate *l, const uint8_t node[16], uint32_t how, uint32_
         if (k->state != LINK_UP || !id_equal(k->node, node)) continue;
         k->state = LINK_DEAD;
         k->dirty = k->names_dirty = k->delta_at = k->linger_at = k->paid = 0;
-        link_forget(l, i);
+        link_forget(l, i, now);
     }
     locate_route_drop(l, node, UINT64_MAX);
     c = locate_get(l, &l->dead, node);
@@ -278,7 +280,7 @@ static int step_link_down(struct locate *l, const struct locate_event *ev) {
     if (k->state == LINK_FREE) return MOYAI_EINVAL;
     bool up = k->state == LINK_UP;
     memset(k, 0, sizeof *k);
-    if (up) link_forget(l, ev->link);
+    if (up) link_forget(l, ev->link, ev->now);
     return 0;
 }
 

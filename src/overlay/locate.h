@@ -47,6 +47,7 @@ struct locate_cfg {
     moyai_dur fresh;              /* for which an answer also serves who asks late; 0: 1 s */
     moyai_dur delta_every;        /* between two frames of changes on a link; 0: 50 ms */
     moyai_dur linger;       /* for which changes wait for others if no neighbour is lost by them; 0: they do not */
+    moyai_dur grace;        /* for which the loss of a neighbour waits: who has died is to be mourned first */
     moyai_dur digest_every; /* between two digests on a link, about; 0: none are sent */
 };
 

@@ -431,6 +431,30 @@ static void test_linger(void **state) {
     kit_free(k);
 }
 
+/* 3.3: who is lost is told of after `grace`; what comes with it goes along, what waits longer is hastened. */
+static void test_grace(void **state) {
+    (void)state;
+    struct locate_cfg c = cfg;
+    c.digest_every = 0;
+    c.linger = 500 * MOYAI_MS;
+    c.grace = 30 * MOYAI_MS;
+    struct kit *k = kit_new(&c);
+    for (uint32_t i = 0; i < 4; i++) assert_int_equal(up(k, i, (uint8_t)(0xa0 + i), 1000), 0);
+    drain(k);
+    k->now += 1000 * MS;
+    drain(k);
+    assert_int_equal(step(k, EV(COST, .link = 3, .cost = 9 * MOYAI_MS)), 0);
+    assert_int_equal(down(k, 1), 0);
+    pull(k, 0, "");
+    assert_true(locate_deadline(k->l, k->now) == k->now + 30 * MS);
+    k->now += 20 * MS;
+    assert_int_equal(down(k, 2), 0); /* does not put it off */
+    pull(k, 0, "");
+    k->now += 10 * MS;
+    pull(k, 0, "NEIGHBOURS 1:00 2:00 3:a3");
+    kit_free(k);
+}
+
 /* Each neighbour's neighbours stay its own, whatever slots they come into and go from. The machine's check after each
  * step also wants no place kept for who is gone. */
 static void test_rows(void **state) {
@@ -479,6 +503,7 @@ int main(void) {
         T(test_dead),
         T(test_guess),
         cmocka_unit_test(test_linger),
+        cmocka_unit_test(test_grace),
         cmocka_unit_test(test_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

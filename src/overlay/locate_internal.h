@@ -144,7 +144,7 @@ struct locate_note {
 struct locate {
     uint8_t self[16];
     uint32_t links, told, rate, burst;
-    uint64_t keep, route_life, ring_min, ring_max, interest, fresh, delta_every, linger, digest_every;
+    uint64_t keep, route_life, ring_min, ring_max, interest, fresh, delta_every, linger, grace, digest_every;
     uint32_t off_links, off_near, off_known, off_digests; /* digests: our own, then one a link */
     uint16_t near_at[LOCATE_LINKS + 1]; /* rows of near, one behind the other: where each begins; the last: the end */
     uint16_t zero16[3];

@@ -26,15 +26,28 @@ struct asked {
     uint8_t id[16];
 };
 #define PROBES 64u
+#define LATER  512u /* words that wait; more do not */
 /* Whoever has just lost a link to a node asks it, too. If it lives its other neighbours say so; mostly it does not, and
  * all of them would let frames wander that never arrive. */
 #define SUBJECT_HOPS 4u
 #define PROBE_WAIT   (2 * MOYAI_SEC)
 
+/* A word to a neighbour that can wait: all go together, at a time that is drawn, so that of two who would tell each
+ * other one does. */
+struct later {
+    struct later *next;
+    uint8_t to[16];
+    struct moyai_node_id subject;
+    uint8_t type, n, bytes[24];
+};
+
 struct mourn {
     struct overlay *o;
     struct death *d;
-    struct exec_timer timer;
+    struct exec_timer timer, later_timer;
+    struct later *later, **later_end; /* in order */
+    unsigned n_later;
+    moyai_ns later_at; /* they go then */
     struct asked *asked;
     unsigned n_asked;
     bool stepping, closing;
@@ -95,6 +108,70 @@ static void send_frame(struct mourn *m, const uint8_t to[16], const struct death
     route_forward(m->o, to, m->o->cfg.self.b, (uint8_t)(FRAME_DEATH + f->kind), bytes, n, hops);
 }
 
+/* ---- what can wait --------------------------------------------------------------------------- */
+
+static void later_free(struct mourn *m, struct later **at) {
+    struct later *l = *at;
+    *at = l->next;
+    if (!*at) m->later_end = at;
+    m->n_later--;
+    free(l);
+}
+
+static void later_clear(struct mourn *m) {
+    while (m->later) later_free(m, &m->later);
+    exec_timer_clear(m->o->x, &m->later_timer);
+}
+
+/*
+ * Those who had nothing to do with the dead node are told, so that they do not look for it: each neighbour of each of
+ * its neighbours, hundreds of frames. Whoever waits for it is to know first, and where many processes share a
+ * processor waits for all that these do. Most have heard of it meanwhile from others, and say so.
+ */
+static bool can_wait(const struct mourn *m, const uint8_t to[16], const struct death_frame *f) {
+    struct peer *p = overlay_find(m->o, to);
+    return p && olink_ready(p) && (f->kind == DEATH_DEAD || f->kind == DEATH_LEFT) && f->hops == 0;
+}
+
+static void say_later(struct mourn *m, const uint8_t to[16], const struct death_frame *f) {
+    struct later *l = m->n_later < LATER ? calloc(1, sizeof *l) : NULL;
+    if (!l || death_wire_size(f) > sizeof l->bytes) {
+        free(l);
+        send_frame(m, to, f);
+        return;
+    }
+    if (!m->later) m->later_at = exec_now(m->o->x) + (moyai_ns)MOURN_TIME + rng_below(&m->o->rng, (uint64_t)MOURN_TIME);
+    l->subject = f->subject;
+    l->type = (uint8_t)(FRAME_DEATH + f->kind);
+    l->n = (uint8_t)death_wire_size(f);
+    memcpy(l->to, to, 16);
+    death_wire_put(l->bytes, f);
+    *m->later_end = l;
+    m->later_end = &l->next;
+    m->n_later++;
+    if (m->later == l) exec_timer_set(m->o->x, &m->later_timer, m->later_at);
+}
+
+static void on_later(struct exec *x, struct exec_timer *t) {
+    struct mourn *m = (struct mourn *)((char *)t - offsetof(struct mourn, later_timer));
+    (void)x;
+    while (m->later) {
+        struct later *l = m->later;
+        route_forward(m->o, l->to, m->o->cfg.self.b, l->type, l->bytes, l->n, FORWARD_HOPS);
+        later_free(m, &m->later);
+    }
+}
+
+/* It knows. */
+static void later_heard(struct mourn *m, const uint8_t from[16], const struct death_frame *f) {
+    if (f->kind != DEATH_DEAD && f->kind != DEATH_LEFT) return;
+    for (struct later **at = &m->later; *at;)
+        if (id_equal((*at)->to, from) && id_equal((*at)->subject.b, f->subject.b))
+            later_free(m, at);
+        else
+            at = &(*at)->next;
+}
+
 static const char *cause_text(const struct death_effect *fx, char text[64]) {
     switch (fx->cause) {
     case DEATH_SIGNAL:
@@ -132,7 +209,10 @@ static void act(struct mourn *m, const struct death_effect *fx) {
     char cause[64];
     switch (fx->kind) {
     case DEATH_FX_SEND:
-        send_frame(m, fx->id.b, &fx->frame);
+        if (can_wait(m, fx->id.b, &fx->frame))
+            say_later(m, fx->id.b, &fx->frame);
+        else
+            send_frame(m, fx->id.b, &fx->frame);
         break;
     case DEATH_FX_DECLARED:
     case DEATH_FX_LEFT:
@@ -217,6 +297,7 @@ int mourn_frame(struct overlay *o, const uint8_t from[16], uint8_t type, const u
     if (rc < 0) return rc;
     struct death_event ev = {.kind = DEATH_EV_FRAME, .frame = &f};
     memcpy(ev.id.b, from, 16);
+    later_heard(o->mourn, from, &f);
     step(o->mourn, &ev);
     return 0;
 }
@@ -283,6 +364,7 @@ static int begin(struct mourn *m) {
 
 void mourn_again(struct mourn *m) {
     m->n = 0;
+    later_clear(m);
     m->closing = begin(m) < 0; /* not so: it has begun before */
 }
 
@@ -292,6 +374,8 @@ int mourn_new(struct overlay *o, struct moyai_error *reterr) {
     o->mourn = m;
     m->o = o;
     exec_timer_init(&m->timer, on_timer);
+    exec_timer_init(&m->later_timer, on_later);
+    m->later_end = &m->later;
     int rc = begin(m);
     return rc < 0 ? err_set(reterr, rc, "cannot begin to watch others: %s", moyai_strerror(rc)) : 0;
 }
@@ -300,6 +384,7 @@ void mourn_close(struct mourn *m) {
     if (!m || m->closing) return;
     m->closing = true;
     exec_timer_clear(m->o->x, &m->timer);
+    later_clear(m);
     while (m->asked) asked_free(m->asked);
 }
 

@@ -9,6 +9,9 @@
 
 #include <string.h>
 
+/* So long after a death only those are told who wait for it; then those are who ought to know. */
+#define MOURN_TIME (30 * MOYAI_MS)
+
 struct mourn;
 
 /* What machines know a host by. 0: not known. */
