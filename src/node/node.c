@@ -537,11 +537,11 @@ struct link_wait {
     struct blocked *b;
 };
 
-/* Whatever makes a link, or asks to stop, is a turn of the loop. */
 static bool waits_no_more(moyai_node *n) {
     return overlay_links(n->o) > 0 || overlay_settled(n->o) || atomic_load(&n->stop);
 }
 
+/* Whatever makes a link, or asks to stop, is a turn of the loop. */
 static void look_linked(struct exec_hook *h) {
     struct link_wait *w = (struct link_wait *)h;
     if (w->b && waits_no_more(w->node)) (void)blocked_wake(w->node, w->b, 0);

@@ -271,7 +271,7 @@ static bool only_by_sender(const struct locate *l, const struct locate_request *
 static bool answer_late(struct locate *l, struct locate_request *r, const struct locate_event *ev) {
     uint64_t serves = fresh_for(l, ev->now);
     /* Who asks in a last ring has done so for that long, at most: the answer is not older than what he asks. */
-    if (flooded(r, ev)) serves += LATE_RINGS * l->ring_max;
+    if (flooded(r, ev)) serves += LOCATE_LATE_RINGS * l->ring_max;
     if (ev->now >= locate_after(r->done_at, serves) || r->status != LOCATE_ST_FOUND) return false;
     const struct locate_alt *alt = locate_route_best(l, r->owner, BIT(ev->link), ev->now);
     if (!alt) return false;

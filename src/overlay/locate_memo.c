@@ -30,7 +30,7 @@ bool locate_memo_hint(const struct locate *l, uint32_t kind, const uint8_t key[1
     if (kind == LOCATE_CLAIM || !l->digest_every) return false;
     if (kind == LOCATE_NAME) {
         const struct locate_memo *m = locate_get(l, &l->memos, key);
-        if (!m) return false;
+        if (!m || locate_is_dead(l, m->owner, 0, NULL)) return false; /* a neighbour may not have heard of it yet */
         key = m->owner;
         for (uint64_t left = among; left; left &= left - 1) { /* it has more names than it tells, or no more this one */
             *hop = (struct locate_hop){.link = locate_low(left), .hops = 1};
@@ -38,7 +38,6 @@ bool locate_memo_hint(const struct locate *l, uint32_t kind, const uint8_t key[1
         }
         if (locate_near_find(l, key, among, hop)) return true;
     }
-    if (locate_is_dead(l, key, 0, NULL)) return false;
     const struct locate_alt *a = locate_route_best(l, key, ~among, 0); /* one that is old is a hint still */
     if (a) *hop = (struct locate_hop){.link = a->link, .hops = a->hops};
     return a;

@@ -97,9 +97,22 @@ static void test_ways(void **state) {
     ask(k, 0, .kind = LOCATE_NAME, .key = 0x51, .ttl = 1, .flags = LOCATE_HINTED, .nonce = 7);
     pull(k, 2, "REQUEST N51/5 hinted");
     k->now += 3000 * MS;
+    assert_int_equal(up(k, 3, 0xa3, 1000), 0);
+    assert_int_equal(tells(k, 3, 0, 0xee, 1000), 0); /* it has not heard of it */
+    drain(k);
     assert_int_equal(step(k, EV(EVIDENCE, .node = id_of(0xee), .how = LOCATE_DEAD, .told = true)), 0);
     ask(k, 0, .kind = LOCATE_NAME, .key = 0x51, .ttl = 1, .flags = LOCATE_HINTED, .nonce = 8);
-    for (uint32_t i = 0; i < 3; i++) pull(k, i, "");
+    for (uint32_t i = 0; i < 4; i++) pull(k, i, "");
+}
+
+/* Where others' question has been led there already, an own one goes no farther than hints do. */
+static void test_own_meets(void **state) {
+    struct kit *k = links(state, 4);
+    found_by_2(k, 4);
+    ask(k, 0, .kind = LOCATE_NAME, .key = 0x51, .ttl = 1, .flags = LOCATE_HINTED, .nonce = 5, .wait = 9000);
+    pull(k, 2, "REQUEST N51/5 hinted");
+    assert_int_equal(look(k, 2, LOCATE_NAME, 0x51), 0);
+    for (uint32_t i = 0; i < 4; i++) pull(k, i, i == 2 ? "" : "REQUEST N51/3 hinted");
 }
 
 /* Of a node sought the noted route is the hint, also when it has not been used for long. */
@@ -217,9 +230,16 @@ static void test_late_floods_end(void **state) {
 
 int main(void) {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-    const struct CMUnitTest tests[] = {
-        T(test_led),         T(test_led_back),        T(test_own),     T(test_ways),
-        T(test_node),        T(test_claims_and_room), T(test_put_off), T(test_not_put_off),
-        T(test_late_floods), T(test_late_floods_end)};
+    const struct CMUnitTest tests[] = {T(test_led),
+                                       T(test_led_back),
+                                       T(test_own),
+                                       T(test_ways),
+                                       T(test_own_meets),
+                                       T(test_node),
+                                       T(test_claims_and_room),
+                                       T(test_put_off),
+                                       T(test_not_put_off),
+                                       T(test_late_floods),
+                                       T(test_late_floods_end)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

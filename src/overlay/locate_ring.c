@@ -139,7 +139,7 @@ static uint64_t ring_time(const struct locate *l, const struct locate_request *r
     uint64_t span = 2 * links * slowest * (uint64_t)MOYAI_US;
     if (span < l->ring_min / part) span = l->ring_min / part;
     if (span > l->ring_max / part) span = l->ring_max / part;
-    uint64_t late = 4 * links * locate_late(l, now), most = LATE_RINGS * l->ring_max;
+    uint64_t late = 4 * links * locate_late(l, now), most = LOCATE_LATE_RINGS * l->ring_max;
     if (late > most) late = most;
     bool crowd = r->ring == RING_PLAIN && ring->ttl == 0 && r->askers;
     return span + late + (crowd ? 2 * turn_of(l, r) * (l->ring_max + late) / 256 : 0);
@@ -161,7 +161,7 @@ static void ring_begin(struct locate *l, struct locate_request *r, moyai_ns now)
     const struct ring *ring = ring_of(l, r);
     bool last = r->ring == LOCATE_RINGS - 1;
     uint64_t link;
-    uint32_t far = r->ring == 0 ? remembered(l, r, l->up, &link) : 0;
+    uint32_t far = r->ring == 0 ? remembered(l, r, l->up & ~r->asked, &link) : 0;
     r->hint_ttl = far > ring->hint_ttl ? far : ring->hint_ttl;
     ring_wait(l, r, now);
     if (!r->askers || ring->ttl > r->ttl) r->ttl = ring->ttl;
@@ -172,7 +172,7 @@ static void ring_begin(struct locate *l, struct locate_request *r, moyai_ns now)
         locate_keep_until(l, r, wait < most ? wait : most);
         /* It goes to all, which by itself may make a full machine late: copies are not to die of what was known before.
          */
-        if (r->kind != LOCATE_CLAIM) locate_keep_until(l, r, locate_after(r->ring_at, LATE_RINGS * l->ring_max));
+        if (r->kind != LOCATE_CLAIM) locate_keep_until(l, r, locate_after(r->ring_at, LOCATE_LATE_RINGS * l->ring_max));
     }
     if (ring->ttl == 0 && r->ttl) return; /* another's flood has gone on from here, farther than hints would */
     if (r->ring <= 1)                     /* those who have been asked will say, or have said, what they know */

@@ -7,7 +7,7 @@
 
 #define LOCATE_HINT_TTL 3 /* as far as digests see */
 #define LOCATE_TTL_MAX  8
-#define LATE_RINGS 3 /* longest times of a ring: the most that is added */
+#define LOCATE_LATE_RINGS 3 /* longest times of a ring: the most that is added */
 
 /* locate_ask.c. put: others' requests leave a quarter of the table to our own. NULL: no room. */
 struct locate_request *locate_request_put(struct locate *l, uint32_t kind, const uint8_t key[16], bool own,

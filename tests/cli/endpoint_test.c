@@ -346,15 +346,19 @@ static void with_a_key_only_members_are_taken(void **state) {
     cli_free(&c);
 }
 
+static void begin_keyed(struct cli *c, struct key *k) {
+    char path[100];
+    assert_int_equal(key_new(k, NULL), 0);
+    write_keys("key", k, NULL, path);
+    begin(c, "--key-file", path);
+}
+
 /* Who can read what members send, and holds no key, can do nothing with it. */
 static void captured_entries_are_worth_nothing(void **state) {
     (void)state;
     struct key k;
-    char path[100];
-    assert_int_equal(key_new(&k, NULL), 0);
-    write_keys("key", &k, NULL, path);
     struct cli c;
-    begin(&c, "--key-file", path);
+    begin_keyed(&c, &k);
     const int64_t t = NOW;
     struct note old, now, gone, early;
     write_note(&old, &k, SEAL_RENDEZVOUS, "lab", ID1, t - 20);
@@ -409,11 +413,8 @@ static void captured_entries_are_worth_nothing(void **state) {
 static void an_entry_ends_by_its_own_time(void **state) {
     (void)state;
     struct key k;
-    char path[100];
-    assert_int_equal(key_new(&k, NULL), 0);
-    write_keys("key", &k, NULL, path);
     struct cli c;
-    begin(&c, "--key-file", path);
+    begin_keyed(&c, &k);
     struct note e;
     write_note(&e, &k, SEAL_RENDEZVOUS, "lab", ID1, NOW - 597);
     assert_int_equal(send_note("PUT", "lab", ID1, "Moyai-Lifetime: 3600\r\n", &e), 204);
@@ -475,13 +476,9 @@ static void a_fifo_for_the_port(void **state) {
     char fifo[100], at[40], text[16] = "";
     snprintf(fifo, sizeof fifo, "%s/fifo", dir);
     assert_int_equal(mkfifo(fifo, 0600), 0);
-    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t len = sizeof a;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_int_equal(bind(fd, (struct sockaddr *)&a, sizeof a), 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)&a, &len), 0);
-    close(fd);
-    port = ntohs(a.sin_port);
+    port = kit_free_port();
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons(port)};
+    int fd;
     snprintf(at, sizeof at, "127.0.0.1:%u", port);
     for (int read_it = 0; read_it < 2; read_it++) {
         struct cli c;

@@ -550,18 +550,6 @@ static void dead_nodes(void **state) {
 
 /* ---- several hosts --------------------------------------------------------------------------- */
 
-/* A port that is free now. */
-static int free_port(void) {
-    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t len = sizeof a;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_true(fd >= 0);
-    assert_int_equal(bind(fd, (struct sockaddr *)&a, sizeof a), 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)&a, &len), 0);
-    close(fd);
-    return ntohs(a.sin_port);
-}
-
 /* The way to a node, directly or over the one in the middle. */
 static void traces(const char *id, bool relayed) {
     char want[64];
@@ -584,7 +572,7 @@ static void several_hosts(void **state) {
     static char base[64] = "/tmp/moyai-cli-look-XXXXXX", key[100], listen_at[220], dir[3][100], command[100];
     assert_non_null(mkdtemp(base));
     snprintf(key, sizeof key, "MOYAI_KEY_FILE=%s/key", base);
-    snprintf(grid, sizeof grid, "127.0.0.1:%d", free_port());
+    snprintf(grid, sizeof grid, "127.0.0.1:%d", kit_free_port());
     snprintf(listen_at, sizeof listen_at, "MOYAI_LISTEN=%s", grid);
     assert_int_equal(cli_do(&c, "key", "new", "--key-file", key + strlen("MOYAI_KEY_FILE="), NULL), 0);
     cli_free(&c);

@@ -36,13 +36,7 @@ static double now(void) {
 
 /* Where an agent listens, that others can be told before it is there. */
 static void find_port(void) {
-    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t len = sizeof a;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_int_equal(bind(fd, (struct sockaddr *)&a, sizeof a), 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)&a, &len), 0);
-    close(fd);
-    port = ntohs(a.sin_port);
+    port = kit_free_port();
     snprintf(address, sizeof address, "127.0.0.1:%u", port);
 }
 

@@ -25,8 +25,9 @@ struct asked {
     struct probe *probe;
     uint8_t id[16];
 };
-#define PROBES 64u
-#define LATER  512u /* words that wait; more do not */
+#define PROBES      64u
+#define LATER       512u /* words that wait; more do not */
+#define LATER_BYTES 24u  /* of DEAD, and of LEFT */
 /* Whoever has just lost a link to a node asks it, too. If it lives its other neighbours say so; mostly it does not, and
  * all of them would let frames wander that never arrive. */
 #define SUBJECT_HOPS 4u
@@ -38,7 +39,7 @@ struct later {
     struct later *next;
     uint8_t to[16];
     struct moyai_node_id subject;
-    uint8_t type, n, bytes[24];
+    uint8_t type, n, bytes[LATER_BYTES];
 };
 
 struct mourn {
@@ -47,7 +48,6 @@ struct mourn {
     struct exec_timer timer, later_timer;
     struct later *later, **later_end; /* in order */
     unsigned n_later;
-    moyai_ns later_at; /* they go then */
     struct asked *asked;
     unsigned n_asked;
     bool stepping, closing;
@@ -110,23 +110,23 @@ static void send_frame(struct mourn *m, const uint8_t to[16], const struct death
 
 /* ---- what can wait --------------------------------------------------------------------------- */
 
-static void later_free(struct mourn *m, struct later **at) {
+static struct later *later_take(struct mourn *m, struct later **at) {
     struct later *l = *at;
     *at = l->next;
     if (!*at) m->later_end = at;
     m->n_later--;
-    free(l);
+    return l;
 }
 
 static void later_clear(struct mourn *m) {
-    while (m->later) later_free(m, &m->later);
+    while (m->later) free(later_take(m, &m->later));
     exec_timer_clear(m->o->x, &m->later_timer);
 }
 
 /*
  * Those who had nothing to do with the dead node are told, so that they do not look for it: each neighbour of each of
  * its neighbours, hundreds of frames. Whoever waits for it is to know first, and where many processes share a
- * processor waits for all that these do. Most have heard of it meanwhile from others, and say so.
+ * processor waits for all that these do.
  */
 static bool can_wait(const struct mourn *m, const uint8_t to[16], const struct death_frame *f) {
     struct peer *p = overlay_find(m->o, to);
@@ -135,12 +135,11 @@ static bool can_wait(const struct mourn *m, const uint8_t to[16], const struct d
 
 static void say_later(struct mourn *m, const uint8_t to[16], const struct death_frame *f) {
     struct later *l = m->n_later < LATER ? calloc(1, sizeof *l) : NULL;
-    if (!l || death_wire_size(f) > sizeof l->bytes) {
-        free(l);
+    if (!l) {
         send_frame(m, to, f);
         return;
     }
-    if (!m->later) m->later_at = exec_now(m->o->x) + (moyai_ns)MOURN_TIME + rng_below(&m->o->rng, (uint64_t)MOURN_TIME);
+    assert(death_wire_size(f) <= LATER_BYTES);
     l->subject = f->subject;
     l->type = (uint8_t)(FRAME_DEATH + f->kind);
     l->n = (uint8_t)death_wire_size(f);
@@ -149,16 +148,18 @@ static void say_later(struct mourn *m, const uint8_t to[16], const struct death_
     *m->later_end = l;
     m->later_end = &l->next;
     m->n_later++;
-    if (m->later == l) exec_timer_set(m->o->x, &m->later_timer, m->later_at);
+    if (m->later != l) return;
+    moyai_ns at = exec_now(m->o->x) + (moyai_ns)MOURN_TIME + rng_below(&m->o->rng, (uint64_t)MOURN_TIME);
+    exec_timer_set(m->o->x, &m->later_timer, at);
 }
 
 static void on_later(struct exec *x, struct exec_timer *t) {
     struct mourn *m = (struct mourn *)((char *)t - offsetof(struct mourn, later_timer));
     (void)x;
     while (m->later) {
-        struct later *l = m->later;
+        struct later *l = later_take(m, &m->later);
         route_forward(m->o, l->to, m->o->cfg.self.b, l->type, l->bytes, l->n, FORWARD_HOPS);
-        later_free(m, &m->later);
+        free(l);
     }
 }
 
@@ -167,7 +168,7 @@ static void later_heard(struct mourn *m, const uint8_t from[16], const struct de
     if (f->kind != DEATH_DEAD && f->kind != DEATH_LEFT) return;
     for (struct later **at = &m->later; *at;)
         if (id_equal((*at)->to, from) && id_equal((*at)->subject.b, f->subject.b))
-            later_free(m, at);
+            free(later_take(m, at));
         else
             at = &(*at)->next;
 }
