@@ -211,13 +211,17 @@ int worker_main(const char *pid_file) {
     }
     if (find(node, "flowshop master", &w.master) < 0 || find(node, "flowshop lobby", &lobby) < 0) {
         fail(node, "cannot find the master");
-    } else if (moyai_call(w.master, "nodeJoin", MOYAI_ARGS(self), MOYAI_INTO(&w.number), NULL) < 0) {
-        fail(node, "cannot join the master");
     } else {
-        write_pid(pid_file);
-        /* Returns when the master has done its work; jobs come in meanwhile. */
-        int rc = moyai_call(lobby, "stay", MOYAI_ARGS(w.number), MOYAI_NONE, NULL);
-        status = rc == 0 || rc == MOYAI_ECLOSED ? 0 : fail(node, "the master is gone");
+        int rc = moyai_call(w.master, "nodeJoin", MOYAI_ARGS(self), MOYAI_INTO(&w.number), NULL);
+        bool late = rc == MOYAI_ECLOSED || rc == MOYAI_EDEAD; /* it has done its work since it was found */
+        if (rc < 0) {
+            status = late ? 0 : fail(node, "cannot join the master");
+        } else {
+            write_pid(pid_file);
+            /* Returns when the master has done its work; jobs come in meanwhile. */
+            rc = moyai_call(lobby, "stay", MOYAI_ARGS(w.number), MOYAI_NONE, NULL);
+            status = rc == 0 || rc == MOYAI_ECLOSED ? 0 : fail(node, "the master is gone");
+        }
     }
     moyai_ref_unref(w.master);
     moyai_ref_unref(lobby);
