@@ -93,6 +93,24 @@ static int rotate(struct keyring *r, const char *path, moyai_dur keep, struct mo
     return rc;
 }
 
+/* The new key is no use to who has not got it. */
+static void remind(const struct keyring *r, const char *path, const char *title) {
+    int64_t last = 0;
+    char until[32];
+    for (size_t i = 1; i < r->n; i++)
+        if (r->key[i].until > last) last = r->key[i].until;
+    key_format_time(last, until);
+    if (last == 0)
+        cli_say(
+            title,
+            "rotate: the old keys have ended: whoever of the grid has not got the new file is shut out; copy %.300s to "
+            "the other hosts now",
+            path);
+    else
+        cli_say(title, "rotate: copy %.300s to the other hosts of the grid: who has not got it is shut out from %s on",
+                path, until);
+}
+
 static void show(const struct keyring *r, const char *path, bool json) {
     int64_t now = (int64_t)time(NULL);
     const struct key *first = keyring_usable(r, 0, now);
@@ -153,10 +171,9 @@ int cli_key(int argc, char **argv) {
         rc = rotate(&r, path, q.keep, &why);
     else if (rc == 0)
         rc = keyfile_read(&r, path, &why);
-    if (rc == 0)
-        show(&r, path, q.json);
-    else
-        cli_say(argv[0], "%s: %s", q.action, why.text);
+    if (rc == 0) show(&r, path, q.json);
+    if (rc == 0 && strcmp(q.action, "rotate") == 0) remind(&r, path, argv[0]);
+    if (rc < 0) cli_say(argv[0], "%s: %s", q.action, why.text);
     keyring_wipe(&r);
     free(path);
     return rc == 0 ? CLI_OK : CLI_FAILED;

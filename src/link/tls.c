@@ -199,17 +199,29 @@ static int refused(const struct tls *t, struct moyai_error *reterr) {
     int reason = ERR_GET_REASON(e), rc;
     const char *text = ERR_reason_error_string(e);
     if (t->server && t->unknown)
-        rc = err_set(reterr, MOYAI_EPERM, "a client offered key %s, which is not (or no more) in the key file here",
-                     t->id);
+        rc = err_set(
+            reterr, MOYAI_EPERM,
+            "a client offered key %s, which is not (or no more) in the key file here: a member needs a copy of that",
+            t->id);
     else if (!t->server && !t->id[0])
-        rc = err_set(reterr, MOYAI_EPERM, "no key left to offer: each key of the key file has ended or was refused");
+        rc = err_set(reterr, MOYAI_EPERM,
+                     "no key left to offer: each key of the key file has ended or was refused: copy that of a host "
+                     "that is in the grid");
     else if (!t->server &&
              (reason == SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE || reason == SSL_R_TLSV1_ALERT_UNKNOWN_PSK_IDENTITY ||
               reason == SSL_R_TLSV1_ALERT_DECRYPT_ERROR || reason == SSL_R_SSLV3_ALERT_ILLEGAL_PARAMETER ||
               reason == SSL_R_CERTIFICATE_VERIFY_FAILED))
-        rc = err_set(reterr, MOYAI_EPERM, "the other side does not take key %s: both need the same key file", t->id);
+        rc = err_set(reterr, MOYAI_EPERM,
+                     "the other side does not take key %s: compare moyai key show on both, and copy the key file",
+                     t->id);
     else if (t->server && reason == SSL_R_BINDER_DOES_NOT_VERIFY)
         rc = err_set(reterr, MOYAI_EPERM, "a client that does not hold key %s claims to", t->id);
+    else if (!t->server && reason == SSL_R_WRONG_VERSION_NUMBER) /* so "HTTP/1.1 400" looks to OpenSSL */
+        rc = err_set(reterr, MOYAI_EPROTO,
+                     "the other side does not speak as a node of a grid does; if it is an endpoint, write "
+                     "http://HOST:PORT/GRID");
+    else if (t->server && reason == SSL_R_HTTP_REQUEST)
+        rc = err_set(reterr, MOYAI_EPROTO, "a client speaks HTTP: this is a node, which is met as HOST:PORT");
     else if (e != 0 && reason != SSL_R_UNEXPECTED_EOF_WHILE_READING)
         rc = err_set(reterr, MOYAI_EPROTO, "the other side does not speak as a node of a grid does (%s)",
                      text ? text : "TLS error");

@@ -212,6 +212,7 @@ static void a_stranger_gets_an_alert_only(void **state) {
         assert_int_equal(ra, MOYAI_EPERM);
         assert_int_equal(rb, MOYAI_EPERM);
         assert_non_null(strstr(a.e.text, key[1].id));
+        assert_non_null(strstr(a.e.text, "compare moyai key show on both, and copy the key file"));
         assert_non_null(strstr(b.e.text, round ? key[0].id : key[1].id));
         assert_int_equal(got, 7);
         assert_int_equal(answer[0], 21); /* alert, fatal */
@@ -267,7 +268,7 @@ static void a_key_that_has_ended_is_not_taken(void **state) {
 
 static void garbage_is_refused(void **state) {
     (void)state;
-    static const char *const texts[] = {"GET / HTTP/1.1\r\n\r\n", "SSH-2.0-OpenSSH_9.2\r\n",
+    static const char *const texts[] = {"GET / HTTP/1.1\r\n\r\n", "HTTP/1.1 400 Bad Request\r\n",
                                         "\x16\x03\x01\xff\xff\xff\xff\xff\xff\xff", "moyaimoyaimoyaimoyai",
                                         "\x15\x03\x03\x00\x02\x02\x28"};
     for (size_t i = 0; i < 2 * sizeof texts / sizeof texts[0]; i++) {
@@ -285,6 +286,9 @@ static void garbage_is_refused(void **state) {
         else
             assert_int_equal(rc, MOYAI_EPROTO);
         assert_true(s.e.text[0]);
+        /* Who has confused an endpoint and a node is told which is written how. */
+        if (i == 1) assert_non_null(strstr(s.e.text, "speaks HTTP: this is a node, which is met as HOST:PORT"));
+        if (i == 2) assert_non_null(strstr(s.e.text, "if it is an endpoint, write http://HOST:PORT/GRID"));
         end(&s);
         close(fd[1]);
     }

@@ -22,10 +22,28 @@ static int check_log(const char *text, struct moyai_error *reterr) {
     return rc;
 }
 
+/* http://HOST:PORT/NAME, and the name as doc/spec/07-rendezvous.md, 3.1, has it: a server would answer no other. */
+static int check_name(const char *url, struct moyai_error *reterr) {
+    const char *slash = strncmp(url, "http://", 7) == 0 ? strchr(url + 7, '/') : NULL;
+    if (!slash || slash == url + 7 || !slash[1] || strpbrk(slash, "?#"))
+        return err_set(reterr, MOYAI_EINVAL, "\"%.100s\": not of the form http://HOST:PORT/GRID", url);
+    const char *name = slash + 1;
+    size_t n = strlen(name);
+    if (n > 1 && name[n - 1] == '/') n--;
+    bool dots = n > 0 && n < 3 && strspn(name, ".") == n; /* to a client of HTTP it is another path */
+    if (n <= 64 && strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-") >= n && !dots)
+        return 0;
+    return err_set(reterr, MOYAI_EINVAL,
+                   "\"%.100s\": a grid cannot be called \"%.*s\": 1 to 64 characters out of A-Z a-z 0-9 . _ -", url,
+                   n < 70 ? (int)n : 70, name);
+}
+
 static int check_grid(const char *text, struct moyai_error *reterr) {
     struct places p;
     int rc = places_parse(&p, text, reterr);
-    if (rc == 0) places_done(&p);
+    if (rc < 0) return rc;
+    for (size_t i = 0; i < p.n_http && rc == 0; i++) rc = check_name(p.http[i], reterr);
+    places_done(&p);
     return rc;
 }
 

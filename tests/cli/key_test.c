@@ -71,6 +71,7 @@ static void a_file_is_made_once(void **state) {
     /* By variable and by option it is the same file. */
     assert_int_equal(key(&c, env_file, "show", NULL, NULL), 0);
     assert_int_equal(kit_count(&c.text[0], "offered"), 1);
+    assert_string_equal(c.text[1].p, "");
     shows_no_secret(&c);
     cli_free(&c);
     assert_int_equal(key(&c, "A=b", "show", "--key-file", file), 0);
@@ -85,6 +86,7 @@ static void keys_are_rotated(void **state) {
     assert_int_equal(kit_count(&c.text[0], "offered"), 1);
     assert_int_equal(kit_count(&c.text[0], "accepted"), 1);
     assert_int_equal(kit_count(&c.text[0], "until 20"), 1);
+    assert_non_null(strstr(c.text[1].p, "/key to the other hosts of the grid: who has not got it is shut out from 20"));
     shows_no_secret(&c);
     cli_free(&c);
     assert_int_equal(key(&c, env_file, "show", "--json", NULL), 0);
@@ -95,6 +97,8 @@ static void keys_are_rotated(void **state) {
     assert_int_equal(key(&c, env_file, "rotate", "--keep", "0"), 0);
     assert_int_equal(kit_count(&c.text[0], "offered"), 1);
     assert_int_equal(kit_count(&c.text[0], "accepted"), 0);
+    assert_non_null(strstr(c.text[1].p, "the old keys have ended"));
+    assert_non_null(strstr(c.text[1].p, "/key to the other hosts now"));
     shows_no_secret(&c);
     cli_free(&c);
 }

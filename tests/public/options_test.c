@@ -4,7 +4,8 @@
 
 #include <unistd.h>
 
-#define LONG "a-host-that-has-more-letters-in-its-name-than-any-that-there-is"
+#define LONG       "a-host-that-has-more-letters-in-its-name-than-any-that-there-is"
+#define NAME_OF_65 "a234567890123456789012345678901234567890123456789012345678901234.5"
 
 static void expect(const struct moyai_node_opts *o, int code, const char *begin) {
     struct moyai_error e = {0};
@@ -19,6 +20,13 @@ static void of_the_environment(void **state) {
     static const char *const wrong[][3] = {
         {"MOYAI_GRID", "tmp/foo", "$MOYAI_GRID: \"tmp/foo\" is no rendezvous"},
         {"MOYAI_GRID", "file:foo", "$MOYAI_GRID: \"file:foo\" is no rendezvous"},
+        {"MOYAI_GRID", "http://h:1/lab/x",
+         "$MOYAI_GRID: \"http://h:1/lab/x\": a grid cannot be called \"lab/x\": 1 to 64 char"},
+        {"MOYAI_GRID", "h:1 http://h:1/a%20b/",
+         "$MOYAI_GRID: \"http://h:1/a%20b/\": a grid cannot be called \"a%20b\""},
+        {"MOYAI_GRID", "http://h:1/..", "$MOYAI_GRID: \"http://h:1/..\": a grid cannot be called \"..\""},
+        {"MOYAI_GRID", "http://h:1/" NAME_OF_65, "$MOYAI_GRID: \"http://h:1/" NAME_OF_65 "\": a grid cannot be called"},
+        {"MOYAI_GRID", "http://h:1", "$MOYAI_GRID: \"http://h:1\": not of the form http://HOST:PORT/GRID"},
         {"MOYAI_RUN_DIR", "foo", "$MOYAI_RUN_DIR: run directory 'foo' must be an absolute path"},
         {"MOYAI_PARENT", "foo", "$MOYAI_PARENT: \"foo\" is no node id"},
         {"MOYAI_LOG", "lnk=trace", "$MOYAI_LOG: log levels \"lnk=trace\""},
@@ -30,7 +38,8 @@ static void of_the_environment(void **state) {
         {"MOYAI_PORT_RANGE", "70000-70100", "$MOYAI_PORT_RANGE: \"70000-70100\""},
         {"MOYAI_ADVERTISE", "b:c", "$MOYAI_ADVERTISE: \"b:c\""},
         {"MOYAI_ADVERTISE", "7471", "$MOYAI_ADVERTISE: \"7471\": no host"},
-        {"MOYAI_ADVERTISE", LONG LONG LONG LONG LONG, "$MOYAI_ADVERTISE: \"a-host-that-has-more-letters-in-its-name...\": too long"},
+        {"MOYAI_ADVERTISE", LONG LONG LONG LONG LONG,
+         "$MOYAI_ADVERTISE: \"a-host-that-has-more-letters-in-its-name...\": too long"},
         {"MOYAI_STACK", "1k", "$MOYAI_STACK is \"1k\""},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
