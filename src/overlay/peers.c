@@ -365,6 +365,21 @@ static int failed(struct peers *p, const struct peers_event *ev) {
     return 0;
 }
 
+/* Who was called is not there, and who is instead is worth a call: no failure, after which others would be called
+ * later.
+ */
+static int found(struct peers *p, const struct peers_event *ev) {
+    const struct peers_endpoint *e = ev->endpoint;
+    if (!e || e->n_text == 0 || !peers_addresses_ok(e->text, e->n_text) || id_equal(e->id.b, ev->id.b))
+        return MOYAI_EINVAL;
+    struct peers_dial *d = peers_dial_to(p, ev->id.b);
+    if (d) peers_dial_remove(p, d);
+    peers_found(p, e, ev->id.b);
+    peers_learn(p, e, ev->now);
+    if (d) p->gap_at = peers_min(p->gap_at, peers_jitter(p, ev->now, p->gap));
+    return 0;
+}
+
 static int lost(struct peers *p, const struct peers_event *ev) {
     struct peers_link *l = ev->link ? peers_link_of(p, ev->link) : NULL;
     if (!l) return MOYAI_EINVAL;
@@ -485,6 +500,9 @@ int peers_step(struct peers *p, const struct peers_event *ev) {
         break;
     case PEERS_EV_FAILED:
         rc = failed(p, ev);
+        break;
+    case PEERS_EV_FOUND:
+        rc = found(p, ev);
         break;
     case PEERS_EV_FRAME:
         rc = frame(p, ev);

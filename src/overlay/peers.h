@@ -100,6 +100,8 @@ enum peers_event_kind {
     PEERS_EV_LOOKED, /* the rendezvous has told all it does; entries: how many it has, 0 also if it cannot be reached */
     PEERS_EV_UP,     /* link, id, what: this node has connected; of PEERS_MESH only what CONNECT asked for */
     PEERS_EV_FAILED, /* id: what CONNECT asked for cannot be had */
+    PEERS_EV_FOUND,  /* endpoint: of a node that said hello where this one called, that address first; id: whom CONNECT
+                        named, and who is not there; or zero */
     PEERS_EV_FRAME,  /* link, id, frame: from the node at the other end */
     PEERS_EV_LOST,   /* link: it has ended, and the machine has not said DROP */
     PEERS_EV_GONE,   /* id: it is dead or has left; its links are lost, of which LOST need not be said */

@@ -65,6 +65,41 @@ void peers_forget(struct peers *p, const uint8_t id[16]) {
     if (k) remove_at(p, (uint32_t)(k - peers_knowns(p)));
 }
 
+/* Where in those addresses this one is (len: its bytes, the length byte included); n_text: nowhere. */
+static uint32_t address_at(const uint8_t *text, uint32_t n_text, const uint8_t *address, uint32_t len) {
+    uint32_t at = 0;
+    while (at < n_text && (1u + text[at] != len || memcmp(text + at, address, len) != 0)) at += 1u + text[at];
+    return at;
+}
+
+static bool all_among(const uint8_t *text, uint32_t n_text, const struct peers_endpoint *e) {
+    for (uint32_t at = 0; at < n_text; at += 1u + text[at])
+        if (address_at(e->text, e->n_text, text + at, 1u + text[at]) == e->n_text) return false;
+    return true;
+}
+
+/* The node of e answers at the first of its addresses: whoever else is known there is not there any more. If that one
+ * has no address but those of e, it is e in an earlier life. Private addresses may be another node's at another site:
+ * so of those that are only claimed nothing follows. */
+void peers_found(struct peers *p, const struct peers_endpoint *e, const uint8_t asked[16]) {
+    uint32_t len = 1u + e->text[0];
+    for (uint32_t i = p->known_n; i-- > 0;) {
+        struct peers_known *k = &peers_knowns(p)[i];
+        if (id_equal(k->id, e->id.b)) continue;
+        uint8_t *text = peers_text(p, i);
+        uint32_t at = address_at(text, k->n_text, e->text, len);
+        bool here = at < k->n_text;
+        if (!here && !id_equal(k->id, asked)) continue;
+        if (!here || all_among(text, k->n_text, e)) { /* !here: its name led there */
+            remove_at(p, i);
+            continue;
+        }
+        memmove(text + at, text + at + len, k->n_text - at - len);
+        memset(text + k->n_text - len, 0, len);
+        k->n_text -= len;
+    }
+}
+
 void peers_expire(struct peers *p, moyai_ns now) {
     for (uint32_t i = p->known_n; i-- > 0;)
         if (peers_knowns(p)[i].until <= now) remove_at(p, i);

@@ -111,6 +111,75 @@ static void test_fair(void **state) {
     assert_in_range(both, 1, 40); /* 9/40 * 8/39 of 300: 14 */
 }
 
+static struct peers_endpoint at_places(uint32_t n, uint8_t *text, const char *const *places) {
+    struct peers_endpoint e = open_node(n);
+    e.n_text = 0;
+    e.text = text;
+    for (; *places; places++) assert_true(peers_address_put(text, PEERS_TEXT, &e.n_text, *places));
+    return e;
+}
+#define AT(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+/* Where one answers nobody else is: who has no address but its own was it, in an earlier life; others keep theirs. */
+static void test_found(void **state) {
+    (void)state;
+    struct tested *t = started((struct peers_cfg){.known = 16});
+    uint8_t text[PEERS_TEXT];
+    char address[PEERS_ADDRESS + 1];
+    knows(t, at_places(1, text, AT("gw:1")));
+    knows(t, at_places(2, text, AT("b:2", "gw:1")));
+    knows(t, at_places(3, text, AT("home:7", "gw:1", "c:3")));
+    knows(t, at_places(4, text, AT("home:7")));
+    knows(t, at_places(5, text, AT("gw:11")));
+    struct peers_endpoint e = at_places(9, text, AT("gw:1", "home:7", "b:2"));
+    assert_int_equal(step(t, EV(FOUND, .endpoint = &e)), 0);
+    assert_true(!known(t, 1) && !known(t, 2) && known(t, 3) && known(t, 5) && known(t, 9));
+    assert_true(known(t, 4)); /* it is at another site, maybe: nobody was there */
+    struct moyai_node_id id = node(3);
+    uint32_t at = (uint32_t)(peers_find(t->p, id.b) - peers_knowns(t->p));
+    struct peers_endpoint left = {.text = peers_text(t->p, at), .n_text = peers_knowns(t->p)[at].n_text};
+    assert_true(peers_address_get(&left, 0, address));
+    assert_string_equal(address, "home:7");
+    assert_true(peers_address_get(&left, 1, address));
+    assert_string_equal(address, "c:3");
+    assert_false(peers_address_get(&left, 2, address));
+    /* Whom CONNECT named by a name that led there. */
+    e.lifetime++;
+    assert_int_equal(step(t, EV(FOUND, .endpoint = &e, .id = node(5))), 0);
+    assert_false(known(t, 5));
+    e.n_text--;
+    assert_int_equal(step(t, EV(FOUND, .endpoint = &e)), MOYAI_EINVAL);
+    e.n_text = 0;
+    assert_int_equal(step(t, EV(FOUND, .endpoint = &e)), MOYAI_EINVAL);
+    assert_int_equal(step(t, EV(FOUND)), MOYAI_EINVAL);
+    tested_free(t);
+}
+
+/* However many earlier lives of a node are known, each call that leads to the new one is no failure, after which others
+ * would wait. */
+static void test_earlier_lives(void **state) {
+    (void)state;
+    struct tested *t = started((struct peers_cfg){.known = 64, .degree = 4, .gap = 100 * MOYAI_MS});
+    uint8_t text[PEERS_TEXT];
+    for (uint32_t i = 1; i <= 30; i++) knows(t, at_places(i, text, AT("gw:1")));
+    (void)step(t, EV(LOOKED, .entries = 30));
+    t->did[0] = 0;
+    while (t->dialled_n == 0) wait_next(t);
+    struct peers_endpoint e = at_places(31, text, AT("gw:1"));
+    assert_int_equal(step(t, EV(FOUND, .endpoint = &e, .id = node(t->dialled[0]))), 0);
+    assert_int_equal(peers_count(t->p).known, 1);
+    assert_int_equal(peers_count(t->p).open, 0);
+    moyai_ns began = t->now;
+    while (t->dialled_n == 1) wait_next(t);
+    assert_int_equal(t->dialled[1], 31);
+    assert_true(t->now - began <= 150 * MS);
+    assert_int_equal(t->p->misses, 0);
+    e = at_places(32, text, AT("gw:2")); /* a way that is not that of an attempt takes no attempt */
+    assert_int_equal(step(t, EV(FOUND, .endpoint = &e, .id = node(7))), 0);
+    assert_int_equal(peers_count(t->p).open, 1);
+    tested_free(t);
+}
+
 /* Those that expired, and those that failed again and again, give way. */
 static void test_give_way(void **state) {
     (void)state;
@@ -193,8 +262,9 @@ static void test_candidate(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_which), cmocka_unit_test(test_newer),    cmocka_unit_test(test_shares),
-        cmocka_unit_test(test_fair),  cmocka_unit_test(test_give_way), cmocka_unit_test(test_candidate),
+        cmocka_unit_test(test_which), cmocka_unit_test(test_newer),         cmocka_unit_test(test_shares),
+        cmocka_unit_test(test_fair),  cmocka_unit_test(test_give_way),      cmocka_unit_test(test_candidate),
+        cmocka_unit_test(test_found), cmocka_unit_test(test_earlier_lives),
     };
     return cmocka_run_group_tests_name("peers known", tests, NULL, NULL);
 }

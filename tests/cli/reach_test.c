@@ -215,6 +215,43 @@ static void who_has_lost_the_grid_says_so(void **state) {
     cli_free(&node);
 }
 
+/* Two agents have a copy each of one key, and in one the old key is ended: both say that they are alone, though what
+ * looked at them meanwhile has left in order. */
+static void who_is_shut_out_says_so(void **state) {
+    (void)state;
+    char port[8], address[40], copy[80], command[200], dir[2][120];
+    struct cli node[2], c;
+    for (int i = 0; i < 2; i++) snprintf(dir[i], sizeof dir[i], "MOYAI_RUN_DIR=%s/host%d", kit_dir(), i);
+    a_port(port, NULL);
+    snprintf(address, sizeof address, "127.0.0.1:%s", port);
+    snprintf(copy, sizeof copy, "%s-copy", key);
+    snprintf(command, sizeof command, "cp -p %s %s", key, copy);
+    assert_int_equal(system(command), 0);
+    cli_start(&node[0], &(struct cli_opts){.env = (const char *const[]){dir[0], NULL}}, "node", "--grid", NOWHERE,
+              "--listen", address, NULL);
+    (void)cli_line(&node[0], 2, "takes commands");
+    cli_start(&node[1], &(struct cli_opts){.env = (const char *const[]){dir[1], NULL}}, "node", "--grid", address,
+              "--outbound-only", "--key-file", copy, NULL);
+    (void)cli_line(&node[1], 2, "takes commands");
+    for (bool both = false; !both; cli_free(&c)) {
+        assert_int_equal(cli_do(&c, "ps", "--grid", address, NULL), 0);
+        both = kit_count(&c.text[0], "moyai node") == 2;
+    }
+    assert_int_equal(cli_do(&c, "key", "rotate", "--keep", "0", "--key-file", key, NULL), 0);
+    cli_free(&c);
+    assert_int_equal(cli_do(&c, "ps", "--grid", address, NULL), 0); /* whose handshake makes it look at the file */
+    cli_free(&c);
+    for (int i = 0; i < 2; i++) {
+        (void)cli_line(&node[i], 2, "MOYAI-ALONE no link to another node is left; that to node ");
+        kill(node[i].pid, SIGTERM);
+        assert_int_equal(cli_wait(&node[i]), 0);
+        cli_free(&node[i]);
+    }
+    unlink(copy);
+    snprintf(command, sizeof command, "rm -r %s/host0 %s/host1", kit_dir(), kit_dir());
+    assert_int_equal(system(command), 0);
+}
+
 /* Of the three processes of a run, whichever are killed, one is left that tells the agent, which has no other link and
  * would wait for as long as a session lives without one. And so with an agent and its starter. */
 static void who_is_killed_is_known_to_be(void **state) {
@@ -289,6 +326,7 @@ int main(void) {
         cmocka_unit_test(it_is_passed_on),
         cmocka_unit_test(a_node_is_linked_to_another_once),
         cmocka_unit_test(who_has_lost_the_grid_says_so),
+        cmocka_unit_test(who_is_shut_out_says_so),
         cmocka_unit_test(who_is_killed_is_known_to_be),
         cmocka_unit_test(what_cannot_be_had_is_named),
     };

@@ -59,7 +59,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     while (in.p < in.end) {
         uint8_t what = byte(&in);
         struct peers_frame f = {.kind = PEERS_KEEP};
-        struct peers_event ev = {.kind = (enum peers_event_kind)(what % 12), .now = now, .frame = &f};
+        struct peers_event ev = {.kind = (enum peers_event_kind)(what % 13), .now = now, .frame = &f};
         ev.id = node(byte(&in) % 16);
         ev.link = ev.id.b[0] + (what & 0x20 ? 16u : 0u);
         struct peers_endpoint e = {
@@ -67,6 +67,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         e.text = text;
         ev.endpoint = &e;
         ev.entries = ev.what = byte(&in) % 4;
+        if (ev.kind == PEERS_EV_FOUND) ev.id = ev.what ? node((uint8_t)ev.what) : (struct moyai_node_id){{0}};
         if (ev.kind == PEERS_EV_FRAME) {
             uint8_t type = (uint8_t)(FRAME_PEERS + byte(&in) % 9);
             size_t len = byte(&in);

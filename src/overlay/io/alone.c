@@ -2,17 +2,35 @@
 /*
  * Whoever looks at a node that does nothing wants to know that it has lost the grid. Others that leave in order leave
  * it alone as well, which is as it should be; and links that are made anew within some seconds are worth no word.
+ *
+ * The last link to end need not be the one that tells: a look at the grid ends in order while the links that broke
+ * before it are still missing. So a loss counts for some seconds, whatever comes after it.
  */
 #include "overlay/io/alone.h"
 
-#define ALONE_TIME (3 * MOYAI_SEC)
+#include "base/dur.h"
+
+#define ALONE_TIME  (3 * MOYAI_SEC)
+#define ALONE_LOST  (15 * MOYAI_SEC) /* so long a loss counts */
+#define ALONE_AGAIN (60 * MOYAI_SEC) /* until it is said again; doubled each time, up to the next */
+#define ALONE_MOST  (3600 * MOYAI_SEC)
 
 static void due(struct exec *x, struct exec_timer *t) {
-    (void)x;
     struct alone *a = (struct alone *)((char *)t - offsetof(struct alone, timer));
-    a->said = true;
-    log_error(a->o->cfg.log, "overlay", "MOYAI-ALONE",
-              "no link to another node is left; that to %s broke last. Others are looked for", a->last);
+    moyai_ns now = moyai_now();
+    if (a->again == 0) {
+        a->since = now - (moyai_ns)ALONE_TIME;
+        a->again = ALONE_AGAIN;
+        log_error(a->o->cfg.log, "overlay", "MOYAI-ALONE",
+                  "no link to another node is left; that to %s broke last. Others are looked for", a->last);
+    } else {
+        a->again = a->again < ALONE_MOST / 2 ? 2 * a->again : ALONE_MOST;
+        log_error(a->o->cfg.log, "overlay", "MOYAI-ALONE",
+                  "no link to another node for %s; others are looked for. 'moyai ps' says what is found where the grid "
+                  "is met",
+                  DUR((moyai_dur)((now - a->since) / (moyai_ns)MOYAI_SEC * (moyai_ns)MOYAI_SEC)));
+    }
+    exec_timer_set(x, t, now + (moyai_ns)a->again);
 }
 
 void alone_init(struct alone *a, struct overlay *o) {
@@ -21,17 +39,24 @@ void alone_init(struct alone *a, struct overlay *o) {
 }
 
 void alone_lost(struct alone *a, const struct olink *k) {
-    if (a->said) return;
     peer_name(k->peer, a->last);
-    exec_timer_set(a->o->x, &a->timer, moyai_now() + (moyai_ns)ALONE_TIME);
+    a->until = moyai_now() + (moyai_ns)ALONE_LOST;
 }
 
-void alone_linked(struct alone *a) {
-    exec_timer_clear(a->o->x, &a->timer);
-    if (a->said) log_error(a->o->cfg.log, "overlay", "MOYAI-ALONE", "there is a link to another node again");
-    a->said = false;
+void alone_look(struct alone *a, uint32_t links) {
+    bool waits = a->timer.index != SIZE_MAX;
+    if (links > 0 && waits) {
+        exec_timer_clear(a->o->x, &a->timer);
+        if (a->again == 0) return;
+        a->again = 0;
+        a->until = moyai_now() + (moyai_ns)ALONE_LOST; /* it may be no more than a look at the grid */
+        log_error(a->o->cfg.log, "overlay", "MOYAI-ALONE", "there is a link to another node again");
+    } else if (links == 0 && !waits && moyai_now() < a->until) {
+        exec_timer_set(a->o->x, &a->timer, moyai_now() + (moyai_ns)ALONE_TIME);
+    }
 }
 
 void alone_close(struct alone *a) {
     exec_timer_clear(a->o->x, &a->timer);
+    a->until = 0;
 }

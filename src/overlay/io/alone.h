@@ -7,14 +7,16 @@
 
 struct alone {
     struct overlay *o;
-    struct exec_timer timer;
-    bool said;
-    char last[PEER_NAME]; /* the link to whom broke last */
+    struct exec_timer timer; /* set: no link is left, one was lost */
+    moyai_ns until;          /* a loss counts until then */
+    moyai_ns since;          /* alone, if it has been said */
+    moyai_dur again;         /* after which it is said again; 0: it has not been said */
+    char last[PEER_NAME];    /* the link to whom was lost last */
 };
 
 void alone_init(struct alone *a, struct overlay *o);
-void alone_lost(struct alone *a, const struct olink *k); /* no link is left; that one did not end in order */
-void alone_linked(struct alone *a);
+void alone_lost(struct alone *a, const struct olink *k); /* that one was used, and did not end as its node wished */
+void alone_look(struct alone *a, uint32_t links);        /* after whatever may have changed how many are used */
 void alone_close(struct alone *a);
 
 #endif

@@ -281,14 +281,16 @@ static int on_hello(struct olink *k, const uint8_t *p, size_t n, struct moyai_er
     if (!k->tcp && !id_equal(h.host, o->hello.host))
         return err_set(why, MOYAI_EPROTO,
                        "a Unix link from another host id: do not share a run directory between hosts");
-    if (k->peer && !id_equal(k->peer->id, h.node.b))
-        return err_set(why, MOYAI_EPROTO, "another node answers at the address of this one");
     struct peer *peer = overlay_peer(o, h.node.b);
     if (!peer) return err_set(why, MOYAI_ENOMEM, "out of memory for a peer");
     if (o->route) route_was_told(o, h.node.b);
     if (peer->dead) {
         if (peer->why_code == MOYAI_EDEAD) rejoin_tell(k, h.node.b, peer_why(peer)->text);
         return err_set(why, MOYAI_EDEAD, "a node that was declared dead says hello");
+    }
+    if (k->peer && !id_equal(k->peer->id, h.node.b)) {
+        if (k->tcp && o->wide) wide_another(k, &h); /* as does a node that was started anew */
+        return err_set(why, k->tcp ? MOYAI_ECLOSED : MOYAI_EPROTO, "another node answers at the address of this one");
     }
     if (is_elsewhere(k, peer, &h)) {
         char id[33];

@@ -380,21 +380,34 @@ static void look(struct wide *w) {
     one_has_answered(w);
 }
 
-/* The member at a given address has said who it is. */
-static void met_member(struct olink *k, const struct link_hello *h) {
+/* A node has said who it is where this one called, or, if `asked`, that another is not there. */
+static void found(struct olink *k, const struct link_hello *h, const uint8_t asked[16]) {
     struct wide *w = k->o->wide;
-    const char *well = "";
-    (void)place_news(w, k->place, 0, &well);
     struct peers_endpoint e = {.id = h->node, .accepts = true, .lifetime = PEERS_ENTRY_LIFETIME};
     uint8_t text[PEERS_TEXT];
     (void)peers_address_put(text, sizeof text, &e.n_text, k->at); /* where it was found, it will be found */
     for (uint32_t i = 0; i < h->n_endpoints; i++)
         if (strcmp(h->endpoints[i], k->at) != 0) (void)peers_address_put(text, sizeof text, &e.n_text, h->endpoints[i]);
     e.text = text;
-    w->entries++;
     w->met.others = true;
-    struct peers_event ev = {.kind = PEERS_EV_ENTRY, .endpoint = &e};
+    struct peers_event ev = {.kind = PEERS_EV_FOUND, .endpoint = &e};
+    if (asked) memcpy(ev.id.b, asked, 16);
     step(w, &ev);
+}
+
+void wide_another(struct olink *k, const struct link_hello *h) {
+    k->asked = k->direct = false;
+    k->orderly = true;
+    found(k, h, k->peer->id);
+}
+
+/* The member at a given address has said who it is. */
+static void met_member(struct olink *k, const struct link_hello *h) {
+    struct wide *w = k->o->wide;
+    const char *well = "";
+    (void)place_news(w, k->place, 0, &well);
+    w->entries++;
+    found(k, h, NULL);
 }
 
 /* ---- the machine ----------------------------------------------------------------------------- */
@@ -415,7 +428,6 @@ static void effect(struct wide *w, const struct peers_effect *fx) {
     case PEERS_FX_USE:
         k = olink_by_number(o, fx->link);
         if (k) olink_used(k);
-        alone_linked(&w->alone);
         if (k && k->line) lines_used(k->line);
         break;
     case PEERS_FX_DROP:
@@ -423,7 +435,8 @@ static void effect(struct wide *w, const struct peers_effect *fx) {
         if (!k) break;
         k->offered = false;
         k->orderly = true;
-        link_reset(k->link, MOYAI_ECLOSED, "given up"); /* goes down from the loop, with what could be written */
+        k->withdrawn |= k->mesh && fx->what == PEERS_SILENT; /* says the other end */
+        link_reset(k->link, MOYAI_ECLOSED, "given up");      /* goes down from the loop, with what could be written */
         break;
     case PEERS_FX_PROBE:
         k = olink_by_number(o, fx->link);
@@ -433,6 +446,11 @@ static void effect(struct wide *w, const struct peers_effect *fx) {
         look(w);
         break;
     }
+}
+
+static void look_alone(struct wide *w) {
+    struct peers_count n = peers_count(w->peers);
+    if (!w->closing) alone_look(&w->alone, n.mesh + n.direct);
 }
 
 /* ev NULL: only what the machine is still to hear. Returns what it says to ev; EINVAL: of what was dropped meanwhile.
@@ -471,6 +489,7 @@ static int step(struct wide *w, struct peers_event *ev) {
         }
     }
     w->stepping = false;
+    look_alone(w);
     moyai_ns when = peers_deadline(w->peers);
     if (when == UINT64_MAX)
         exec_timer_clear(w->o->x, &w->timer);
@@ -591,13 +610,15 @@ void wide_link_down(struct olink *k, const struct moyai_error *why) {
         k->offered = false;
         struct peers_event ev = {.kind = PEERS_EV_LOST, .link = k->number};
         step(w, &ev);
-        if (k->mesh && !k->farewell && !k->orderly && !w->closing && peers_count(w->peers).mesh == 0)
-            alone_lost(&w->alone, k);
         lines_lost(w->lines, k->peer->id);
     }
+    bool left = k->farewell || (k->peer && k->peer->dead && k->peer->why_code == MOYAI_ECLOSED);
+    if (k->mesh && !left && (!k->orderly || k->withdrawn)) alone_lost(&w->alone, k);
+    look_alone(w);
 }
 
 void wide_leave(struct wide *w) {
+    alone_close(&w->alone);
     struct peers_event ev = {.kind = PEERS_EV_LEAVE};
     step(w, &ev);
 }

@@ -29,6 +29,8 @@ bool wide_settled(const struct wide *w);
 void wide_report(const struct wide *w, char *out, size_t n);
 
 void wide_hello(struct olink *k, const struct link_hello *h); /* it is greeted */
+/* It greets, and is not whom this node called there: the link ends. */
+void wide_another(struct olink *k, const struct link_hello *h);
 int wide_frame(struct olink *k, const struct frame_head *h, const uint8_t *payload, struct moyai_error *why);
 void wide_link_down(struct olink *k,
                     const struct moyai_error *why); /* it has ended, by whoever's doing; it still exists */
