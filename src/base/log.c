@@ -172,12 +172,25 @@ void log_write(struct moyai_log *log, enum log_level level, const char *source, 
     put(log, level, source, id, text);
 }
 
-void log_done(struct moyai_log *log) {
+static void say_left_out(struct moyai_log *log, moyai_ns before) {
     for (size_t i = 0; i < LOG_IDS; i++) {
-        const struct log_count *c = &log->counts[i];
         char text[48];
-        snprintf(text, sizeof text, "%u more of these were left out", c->left_out);
-        if (c->left_out) put(log, c->level, c->source, c->id, text);
+        pthread_mutex_lock(&log->lock);
+        struct log_count *c = &log->counts[i], was = *c;
+        bool due = c->left_out && c->since <= before;
+        if (due) c->left_out = 0;
+        pthread_mutex_unlock(&log->lock);
+        snprintf(text, sizeof text, "%u more of these were left out", was.left_out);
+        if (due) put(log, was.level, was.source, was.id, text);
     }
+}
+
+void log_left_out(struct moyai_log *log) {
+    moyai_ns now = moyai_now();
+    if (log && now > (moyai_ns)LOG_SPAN) say_left_out(log, now - (moyai_ns)LOG_SPAN);
+}
+
+void log_done(struct moyai_log *log) {
+    say_left_out(log, UINT64_MAX);
     pthread_mutex_destroy(&log->lock);
 }

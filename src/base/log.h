@@ -8,7 +8,7 @@
  * error logs it; libraries below return errors. Values that come from elsewhere stand in double quotes.
  *
  * Of errors and warnings of one id at most LOG_BURST are written in LOG_SPAN, whatever others do to provoke them; the
- * next one after that, or the end of the log, says how many were left out.
+ * next one after that, log_left_out, or the end of the log says how many were left out.
  *
  * $MOYAI_LOG: a comma-separated list of a level for all sources and of source=level: "warning", "debug,link=trace",
  * "off". Any thread may log; a sink runs under the log's lock and must not log.
@@ -71,6 +71,7 @@ struct moyai_log {
  * is accepted; the log then works as if it were empty. Writes to standard error until a sink is set. */
 int log_init(struct moyai_log *log, const char *spec, struct moyai_error *reterr);
 void log_done(struct moyai_log *log);
+void log_left_out(struct moyai_log *log); /* now and then: says what nothing has said since; NULL is fine */
 void log_set_sink(struct moyai_log *log, log_sink_fn fn, void *arg); /* NULL: standard error */
 
 const char *log_level_name(enum log_level level);

@@ -73,6 +73,16 @@ static void a_flood_is_held_back(void **state) {
     for (int i = 0; i < 50; i++) log_error(&log, "link", "MOYAI-FLOOD", "one");
     for (int i = 0; i < 50; i++) log_info(&log, "link", "MOYAI-ASKED-FOR", "one");
     assert_int_equal(s.n, LOG_BURST + 1 + LOG_BURST + 50);
+    /* Now and then what nothing has said since is said, once. */
+    log_left_out(&log);
+    assert_string_equal(s.id, "MOYAI-ASKED-FOR");
+    log.counts[0].since -= (moyai_ns)LOG_SPAN;
+    log_left_out(&log);
+    log_left_out(&log);
+    log_left_out(NULL);
+    assert_string_equal(s.text, "32 more of these were left out");
+    assert_int_equal(s.n, LOG_BURST + 1 + LOG_BURST + 50 + 1);
+    for (int i = 0; i < 32 + (int)LOG_BURST; i++) log_error(&log, "link", "MOYAI-FLOOD", "one");
     /* With more ids than there is place for these are not counted. */
     for (int i = 0; i < 2 * LOG_IDS; i++) {
         char id[32];

@@ -226,8 +226,46 @@ static void a_herd_of_members_gets_in(void **state) {
     a_member_gets_in("after the herd");
 }
 
+/* However many lines of garbage come, it is said why a member with another key is refused. */
+static void garbage_hides_no_wrong_key(void **state) {
+    (void)state;
+    char wrong[80];
+    struct cli c, one_more;
+    find_port();
+    snprintf(wrong, sizeof wrong, "%s-wrong", key);
+    assert_int_equal(cli_do(&c, "key", "new", "--key-file", wrong, NULL), 0);
+    cli_free(&c);
+    cli_start(&one_more, &(struct cli_opts){.env = (const char *const[]){"MOYAI_LOG=warning", NULL}}, "node", "--grid",
+              address, "--listen", address, "--key-file", key, NULL);
+    (void)cli_line(&one_more, 2, "takes commands");
+    for (int i = 0; i < 30; i++) {
+        struct tcp_addr at;
+        int fd;
+        char got[100];
+        assert_int_equal(tcp_parse(address, &at, NULL), 0);
+        assert_int_equal(tcp_connect(&fd, &at, NULL), 0);
+        struct pollfd p = {.fd = fd, .events = POLLOUT};
+        assert_int_equal(poll(&p, 1, -1), 1);
+        assert_int_equal(send(fd, "what is this?\n\n", 15, MSG_NOSIGNAL), 15);
+        p.events = POLLIN;
+        do assert_int_equal(poll(&p, 1, -1), 1);
+        while (recv(fd, got, sizeof got, 0) > 0);
+        close(fd);
+    }
+    (void)cli_line(&one_more, 2, "MOYAI-LINK-STRANGER the link to somebody at 127.0.0.1:");
+    assert_int_equal(cli_do(&c, "ps", "--grid", address, "--timeout", "5", "--key-file", wrong, NULL), 1);
+    cli_free(&c);
+    (void)cli_line(&one_more, 2, "MOYAI-LINK-KEY the link to somebody at 127.0.0.1:");
+    kill(one_more.pid, SIGTERM);
+    assert_int_equal(cli_wait(&one_more), 0);
+    assert_non_null(strstr(one_more.text[1].p, "MOYAI-LINK-STRANGER 10 more of these were left out"));
+    cli_free(&one_more);
+    unlink(wrong);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(strangers_keep_nobody_out),
-                                       cmocka_unit_test(a_herd_of_members_gets_in)};
+                                       cmocka_unit_test(a_herd_of_members_gets_in),
+                                       cmocka_unit_test(garbage_hides_no_wrong_key)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

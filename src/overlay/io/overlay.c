@@ -405,7 +405,10 @@ static void on_down(struct link *l, const struct moyai_error *why) {
     if (why->code && why->code != MOYAI_ESYS && !k->orderly && !left) {
         char who[LINK_NAME];
         olink_name(k, who);
-        log_warning(o->cfg.log, "link", "MOYAI-LINK-RESET", "the link to %s is closed: %s", who, why->text);
+        const char *id = "MOYAI-LINK-RESET";
+        if (!k->greeted && !k->outgoing && k->tcp) /* what strangers do keeps back nothing that is said of members */
+            id = why->code == MOYAI_EPERM ? "MOYAI-LINK-KEY" : "MOYAI-LINK-STRANGER";
+        log_warning(o->cfg.log, "link", id, "the link to %s is closed: %s", who, why->text);
     }
     if (was_up) say_down(k, why->text);
     bool farewell = k->farewell;

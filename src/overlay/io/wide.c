@@ -357,6 +357,7 @@ static const struct meet_ops meet_ops = {.entry = on_entry, .asked = on_asked, .
 static void look(struct wide *w) {
     struct moyai_error why = {0};
     keys_look(w);
+    log_left_out(w->o->cfg.log);
     w->looking = 1; /* this function */
     w->entries = 0;
     if (w->meet) {
