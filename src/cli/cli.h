@@ -39,9 +39,6 @@ void cli_log(moyai_node *n, const char *title);
 /* "interrupted", "got SIGTERM" */
 const char *cli_signal_text(int sig, char out[40]);
 
-/* To meet somebody in a grid of several hosts, before those who go on waiting say what is wrong. */
-#define CLI_MEET_TIME (3 * MOYAI_SEC)
-
 /* -h, --help and --usage, the same for every parser. In a parser: the two rows at the end of its options, ARGP_NO_HELP
  * among its flags, and cli_help first in its function: true if it was one of them (it exits). */
 enum { CLI_KEY_HELP = 'h', CLI_KEY_USAGE = 0x1000 };

@@ -167,6 +167,8 @@ int cli_graph(int argc, char **argv) {
     if (rc < 0) {
         cli_say(argv[0], "%s", why.text);
         status = CLI_FAILED;
+    } else {
+        status = observer_doubts(&o);
     }
     crawl_done(&c);
     observer_leave(&o);

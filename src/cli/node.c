@@ -12,6 +12,7 @@
 #include "cli/run_grid.h"
 #include "cli/run_guard.h"
 #include "cli/run_ward.h"
+#include "cli/unmet.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -94,7 +95,8 @@ struct host {
     struct agent *agent;
     struct exec_timer grid_look;
     char *env[N_ENV + REACH_ENV + 1];
-    bool ending, orphaned, told_unmet;
+    struct unmet unmet;
+    bool ending, orphaned;
 };
 
 static void say(const struct host *h, const char *fmt, ...) MOYAI_PRINTF(2, 3);
@@ -145,21 +147,14 @@ static void end_now(void *arg) {
 
 static const struct ward_ops ward_ops = {.signal = on_signal, .orphaned = end_now};
 
-/* Could nobody be met in a grid of several hosts? */
-static void look_unmet(struct host *h) {
-    char unmet[NODE_UNMET];
-    if (h->told_unmet || !node_unmet(h->node, unmet)) return;
-    h->told_unmet = true;
-    say(h, "nobody of the grid at '%.150s' could be met: %s", h->grid->address, unmet);
-}
-
 /* A directory's end is told to nobody, so it is looked for. */
 static void on_grid_look(struct exec *x, struct exec_timer *t) {
     struct host *h = (struct host *)(void *)((char *)t - offsetof(struct host, grid_look));
     if (h->ending) return;
     if (!h->grid->path[0]) {
-        look_unmet(h);
-        exec_timer_set(x, t, moyai_now() + GRID_LOOK);
+        char line[UNMET_LINE];
+        if (unmet_look(&h->unmet, h->node, h->grid->address, line)) cli_say(h->q->title, "%s", line);
+        exec_timer_set(x, t, moyai_now() + UNMET_LOOK);
         return;
     }
     if (access(h->grid->path, F_OK) == 0 || errno != ENOENT) {
@@ -218,7 +213,8 @@ static int begin(struct host *h, struct moyai_error *why) {
     exec_lock(h->x);
     rc = ward_watch(&h->ward, why);
     node_witness(h->node);
-    moyai_dur first = h->grid->path[0] ? GRID_LOOK : CLI_MEET_TIME;
+    moyai_dur first = h->grid->path[0] ? GRID_LOOK : UNMET_FIRST;
+    unmet_begin(&h->unmet, true);
     if (rc == 0) exec_timer_set(h->x, &h->grid_look, moyai_now() + (moyai_ns)first);
     exec_unlock(h->x);
     return rc;

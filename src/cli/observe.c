@@ -7,6 +7,7 @@
 #include "base/near.h"
 #include "cli/cli.h"
 #include "cli/crawl.h"
+#include "cli/unmet.h"
 #include "node/node.h"
 
 #include <ctype.h>
@@ -16,7 +17,8 @@
 #include <string.h>
 
 #define LINK_TIME    (10 * MOYAI_SEC)
-#define REPORT       2000            /* bytes, of all places */
+#define REPORT       2000 /* bytes, of all places */
+#define LINK_LOOK    (100 * MOYAI_MS)
 #define FIND_TIME    (2 * MOYAI_SEC) /* to ask who is there */
 #define PREFIX_LEAST 4               /* hex digits that are taken for the beginning of an id */
 
@@ -77,14 +79,31 @@ bool observe_target(int key, char *arg, const struct argp_state *state, const ch
 
 /* 0, or the reason has been printed. */
 static int await_link(moyai_node *n, const char *title, const char *grid, moyai_dur timeout) {
-    int rc = node_await_link(n, timeout);
+    struct unmet u;
+    char line[UNMET_LINE], report[REPORT];
+    unmet_begin(&u, false);
+    int rc;
+    do {
+        moyai_dur left = timeout - (moyai_dur)(moyai_now() - u.began);
+        rc = node_await_link(n, left < 0 ? 0 : left < LINK_LOOK ? left : LINK_LOOK);
+        if (rc != MOYAI_ETIMEDOUT || left <= LINK_LOOK) break;
+        exec_lock(node_exec(n));
+        bool news = moyai_now() - u.began >= (moyai_ns)UNMET_FIRST && unmet_look(&u, n, grid, line);
+        exec_unlock(node_exec(n));
+        if (news) cli_say(title, "%s", line);
+    } while (true);
     if (rc == 0) return 0;
-    char report[REPORT];
+    exec_lock(node_exec(n));
     node_report(n, report, sizeof report);
+    exec_unlock(node_exec(n));
+    const char *advice = unmet_advice(report);
     if (rc == MOYAI_ETIMEDOUT)
-        cli_say(title, "no node of the grid at '%s' could be reached within %s: %s", grid, DUR(timeout), report);
+        cli_say(title, "no node of the grid at '%s' could be reached within %s: %s%s", grid, DUR(timeout), report,
+                advice);
+    else if (rc == MOYAI_ENOENT && u.said[0] && strstr(report, u.said))
+        ; /* that has been said */
     else if (rc == MOYAI_ENOENT)
-        cli_say(title, "nobody of the grid at '%s' could be met: %s", grid, report);
+        cli_say(title, "nobody of the grid at '%s' could be met: %s%s", grid, report, advice);
     else if (rc == MOYAI_ECANCELED)
         cli_say(title, "interrupted");
     else
@@ -95,7 +114,7 @@ static int await_link(moyai_node *n, const char *title, const char *grid, moyai_
 int observer_join(struct observer *o, const char *title, const struct observe_opts *given) {
     struct moyai_error why = {0};
     struct moyai_node_opts opts = MOYAI_NODE_OPTS_INIT;
-    *o = (struct observer){.grid.lock = -1};
+    *o = (struct observer){.title = title, .grid.lock = -1};
     const char *grid = cli_which_grid(title, &given->grid);
     if (!grid) return CLI_USAGE;
     int rc = run_grid_look(&o->grid, grid, &why);
@@ -116,6 +135,17 @@ int observer_join(struct observer *o, const char *title, const struct observe_op
     moyai_node_free(o->node);
     (void)run_grid_end(&o->grid, NULL);
     return why.code == MOYAI_EINVAL ? CLI_USAGE : CLI_FAILED;
+}
+
+int observer_doubts(struct observer *o) {
+    char line[UNMET_LINE];
+    if (o->grid.path[0]) return CLI_OK;
+    exec_lock(node_exec(o->node));
+    bool some = unmet_some(o->node, o->grid.address, line);
+    exec_unlock(node_exec(o->node));
+    (void)fflush(stdout); /* it stands below what it is about */
+    if (some) cli_say(o->title, "%s", line);
+    return some ? CLI_FAILED : CLI_OK;
 }
 
 void observer_leave(struct observer *o) {
@@ -191,10 +221,9 @@ int observer_find(struct observer *o, const char *target, moyai_ref **ret, struc
     moyai_last_error(o->node, why);
     if (rc == MOYAI_ENOENT) { /* the text stays that of the name, if it can be nothing else */
         int other = find_prefix(o, target, ret, why);
-        if (other != MOYAI_ENOENT)
-            rc = other;
-        else
-            add_nearest(o, target, why);
+        if (other != MOYAI_ENOENT) return other;
+        add_nearest(o, target, why);
+        (void)observer_doubts(o);
     }
     return rc;
 }

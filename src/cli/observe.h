@@ -13,6 +13,7 @@
 
 struct observer {
     moyai_node *node;
+    const char *title;
     struct run_grid grid;
 };
 
@@ -43,6 +44,10 @@ bool observe_target(int key, char *arg, const struct argp_state *state, const ch
  * or the exit status, and the reason has been printed. */
 int observer_join(struct observer *o, const char *title, const struct observe_opts *opts);
 void observer_leave(struct observer *o);
+
+/* For who looks at all nodes, when he has: are there some that cannot be seen, for want of a key? The exit status; it
+ * is said, and what to do. */
+int observer_doubts(struct observer *o);
 
 /*
  * What is called that: a reference "moyai:OBJECT@NODE"; a node id of 32 hex digits; a name that an object has; else the

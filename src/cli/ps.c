@@ -215,6 +215,7 @@ int cli_ps(int argc, char **argv) {
     } else {
         print_table(&c, &q);
     }
+    if (status == CLI_OK) status = observer_doubts(&o);
     crawl_done(&c);
     observer_leave(&o);
     return status;

@@ -27,6 +27,7 @@
 #include "cli/run_nodes.h"
 #include "cli/run_output.h"
 #include "cli/run_ward.h"
+#include "cli/unmet.h"
 #include "exec/child.h"
 #include "node/node.h"
 
@@ -73,7 +74,7 @@ struct run {
     bool stopped;        /* by Ctrl-Z */
     bool orphaned;       /* front or keeper have been killed */
     bool told_rest;
-    bool told_unmet;
+    struct unmet unmet;
     int looks;
     struct exec_timer grace, timeout, grid_look;
     struct ward ward;
@@ -172,10 +173,9 @@ static void kill_all(struct run *r) {
 
 /* Could nobody of a grid of several hosts be met? The processes wait for others without knowing why. */
 static void look_unmet(struct run *r) {
-    char unmet[NODE_UNMET];
-    if (r->told_unmet || !node_unmet(r->node, unmet)) return;
-    r->told_unmet = true;
-    output_say(r->out, "%s: nobody of the grid at '%.200s' could be met: %s", r->a->title, r->grid->address, unmet);
+    char line[UNMET_LINE];
+    if (!r->grid->path[0] && unmet_look(&r->unmet, r->node, r->grid->address, line))
+        output_say(r->out, "%s: %s", r->a->title, line);
 }
 
 static void end_run(struct run *r, int status, bool hurry) {
@@ -238,7 +238,7 @@ static void on_grid_look(struct exec *x, struct exec_timer *t) {
     if (r->state != RUN_ON) return;
     if (!r->grid->path[0]) {
         look_unmet(r);
-        exec_timer_set(x, t, moyai_now() + GRID_LOOK);
+        exec_timer_set(x, t, moyai_now() + UNMET_LOOK);
         return;
     }
     if (access(r->grid->path, F_OK) == 0 || errno != ENOENT) {
@@ -592,8 +592,9 @@ static int prepare(struct run *r, struct moyai_error *why) {
     number_all(r);
     node_witness(r->node);
     bool wide = !r->grid->path[0];
+    unmet_begin(&r->unmet, false);
     if (r->a->grid || wide)
-        exec_timer_set(r->x, &r->grid_look, moyai_now() + (moyai_ns)(wide ? CLI_MEET_TIME : GRID_LOOK));
+        exec_timer_set(r->x, &r->grid_look, moyai_now() + (moyai_ns)(wide ? UNMET_FIRST : GRID_LOOK));
     if (r->a->timeout) exec_timer_set(r->x, &r->timeout, moyai_now() + (moyai_ns)r->a->timeout);
     return 0;
 }

@@ -522,9 +522,11 @@ int node_names(moyai_node *n, bool (*fn)(const char *name, void *ctx), void *ctx
 }
 
 void node_report(moyai_node *n, char *out, size_t size) {
-    exec_lock(n->x);
     overlay_report(n->o, out, size);
-    exec_unlock(n->x);
+}
+
+bool node_is_first(moyai_node *n) {
+    return overlay_links(n->o) == 0 && overlay_settled(n->o);
 }
 
 bool node_unmet(moyai_node *n, char out[NODE_UNMET]) {

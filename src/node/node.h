@@ -45,8 +45,10 @@ int node_names(moyai_node *n, bool (*fn)(const char *name, void *ctx), void *ctx
  * may switch fibers. */
 int node_await_link(moyai_node *n, moyai_dur timeout);
 
-/* As overlay_report. Lock not held. */
+/* As overlay_report. Lock held. */
 void node_report(moyai_node *n, char *out, size_t size);
+/* Is it in a grid of several hosts, and has no link, since the places where that is met know of nobody? Lock held. */
+bool node_is_first(moyai_node *n);
 
 /* As overlay_unmet. Lock held. */
 #define NODE_UNMET OVERLAY_UNMET

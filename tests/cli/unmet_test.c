@@ -3,6 +3,7 @@
 #include "tests/cli/kit.h"
 
 #include <arpa/inet.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,11 +13,15 @@
 
 #define NOWHERE "http://127.0.0.1:1/lab"
 
+#define SILENT_ADVICE "; is what listens there stopped, or something else than an endpoint or a member?"
+#define KEY_ADVICE    "; compare moyai key show here and there, and copy the grid's key file"
+
 static char key[2][64], url[100];
 static struct cli endpoint, node;
 
 static int set_up(void **state) {
     struct cli c;
+    char line[200];
     if (kit_setup(state) != 0) return -1;
     setenv("MOYAI_LISTEN", "127.0.0.1", 1);
     for (int i = 0; i < 2; i++) {
@@ -29,6 +34,8 @@ static int set_up(void **state) {
     strcpy(strstr(url + 7, "/"), "/lab");
     cli_start(&node, NULL, "node", "--grid", url, "--key-file", key[0], NULL);
     (void)cli_line(&node, 2, "takes commands");
+    snprintf(line, sizeof line, "moyai node: first node of the grid at '%s': nobody else is known there yet", url);
+    (void)cli_line(&node, 2, line);
     /* Its entry is there when it is found. */
     assert_int_equal(cli_do(&c, "ps", "--grid", url, "--key-file", key[0], NULL), 0);
     assert_non_null(strstr(c.text[0].p, "moyai node"));
@@ -72,7 +79,7 @@ static int silence(char at[40]) {
 static void who_looks_is_told_why(void **state) {
     (void)state;
     static const char *const loud[] = {"MOYAI_LOG=warning", NULL};
-    struct cli ps, dead, both, unknown, empty, silent, member, hasty;
+    struct cli ps, dead, both, unknown, empty, silent, member, hasty, http, tls;
     char nobody[120], at[40], still[80], text[300];
     int fd = silence(at);
     snprintf(nobody, sizeof nobody, "%.90s-empty", url);
@@ -85,21 +92,54 @@ static void who_looks_is_told_why(void **state) {
     cli_start(&silent, NULL, "ps", "--grid", still, "--key-file", key[0], NULL);
     cli_start(&member, NULL, "ps", "--grid", at, "--key-file", key[0], NULL);
     cli_start(&hasty, NULL, "ps", "--grid", still, "--timeout", "1500ms", "--key-file", key[0], NULL);
+    /* Who has forgotten http://, or written too much of it. */
+    snprintf(text, sizeof text, "%.*s", (int)strcspn(url + 7, "/"), url + 7);
+    cli_start(&tls, NULL, "ps", "--grid", text, "--key-file", key[0], NULL);
+    char listens[100];
+    uint16_t port = kit_free_port();
+    struct cli alone;
+    snprintf(listens, sizeof listens, "127.0.0.1:%u", port);
+    cli_start(&alone, NULL, "node", "--listen", listens, "--grid", listens, "--key-file", key[0], NULL);
+    (void)cli_line(&alone, 2, "takes commands");
+    snprintf(text, sizeof text, "http://%s/lab", listens);
+    cli_start(&http, NULL, "ps", "--grid", text, "--key-file", key[0], NULL);
+    /* What is wrong is said at once. */
+    (void)cli_line(&dead, 2, "moyai ping: nobody of the grid at '" NOWHERE "' could be met: Couldn't connect");
+    assert_null(strstr(dead.text[1].p, "within"));
+    (void)cli_line(&unknown, 2, "nobody of the grid at '127.0.0.1:1' could be met: Connection refused");
+    assert_null(strstr(unknown.text[1].p, "within"));
     assert_non_null(strstr(cli_line(&ps, 2, "MOYAI-RENDEZVOUS"), "1 entry there is sealed with another key"));
-    snprintf(text, sizeof text, "moyai ps: nobody of the grid at '%s' could be met: %s: 1 entry there is sealed with",
-             url, url);
-    says(&ps, 1, text);
+    (void)cli_line(&ps, 2, "could be met: 1 entry there is sealed with another key" KEY_ADVICE);
+    assert_null(strstr(ps.text[1].p, "within"));
+    (void)cli_line(&tls, 2, "if it is an endpoint, write http://HOST:PORT/GRID");
+    (void)cli_line(&http, 2, "; if it is a member, write HOST:PORT, without http://");
+    /* And that there is no answer when it has been waited for. */
+    snprintf(text, sizeof text, "could be met yet: %s: it has not answered" SILENT_ADVICE, still);
+    (void)cli_line(&silent, 2, text);
+    assert_null(strstr(silent.text[1].p, "within"));
+    snprintf(text, sizeof text, "could be met yet: %s: it has not answered" SILENT_ADVICE, at);
+    (void)cli_line(&member, 2, text);
+    assert_null(strstr(member.text[1].p, " 8 s"));
+    assert_int_equal(cli_wait(&ps), 1); /* and that was all */
+    assert_int_equal(kit_count(&ps.text[1], "moyai ps: nobody of the grid at"), 1);
+    assert_int_equal(kit_count(&ps.text[1], "sealed with another key"), 2);
+    cli_free(&ps);
     snprintf(text, sizeof text, "could be met: %s: it answers, and knows nobody of this grid\n", nobody);
     says(&empty, 1, text);
-    snprintf(text, sizeof text, "could be reached within 1.5 s: %s: it has not answered\n", still);
+    snprintf(text, sizeof text, "could be reached within 1.5 s: %s: it has not answered" SILENT_ADVICE "\n", still);
     says(&hasty, 1, text);
     says(&dead, 1, "could be reached within 10 s: " NOWHERE ": Couldn't connect");
     says(&unknown, 1, "could be reached within 10 s: 127.0.0.1:1: Connection refused\n");
     snprintf(text, sizeof text,
              "could be reached within 10 s: %s: it accepts the connection, and has said nothing for ", still);
     says(&silent, 1, text);
-    snprintf(text, sizeof text, "within 10 s: %s: it accepts the connection, and says nothing for 8 s\n", at);
+    snprintf(text, sizeof text,
+             "within 10 s: %s: it accepts the connection, and says nothing for 8 s" SILENT_ADVICE "\n", at);
     says(&member, 1, text);
+    says(&tls, 1, "within 10 s");
+    says(&http, 1, "within 10 s");
+    kill(alone.pid, SIGTERM);
+    says(&alone, 0, ": nobody else is known there yet");
     assert_int_equal(cli_wait(&both), 1);
     assert_non_null(strstr(both.text[1].p, "within 10 s: " NOWHERE ": Couldn't connect"));
     snprintf(text, sizeof text, "; %s: 1 entry there is sealed with another key", url);
@@ -144,6 +184,64 @@ static void who_goes_on_is_told_why(void **state) {
     cli_free(&c);
 }
 
+/* Also that a place does not answer, and that it does at last. */
+static void who_goes_on_is_told_of_silence_and_of_its_end(void **state) {
+    (void)state;
+    struct cli c[2], later, late;
+    char at[40], text[300], listens[40];
+    int fd = silence(at);
+    snprintf(text, sizeof text, "http://%s/lab", at);
+    cli_start(&c[0], NULL, "node", "--grid", text, "--key-file", key[0], NULL);
+    cli_start(&c[1], NULL, "run", "--grid", at, "--key-file", key[0], "cat", NULL);
+    snprintf(listens, sizeof listens, "127.0.0.1:%u", kit_free_port());
+    snprintf(text, sizeof text, "http://%s/lab", listens);
+    cli_start(&later, NULL, "node", "--grid", text, "--key-file", key[0], NULL);
+    (void)cli_line(&later, 2, "/lab' could be met: Couldn't connect");
+    cli_start(&late, NULL, "endpoint", "--listen", listens, NULL);
+    (void)cli_line(&later, 2, "/lab' can be met now");
+    (void)cli_line(&later, 2, "/lab': nobody else is known there yet");
+    for (int i = 0; i < 2; i++) {
+        snprintf(text, sizeof text, "' could be met yet: %s%s%s: it has not answered" SILENT_ADVICE, i ? "" : "http://",
+                 at, i ? "" : "/lab");
+        (void)cli_line(&c[i], 2, text);
+        assert_null(strstr(c[i].text[1].p, "could be met: "));
+    }
+    cli_close_in(&c[1]);
+    assert_int_equal(cli_wait(&c[1]), 0);
+    struct cli *rest[] = {&c[0], &later, &late};
+    for (int i = 0; i < 3; i++) {
+        kill(rest[i]->pid, SIGTERM);
+        assert_int_equal(cli_wait(rest[i]), 0);
+    }
+    for (int i = 0; i < 3; i++) cli_free(rest[i]);
+    cli_free(&c[1]);
+    close(fd);
+}
+
+/* With a key that others have no more, one sees those alone who have not got the new file either. */
+static void who_sees_some_only_is_told(void **state) {
+    (void)state;
+    struct cli old, c;
+    char text[300];
+    cli_start(&old, NULL, "node", "--grid", url, "--key-file", key[1], NULL);
+    (void)cli_line(&old, 2, "could be met: 1 entry there is sealed with another key" KEY_ADVICE);
+    snprintf(text, sizeof text,
+             "not all of the grid at '%s' is seen: 1 entry there is sealed with another key" KEY_ADVICE, url);
+    static const char *const verbs[][2] = {{"ps", NULL}, {"ps", "--json"}, {"graph", NULL}, {"ping", "nosuch-name"}};
+    for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++) {
+        assert_int_equal(cli_do(&c, verbs[i][0], "--grid", url, "--key-file", key[1], verbs[i][1], NULL), 1);
+        if (i < 3) assert_int_equal(kit_count(&c.text[0], "moyai node"), 1);
+        if (!strstr(c.text[1].p, text)) fail_msg("%s: not \"%s\" but: %s", verbs[i][0], text, c.text[1].p);
+        cli_free(&c);
+    }
+    kill(old.pid, SIGTERM);
+    assert_int_equal(cli_wait(&old), 0);
+    cli_free(&old);
+    assert_int_equal(cli_do(&c, "ps", "--grid", url, "--key-file", key[0], NULL), 0);
+    assert_string_equal(c.text[1].p, "");
+    cli_free(&c);
+}
+
 static void a_missing_name_is_missing_in_that_grid(void **state) {
     (void)state;
     char text[200];
@@ -158,6 +256,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_looks_is_told_why),
         cmocka_unit_test(who_goes_on_is_told_why),
+        cmocka_unit_test(who_goes_on_is_told_of_silence_and_of_its_end),
+        cmocka_unit_test(who_sees_some_only_is_told),
         cmocka_unit_test(a_missing_name_is_missing_in_that_grid),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What is said, and when, of the places where a grid of several hosts is met, while others are waited for:
+ *
+ *   what is wrong with them, if nobody can be met anywhere: as soon as that is known, and again when it is another
+ *     thing;
+ *   a place that does not answer: after UNMET_SILENT;
+ *   that nobody else is there: when the places have said so twice (for who asks);
+ *   that entries are sealed with keys that we do not have, or a clock is wrong: even if somebody else was met, but
+ *     then, if it was not so at the beginning, after UNMET_LASTS;
+ *   that all is well, if something else had been said.
+ *
+ * Nothing is said twice, but if something else was said between, and then after ever longer times. What to do about
+ * it, if that is known, comes with it.
+ */
+#ifndef CLI_UNMET_H
+#define CLI_UNMET_H
+
+#include <moyai.h>
+
+#define UNMET_FIRST  (300 * MOYAI_MS) /* a good time for the first look, and ... */
+#define UNMET_LOOK   MOYAI_SEC        /* ... for others */
+#define UNMET_SILENT (3 * MOYAI_SEC)
+#define UNMET_LASTS  (60 * MOYAI_SEC)
+#define UNMET_LINE   2600u
+
+struct unmet {
+    moyai_ns began, next, hidden; /* next: not before; hidden: since when some are, 0: none is */
+    moyai_dur pause;
+    bool alone, told_alone; /* alone: say that, too */
+    bool waits;             /* what was said is that nobody can be met */
+    char said[512];
+};
+
+void unmet_begin(struct unmet *u, bool alone);
+/* Lock held. Is there a line to say? */
+bool unmet_look(struct unmet *u, moyai_node *n, const char *grid, char line[UNMET_LINE]);
+
+/* "" or "; " and what to do, of a text of the library's about meeting others. */
+const char *unmet_advice(const char *text);
+
+/* Lock held. Must who looks at all nodes believe that there are some which he cannot see? out: why, and what to do. */
+bool unmet_some(moyai_node *n, const char *grid, char line[UNMET_LINE]);
+
+#endif
