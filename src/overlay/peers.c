@@ -269,8 +269,8 @@ static void refused(struct peers *p, struct peers_link *l, const struct peers_fr
     bool mesh = l->kind == PEERS_MESH, duplicate = f->what == PEERS_DUPLICATE;
     bool lost = l->state == PEERS_USED && f->what == PEERS_SILENT; /* as all links of a key that has ended */
     peers_link_remove(p, l, now);
-    if (lost) peers_lately(p, id, now);
-    if (!mesh) return;
+    if (lost) peers_key_ended(p, id, now);
+    if (!mesh || lost) return;
     if (duplicate)
         peers_rest(p, id, PEERS_AGAIN, now);
     else if (f->what != PEERS_YIELDED)
@@ -390,7 +390,10 @@ static int lost(struct peers *p, const struct peers_event *ev) {
     uint8_t id[16];
     memcpy(id, l->id, 16);
     peers_link_remove(p, l, ev->now);
-    peers_lately(p, id, ev->now);
+    if (ev->what == PEERS_SILENT)
+        peers_key_ended(p, id, ev->now);
+    else
+        peers_lately(p, id, ev->now);
     return 0;
 }
 

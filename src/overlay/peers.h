@@ -103,7 +103,7 @@ enum peers_event_kind {
     PEERS_EV_FOUND,  /* endpoint: of a node that said hello where this one called, that address first; id: whom CONNECT
                         named, and who is not there; or zero */
     PEERS_EV_FRAME,  /* link, id, frame: from the node at the other end */
-    PEERS_EV_LOST,   /* link: it has ended, and the machine has not said DROP */
+    PEERS_EV_LOST,   /* link: it has ended, and the machine has not said DROP; what: PEERS_SILENT if for its key only */
     PEERS_EV_GONE,   /* id: it is dead or has left; its links are lost, of which LOST need not be said */
     PEERS_EV_CLOSE,  /* link: a direct one of which the driver has no more need: BYE and DROP follow. EINVAL: no such */
     PEERS_EV_LEAVE,  /* this node leaves: it opens and takes no more links */

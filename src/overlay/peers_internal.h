@@ -159,7 +159,8 @@ uint32_t peers_candidate(struct peers *p, bool far, moyai_ns now);
 void peers_missed(struct peers *p, const uint8_t id[16], bool reached, moyai_ns now); /* no link to it */
 void peers_rest(struct peers *p, const uint8_t id[16], uint64_t span, moyai_ns now);  /* not before that time */
 void peers_met(struct peers *p, const uint8_t id[16], uint64_t site);                 /* a link to it */
-void peers_lately(struct peers *p, const uint8_t id[16], moyai_ns now); /* a link to it, in use, has broken */
+void peers_lately(struct peers *p, const uint8_t id[16], moyai_ns now);    /* a link to it, in use, has broken */
+void peers_key_ended(struct peers *p, const uint8_t id[16], moyai_ns now); /* a link to it, in use, for its key */
 void peers_again(struct peers *p, moyai_ns now);  /* a session waits: who was lost lately is called */
 void peers_hasten(struct peers *p, moyai_ns now); /* without links, everybody is worth another call soon */
 

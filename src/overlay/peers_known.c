@@ -237,6 +237,12 @@ void peers_lately(struct peers *p, const uint8_t id[16], moyai_ns now) {
     if (k) k->lost = p->late_until;
 }
 
+/* Its node is there, and waits for a link with the new key: no rest, as there would be for one that may be dead. */
+void peers_key_ended(struct peers *p, const uint8_t id[16], moyai_ns now) {
+    peers_lately(p, id, now);
+    peers_rest(p, id, p->gap, now);
+}
+
 /* At most so many as may be called at once, drawn at random: a whole host may have gone. */
 void peers_again(struct peers *p, moyai_ns now) {
     struct peers_known *k = peers_knowns(p);

@@ -262,6 +262,31 @@ static bool does_within(struct tested *t, const char *what, moyai_ns span) {
     return strstr(t->did, what);
 }
 
+/* A link that ended for its key is made anew at once, whichever end has said so, be it the only one or not: the node is
+ * there. */
+static void test_key_ended(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 40; seed++) {
+        struct tested *t = tested_new((struct peers_cfg){.seed = seed, .degree = 15});
+        struct peers_endpoint one = open_node(1);
+        (void)step(t, EV(START));
+        joins(t, 1, 1, 3);
+        if (seed & 2) joins(t, 2, 2, 3);
+        (void)step(t, EV(LOOKED));
+        t->did[0] = 0;
+        t->dialled_n = 0;
+        t->now += 100 * SEC;
+        (void)step(t, EV(TIMEOUT));
+        if (seed & 1)
+            (void)step(t, EV(LOST, .link = 1, .what = PEERS_SILENT));
+        else
+            (void)from(t, 1, &one, PEERS_BYE, 0, PEERS_SILENT, 0);
+        assert_true(does_within(t, "connect", 300 * MS));
+        assert_int_equal(t->dialled[0], 1);
+        tested_free(t);
+    }
+}
+
 /* Who was lost lately is called again soon if a session waits, and the rendezvous looked at; some times only. */
 static void test_waits(void **state) {
     (void)state;
@@ -534,8 +559,8 @@ int main(void) {
         cmocka_unit_test(test_cfg),      cmocka_unit_test(test_sizes),     cmocka_unit_test(test_first),
         cmocka_unit_test(test_failures), cmocka_unit_test(test_refused),   cmocka_unit_test(test_look),
         cmocka_unit_test(test_replace),  cmocka_unit_test(test_extra),     cmocka_unit_test(test_exchange),
-        cmocka_unit_test(test_waits),    cmocka_unit_test(test_many_lost), cmocka_unit_test(test_leave),
-        cmocka_unit_test(test_gone),     cmocka_unit_test(test_random),
+        cmocka_unit_test(test_waits),    cmocka_unit_test(test_key_ended), cmocka_unit_test(test_many_lost),
+        cmocka_unit_test(test_leave),    cmocka_unit_test(test_gone),      cmocka_unit_test(test_random),
     };
     return cmocka_run_group_tests_name("peers", tests, NULL, NULL);
 }

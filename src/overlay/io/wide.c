@@ -436,8 +436,10 @@ static void effect(struct wide *w, const struct peers_effect *fx) {
         if (!k) break;
         k->offered = false;
         k->orderly = true;
-        k->withdrawn |= k->mesh && fx->what == PEERS_SILENT; /* says the other end */
-        link_reset(k->link, MOYAI_ECLOSED, "given up");      /* goes down from the loop, with what could be written */
+        link_reset(k->link, MOYAI_ECLOSED, "given up"); /* goes down from the loop, with what could be written */
+        if (!k->mesh || fx->what != PEERS_SILENT) break;
+        k->withdrawn = true; /* there is a new key, says the other end: other links here may have the old one */
+        keys_look(w);
         break;
     case PEERS_FX_PROBE:
         k = olink_by_number(o, fx->link);
@@ -450,8 +452,7 @@ static void effect(struct wide *w, const struct peers_effect *fx) {
 }
 
 static void look_alone(struct wide *w) {
-    struct peers_count n = peers_count(w->peers);
-    if (!w->closing) alone_look(&w->alone, n.mesh + n.direct);
+    if (!w->closing) alone_look(&w->alone, peers_count(w->peers).mesh + peers_count(w->peers).direct);
 }
 
 /* ev NULL: only what the machine is still to hear. Returns what it says to ev; EINVAL: of what was dropped meanwhile.
@@ -610,6 +611,7 @@ void wide_link_down(struct olink *k, const struct moyai_error *why) {
     if (k->offered) {
         k->offered = false;
         struct peers_event ev = {.kind = PEERS_EV_LOST, .link = k->number};
+        if (k->withdrawn) ev.what = PEERS_SILENT;
         step(w, &ev);
         lines_lost(w->lines, k->peer->id);
     }
