@@ -4,12 +4,14 @@
 #include "base/err.h"
 #include "base/utf8.h"
 
+#include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
+#define MORE_MAX 100u  /* and of what is said of others that were not written */
 #define TEXT_MAX 1000u /* bytes of a line's text: with its head it is written in one piece also to a pipe */
 
 static const char *const names[] = {"off", "error", "warning", "info", "debug", "trace"};
@@ -106,22 +108,66 @@ bool log_wants(const struct moyai_log *log, enum log_level level, const char *so
     return level <= log->other;
 }
 
-/* May another of that id be written? *left_out: how many were not since the last. The lock is held. Where there is no
- * place for it, it is not counted. */
-static bool counts(struct moyai_log *log, enum log_level level, const char *source, const char *id,
-                   uint32_t *left_out) {
-    moyai_ns now = moyai_now();
+/* ---- what is held back ----------------------------------------------------------------------- */
+
+/* Of a client's address the port is another each time, and out of the range in which the system chooses. */
+static size_t client_port(const char *text, const char *colon) {
+    if (*colon != ':' || colon == text || !(isdigit((unsigned char)colon[-1]) || colon[-1] == ']')) return 0;
+    size_t n = strspn(colon + 1, "0123456789");
+    return n == 5 && strncmp(colon + 1, "32768", 5) >= 0 ? n : 0;
+}
+
+static uint64_t hash_of(const char *source, const char *id, const char *text) {
+    uint64_t h = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
+    for (const char *p = source; *p; p++) h = (h ^ (uint8_t)*p) * UINT64_C(0x100000001b3);
+    for (const char *p = id; *p; p++) h = (h ^ (uint8_t)*p) * UINT64_C(0x100000001b3);
+    for (const char *p = text; *p; p++) {
+        h = (h ^ (uint8_t)*p) * UINT64_C(0x100000001b3);
+        p += client_port(text, p);
+    }
+    return h ? h : 1;
+}
+
+/* Its place, or that of what was not heard for longest. The lock is held. */
+static struct log_fact *find_fact(struct moyai_log *log, uint64_t hash) {
+    struct log_fact *oldest = log->facts;
+    for (struct log_fact *f = log->facts; f < log->facts + LOG_FACTS; f++) {
+        if (f->hash == hash) return f;
+        if (f->heard < oldest->heard) oldest = f;
+    }
+    return oldest;
+}
+
+/* NULL: there is no place. The lock is held. */
+static struct log_count *find_count(struct moyai_log *log, const char *id) {
     struct log_count *c = log->counts, *end = c + LOG_IDS;
-    if (level > LOG_LEVEL_WARNING) return true;
     while (c < end && c->id[0] && strncmp(c->id, id, sizeof c->id - 1) != 0) c++;
-    if (c == end) return true;
+    if (c == end) return NULL;
     if (!c->id[0]) snprintf(c->id, sizeof c->id, "%s", id);
+    return c;
+}
+
+/* May this be written? *repeated: how often it was not, for being the same; *left_out: how many others of that id, for
+ * being too many. The lock is held. What there is no place for is not counted. */
+static bool counts(struct moyai_log *log, enum log_level level, const char *source, const char *id, const char *text,
+                   uint32_t *repeated, uint32_t *left_out) {
+    moyai_ns now = moyai_now();
+    struct log_count *c = find_count(log, id);
+    if (!c) return true;
+    uint64_t hash = level == LOG_LEVEL_WARNING ? hash_of(source, id, text) : 0;
+    struct log_fact *f = find_fact(log, hash);
+    bool known = hash && f->hash == hash && now - f->heard < (moyai_ns)LOG_FORGET;
+    c->level = level;
+    c->source = source;
+    if (known && f->again && now - f->said < (moyai_ns)f->pause) {
+        f->heard = now;
+        f->times++;
+        return false;
+    }
     if (c->n == 0 || now - c->since >= (moyai_ns)LOG_SPAN) {
         c->since = now;
         c->n = 0;
     }
-    c->level = level;
-    c->source = source;
     if (c->n == LOG_BURST) {
         c->left_out++;
         return false;
@@ -129,6 +175,16 @@ static bool counts(struct moyai_log *log, enum log_level level, const char *sour
     c->n++;
     *left_out = c->left_out;
     c->left_out = 0;
+    if (!hash) return true;
+    *repeated = f->hash == hash ? f->times : 0;
+    if (f->hash != hash) log->counts[f->of].left_out += f->times; /* another's: nobody else will say so */
+    moyai_dur pause = known && f->again ? 2 * f->pause : LOG_REPEAT;
+    *f = (struct log_fact){.hash = hash,
+                           .said = now,
+                           .heard = now,
+                           .again = known,
+                           .pause = pause < LOG_REPEAT_MOST ? pause : LOG_REPEAT_MOST,
+                           .of = (uint32_t)(c - log->counts)};
     return true;
 }
 
@@ -137,7 +193,7 @@ static void put(struct moyai_log *log, enum log_level level, const char *source,
     struct tm tm;
     (void)clock_gettime(CLOCK_REALTIME, &t);
     gmtime_r(&t.tv_sec, &tm);
-    char line[TEXT_MAX + 250];
+    char line[TEXT_MAX + MORE_MAX + 200];
     snprintf(line, sizeof line, "%04d-%02d-%02dT%02d:%02d:%02d.%03ldZ %s %.*s %.64s %s\n", tm.tm_year + 1900,
              tm.tm_mon + 1, tm.tm_mday, tm.tm_hour, tm.tm_min, tm.tm_sec, t.tv_nsec / 1000000, names[level],
              (int)LOG_SOURCE, source, id, text);
@@ -155,19 +211,23 @@ static void put(struct moyai_log *log, enum log_level level, const char *source,
 }
 
 void log_write(struct moyai_log *log, enum log_level level, const char *source, const char *id, const char *fmt, ...) {
-    uint32_t left_out = 0;
     if (!log_wants(log, level, source)) return;
-    pthread_mutex_lock(&log->lock);
-    bool go = counts(log, level, source, id, &left_out);
-    pthread_mutex_unlock(&log->lock);
-    if (!go) return;
-    char raw[TEXT_MAX + 1], text[TEXT_MAX + 50];
+    char raw[TEXT_MAX + 1], text[TEXT_MAX + MORE_MAX];
     va_list ap;
     va_start(ap, fmt);
     size_t n = utf8_printed(raw, sizeof raw, vsnprintf(raw, sizeof raw, fmt, ap));
     va_end(ap);
     utf8_line(text, TEXT_MAX + 1, raw, n);
+    uint32_t repeated = 0, left_out = 0;
+    bool go = level > LOG_LEVEL_WARNING;
+    if (!go) {
+        pthread_mutex_lock(&log->lock);
+        go = counts(log, level, source, id, text, &repeated, &left_out);
+        pthread_mutex_unlock(&log->lock);
+    }
+    if (!go) return;
     n = strlen(text);
+    if (repeated) n += (size_t)snprintf(text + n, sizeof text - n, " (%u times since this was said)", repeated);
     if (left_out) snprintf(text + n, sizeof text - n, " (%u before this were left out)", left_out);
     put(log, level, source, id, text);
 }
@@ -191,6 +251,8 @@ void log_left_out(struct moyai_log *log) {
 }
 
 void log_done(struct moyai_log *log) {
+    for (size_t i = 0; i < LOG_FACTS; i++)
+        if (log->facts[i].hash) log->counts[log->facts[i].of].left_out += log->facts[i].times;
     say_left_out(log, UINT64_MAX);
     pthread_mutex_destroy(&log->lock);
 }

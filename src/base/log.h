@@ -7,6 +7,11 @@
  * The id is stable: people search for it and tests assert it, never the text. The source is the layer. Who handles an
  * error logs it; libraries below return errors. Values that come from elsewhere stand in double quotes.
  *
+ * A warning tells of what is so, and an error of what has happened. So a warning that says the same again is written
+ * once more, and then when LOG_REPEAT has passed since the last time, then after twice as long, up to LOG_REPEAT_MOST,
+ * with how often it came meanwhile; what has not come for LOG_FORGET is new. Ports that the system has given to a
+ * client make no difference.
+ *
  * Of errors and warnings of one id at most LOG_BURST are written in LOG_SPAN, whatever others do to provoke them; the
  * next one after that, log_left_out, or the end of the log says how many were left out.
  *
@@ -41,11 +46,15 @@ typedef void (*log_sink_fn)(const struct log_event *ev, void *arg);
 #define LOG_SOURCES                                                                                                    \
     { "base", "link", "node", "object", "overlay" }
 
-#define LOG_RULES  16
-#define LOG_IDS    48 /* for which that is counted */
-#define LOG_BURST  20u
-#define LOG_SPAN   (60 * MOYAI_SEC)
-#define LOG_SOURCE 24
+#define LOG_RULES       16
+#define LOG_IDS         48 /* for which that is counted */
+#define LOG_BURST       20u
+#define LOG_SPAN        (60 * MOYAI_SEC)
+#define LOG_SOURCE      24
+#define LOG_FACTS       128 /* that are known again */
+#define LOG_REPEAT      (30 * MOYAI_SEC)
+#define LOG_REPEAT_MOST (3600 * MOYAI_SEC)
+#define LOG_FORGET      (300 * MOYAI_SEC)
 
 struct moyai_log {
     enum log_level max; /* the highest of all: what is above it costs one comparison */
@@ -62,6 +71,14 @@ struct moyai_log {
         moyai_ns since; /* the first of the burst */
         uint32_t n, left_out;
     } counts[LOG_IDS];
+    struct log_fact {
+        uint64_t hash; /* of id and text; 0: free */
+        moyai_ns said, heard;
+        moyai_dur pause; /* until it is said again */
+        uint32_t times;  /* heard and not said, since then */
+        uint32_t of;     /* which of counts */
+        bool again;      /* it has been said more than once */
+    } facts[LOG_FACTS];
     log_sink_fn sink;
     void *sink_arg;
     pthread_mutex_t lock;

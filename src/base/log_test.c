@@ -60,7 +60,7 @@ static void a_flood_is_held_back(void **state) {
     struct seen s = {0};
     assert_int_equal(log_init(&log, "debug", NULL), 0);
     log_set_sink(&log, see, &s);
-    for (int i = 0; i < 50; i++) log_warning(&log, "link", "MOYAI-FLOOD", "one");
+    for (int i = 0; i < 50; i++) log_warning(&log, "link", "MOYAI-FLOOD", "one %d", i);
     assert_int_equal(s.n, LOG_BURST);
     log_error(&log, "link", "MOYAI-OTHER", "another");
     assert_int_equal(s.n, LOG_BURST + 1);
@@ -70,7 +70,7 @@ static void a_flood_is_held_back(void **state) {
     assert_string_equal(s.text, "one more (30 before this were left out)");
     log_warning(&log, "link", "MOYAI-FLOOD", "and one");
     assert_string_equal(s.text, "and one");
-    for (int i = 0; i < 50; i++) log_error(&log, "link", "MOYAI-FLOOD", "one");
+    for (int i = 0; i < 50; i++) log_error(&log, "link", "MOYAI-FLOOD", "another %d", i);
     for (int i = 0; i < 50; i++) log_info(&log, "link", "MOYAI-ASKED-FOR", "one");
     assert_int_equal(s.n, LOG_BURST + 1 + LOG_BURST + 50);
     /* Now and then what nothing has said since is said, once. */
@@ -82,7 +82,7 @@ static void a_flood_is_held_back(void **state) {
     log_left_out(NULL);
     assert_string_equal(s.text, "32 more of these were left out");
     assert_int_equal(s.n, LOG_BURST + 1 + LOG_BURST + 50 + 1);
-    for (int i = 0; i < 32 + (int)LOG_BURST; i++) log_error(&log, "link", "MOYAI-FLOOD", "one");
+    for (int i = 0; i < 32 + (int)LOG_BURST; i++) log_error(&log, "link", "MOYAI-FLOOD", "a third %d", i);
     /* With more ids than there is place for these are not counted. */
     for (int i = 0; i < 2 * LOG_IDS; i++) {
         char id[32];
@@ -94,6 +94,59 @@ static void a_flood_is_held_back(void **state) {
     assert_string_equal(s.id, "MOYAI-FLOOD");
     assert_string_equal(s.text, "32 more of these were left out");
     assert_int_equal(s.last.level, LOG_LEVEL_ERROR);
+}
+
+/* As long as it is the same it is said at ever longer times, and at once when it is something else. */
+static void what_stays_is_said_rarely(void **state) {
+    (void)state;
+    struct moyai_log log;
+    struct seen s = {0};
+    struct log_fact *f = log.facts;
+    assert_int_equal(log_init(&log, "info", NULL), 0);
+    log_set_sink(&log, see, &s);
+    int said[6] = {0, 5, 35, 95, 215, 455}, n = 0;
+    for (int t = 0; t < 600; t += 5) { /* each 5 seconds for 10 minutes */
+        log_warning(&log, "overlay", "MOYAI-DIAL", "cannot connect to node %s: 127.0.0.1:%d: refused", "a1b2",
+                    40000 + t);
+        if (n < 6 && t == said[n]) n++;
+        assert_int_equal(s.n, n);
+        for (size_t i = 0; i < LOG_FACTS && f[i].hash; i++) {
+            f[i].said -= 5 * (moyai_ns)MOYAI_SEC;
+            f[i].heard -= 5 * (moyai_ns)MOYAI_SEC;
+        }
+    }
+    assert_string_equal(s.text, "cannot connect to node a1b2: 127.0.0.1:40455: refused (47 times since this was said)");
+    /* Another node, text, port of a server, id: each is another fact. */
+    log_warning(&log, "overlay", "MOYAI-DIAL", "cannot connect to node %s: 127.0.0.1:%d: refused", "a1b3", 40000);
+    log_warning(&log, "overlay", "MOYAI-DIAL", "cannot connect to node %s: 127.0.0.1:%d: timeout", "a1b2", 40000);
+    log_warning(&log, "overlay", "MOYAI-DIAL", "cannot connect to [::1]:7471");
+    log_warning(&log, "overlay", "MOYAI-DIAL", "cannot connect to [::1]:7472");
+    log_warning(&log, "overlay", "MOYAI-LINK", "cannot connect to [::1]:7472");
+    assert_int_equal(s.n, 6 + 5);
+    log_warning(&log, "overlay", "MOYAI-LINK", "cannot connect to [::1]:7472");
+    assert_int_equal(s.n, 6 + 6);
+    log_warning(&log, "overlay", "MOYAI-LINK", "cannot connect to [::1]:7472");
+    assert_int_equal(s.n, 6 + 6);
+    /* Of what happens each time counts. */
+    for (int i = 0; i < 3; i++) log_error(&log, "overlay", "MOYAI-DEAD", "it has died");
+    assert_int_equal(s.n, 6 + 6 + 3);
+    for (int i = 0; i < 3; i++) log_info(&log, "overlay", "MOYAI-LINK", "who wants all gets all");
+    assert_int_equal(s.n, 6 + 6 + 6);
+    /* What had gone is news when it is back. */
+    for (size_t i = 0; i < LOG_FACTS; i++) f[i].heard -= (moyai_ns)LOG_FORGET;
+    log_warning(&log, "overlay", "MOYAI-DIAL", "cannot connect to node %s: 127.0.0.1:%d: refused", "a1b2", 40000);
+    assert_int_equal(s.n, 6 + 6 + 7);
+    assert_non_null(strstr(s.text, "refused (28 times since this was said)"));
+    log_warning(&log, "overlay", "MOYAI-DIAL", "cannot connect to node %s: 127.0.0.1:%d: refused", "a1b2", 40000);
+    /* What is not said to the end is counted with the rest; so is what had to make room. */
+    log.counts[0].since -= (moyai_ns)LOG_SPAN;
+    for (int i = 0; i < 2 * (int)LOG_FACTS; i++) {
+        char id[32];
+        snprintf(id, sizeof id, "MOYAI-%d", i % 40);
+        log_warning(&log, "overlay", id, "fact %d", i);
+    }
+    log_done(&log);
+    assert_string_equal(s.text, "1 more of these were left out");
 }
 
 static void levels_by_source(void **state) {
@@ -246,6 +299,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(quiet_by_default),
         cmocka_unit_test(a_flood_is_held_back),
+        cmocka_unit_test(what_stays_is_said_rarely),
         cmocka_unit_test(levels_by_source),
         cmocka_unit_test(wrong_levels_are_explained),
         cmocka_unit_test(one_clean_line),

@@ -280,6 +280,7 @@ static void look_for_agents(void *arg) {
     struct nodes *s = arg;
     struct exec *x = s->x;
     moyai_dur pause = LOOK_FIRST;
+    char told[MOYAI_ERROR_TEXT] = ""; /* while it stays so, once */
     exec_user_leave(x);
     while (s->waiting > 0 && !s->stopped) {
         struct crawl c = {.seen = seen, .arg = s};
@@ -290,7 +291,8 @@ static void look_for_agents(void *arg) {
         crawl_done(&c);
         exec_user_leave(s->x);
         if (rc < 0 && rc != MOYAI_ENOMEM) {
-            output_say(s->out, "%s: cannot look for nodes: %s", s->a->title, why.text);
+            if (strcmp(told, why.text) != 0) output_say(s->out, "%s: cannot look for nodes: %s", s->a->title, why.text);
+            snprintf(told, sizeof told, "%s", why.text);
             pause = LOOK_MOST;
         }
         s->known |= s->agents != NULL; /* just after joining nobody may be known */
