@@ -33,12 +33,13 @@
 #define LIFETIME_MOST 3600
 #define SWEEP         (10 * MOYAI_SEC)
 #define POST_HEADER   "Moyai-Lifetime"
+#define AGE_HEADER    "Moyai-Age"
 
 struct server {
     struct gate gate;
     struct endpoint_store *store;
     struct keyfile *keys; /* NULL: entries are taken unseen */
-    moyai_ns swept;
+    moyai_ns began, swept;
     uint8_t answer[ENDPOINT_SAMPLE * (18 + ENDPOINT_ENTRY_MAX)];
 };
 
@@ -50,11 +51,18 @@ struct upload {
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
-static enum MHD_Result answer(struct MHD_Connection *c, unsigned status, const char *type, const void *p, size_t n) {
+/* s NULL: without its age. */
+static enum MHD_Result answer(struct MHD_Connection *c, unsigned status, const char *type, const void *p, size_t n,
+                              const struct server *s) {
     struct MHD_Response *r = MHD_create_response_from_buffer(n, (void *)(uintptr_t)p, MHD_RESPMEM_MUST_COPY);
     if (!r) return MHD_NO;
     (void)MHD_add_response_header(r, MHD_HTTP_HEADER_CONTENT_TYPE, type);
     (void)MHD_add_response_header(r, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
+    if (s) { /* who finds nobody may have come before those that have registered with an earlier server */
+        char age[24];
+        snprintf(age, sizeof age, "%llu", (unsigned long long)((moyai_now() - s->began) / (moyai_ns)MOYAI_SEC));
+        (void)MHD_add_response_header(r, AGE_HEADER, age);
+    }
     if (status == MHD_HTTP_METHOD_NOT_ALLOWED)
         (void)MHD_add_response_header(r, MHD_HTTP_HEADER_ALLOW, "GET, PUT, DELETE");
     enum MHD_Result rc = MHD_queue_response(c, status, r);
@@ -63,7 +71,7 @@ static enum MHD_Result answer(struct MHD_Connection *c, unsigned status, const c
 }
 
 static enum MHD_Result say(struct MHD_Connection *c, unsigned status, const char *text) {
-    return answer(c, status, "text/plain; charset=utf-8", text, strlen(text));
+    return answer(c, status, "text/plain; charset=utf-8", text, strlen(text), NULL);
 }
 
 /* A text of the store or the judge. */
@@ -103,7 +111,7 @@ static enum MHD_Result on_get(struct server *s, struct MHD_Connection *c, const 
         return say(c, MHD_HTTP_BAD_REQUEST, "n is not a number\n");
     if (n > (int64_t)ENDPOINT_SAMPLE) n = ENDPOINT_SAMPLE;
     size_t size = endpoint_sample(s->store, grid, (size_t)n, moyai_now(), s->answer);
-    return answer(c, MHD_HTTP_OK, "application/octet-stream", s->answer, size);
+    return answer(c, MHD_HTTP_OK, "application/octet-stream", s->answer, size, s);
 }
 
 /* Of a server with keys: who says this, and when? */
@@ -323,6 +331,7 @@ int cli_endpoint(int argc, char **argv) {
     struct request q = {.port = PORT_DEFAULT, .entries = 20000, .memory = 64u << 20};
     argp_parse(&parser, argc, argv, ARGP_NO_HELP, NULL, &q);
     static struct server s;
+    s.began = moyai_now();
     struct moyai_error why = {0};
     uint64_t seed;
     int rc = rng_system(&seed, sizeof seed);

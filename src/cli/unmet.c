@@ -13,6 +13,7 @@
 /* What the texts of met.c, meet_http.c and dial.c are about is known by words of theirs: tests/cli/unmet_test.c. */
 static const char by_key[] = "; compare moyai key show here and there, and copy the grid's key file";
 static const char by_silence[] = "; is what listens there stopped, or something else than an endpoint or a member?";
+static const char by_nobody[] = "; is the name right? An endpoint that was just started hears of all nodes within 45 s";
 static const char by_tls[] = "; if it is a member, write HOST:PORT, without http://";
 static const struct {
     const char *of, *advice;
@@ -25,11 +26,13 @@ static const struct {
     {"does not answer in time", by_silence},
     {"is no HTTP server", by_tls},
     {"ends the connection without an answer", by_tls},
+    {"it answers, and knows nobody", by_nobody}, /* where several places are met, only if nothing else is known */
 };
 
 const char *unmet_advice(const char *text) {
     for (size_t i = 0; i < sizeof advices / sizeof advices[0]; i++)
-        if (strstr(text, advices[i].of)) return advices[i].advice;
+        if (strstr(text, advices[i].of))
+            return advices[i].advice != by_nobody || strstr(text, "http://") ? advices[i].advice : "";
     return "";
 }
 

@@ -63,6 +63,14 @@ static void says(struct cli *c, int status, const char *text) {
     cli_free(c);
 }
 
+/* One before the other. */
+static void says_first(struct cli *c, const char *early, const char *late) {
+    assert_int_equal(cli_wait(c), 1);
+    const char *a = strstr(c->text[1].p, early), *b = strstr(c->text[1].p, late);
+    if (!a || !b || a > b) fail_msg("not \"%s\" and \"%s\" but: %s", early, late, c->text[1].p);
+    cli_free(c);
+}
+
 /* A socket at which everybody is let in and nobody is answered. */
 static int silence(char at[40]) {
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -103,39 +111,35 @@ static void who_looks_is_told_why(void **state) {
     (void)cli_line(&alone, 2, "takes commands");
     snprintf(text, sizeof text, "http://%s/lab", listens);
     cli_start(&http, NULL, "ps", "--grid", text, "--key-file", key[0], NULL);
-    /* What is wrong is said at once. */
-    (void)cli_line(&dead, 2, "moyai ping: nobody of the grid at '" NOWHERE "' could be met: Couldn't connect");
-    assert_null(strstr(dead.text[1].p, "within"));
-    (void)cli_line(&unknown, 2, "nobody of the grid at '127.0.0.1:1' could be met: Connection refused");
-    assert_null(strstr(unknown.text[1].p, "within"));
     assert_non_null(strstr(cli_line(&ps, 2, "MOYAI-RENDEZVOUS"), "1 entry there is sealed with another key"));
     (void)cli_line(&ps, 2, "could be met: 1 entry there is sealed with another key" KEY_ADVICE);
-    assert_null(strstr(ps.text[1].p, "within"));
     (void)cli_line(&tls, 2, "if it is an endpoint, write http://HOST:PORT/GRID");
     (void)cli_line(&http, 2, "; if it is a member, write HOST:PORT, without http://");
-    /* And that there is no answer when it has been waited for. */
-    snprintf(text, sizeof text, "could be met yet: %s: it has not answered" SILENT_ADVICE, still);
-    (void)cli_line(&silent, 2, text);
-    assert_null(strstr(silent.text[1].p, "within"));
-    snprintf(text, sizeof text, "could be met yet: %s: it has not answered" SILENT_ADVICE, at);
-    (void)cli_line(&member, 2, text);
-    assert_null(strstr(member.text[1].p, " 8 s"));
     assert_int_equal(cli_wait(&ps), 1); /* and that was all */
     assert_int_equal(kit_count(&ps.text[1], "moyai ps: nobody of the grid at"), 1);
     assert_int_equal(kit_count(&ps.text[1], "sealed with another key"), 2);
     cli_free(&ps);
-    snprintf(text, sizeof text, "could be met: %s: it answers, and knows nobody of this grid\n", nobody);
+    snprintf(text, sizeof text,
+             "could be met: %s: it answers, and knows nobody of this grid"
+             "; is the name right? An endpoint that was just started hears of all nodes within 45 s\n",
+             nobody);
     says(&empty, 1, text);
     snprintf(text, sizeof text, "could be reached within 1.5 s: %s: it has not answered" SILENT_ADVICE "\n", still);
     says(&hasty, 1, text);
-    says(&dead, 1, "could be reached within 10 s: " NOWHERE ": Couldn't connect");
-    says(&unknown, 1, "could be reached within 10 s: 127.0.0.1:1: Connection refused\n");
-    snprintf(text, sizeof text,
+    /* What is wrong is said at once, and that there is no answer when it has been waited for. */
+    says_first(&dead, "moyai ping: nobody of the grid at '" NOWHERE "' could be met: Couldn't connect",
+               "could be reached within 10 s: " NOWHERE ": Couldn't connect");
+    says_first(&unknown, "nobody of the grid at '127.0.0.1:1' could be met: Connection refused\n",
+               "could be reached within 10 s: 127.0.0.1:1: Connection refused\n");
+    char late[300];
+    snprintf(text, sizeof text, "could be met yet: %s: it has not answered" SILENT_ADVICE "\n", still);
+    snprintf(late, sizeof late,
              "could be reached within 10 s: %s: it accepts the connection, and has said nothing for ", still);
-    says(&silent, 1, text);
-    snprintf(text, sizeof text,
+    says_first(&silent, text, late);
+    snprintf(text, sizeof text, "could be met yet: %s: it has not answered" SILENT_ADVICE "\n", at);
+    snprintf(late, sizeof late,
              "within 10 s: %s: it accepts the connection, and says nothing for 8 s" SILENT_ADVICE "\n", at);
-    says(&member, 1, text);
+    says_first(&member, text, late);
     says(&tls, 1, "within 10 s");
     says(&http, 1, "within 10 s");
     kill(alone.pid, SIGTERM);
@@ -179,7 +183,7 @@ static void who_goes_on_is_told_why(void **state) {
     assert_int_equal(kit_count(&c.text[1], "could be met"), 0);
     cli_free(&c);
     /* Where all is well nothing is said. */
-    assert_int_equal(cli_do(&c, "run", "--grid", url, "--key-file", key[0], "true", NULL), 0);
+    if (cli_do(&c, "run", "--grid", url, "--key-file", key[0], "true", NULL) != 0) fail_msg("%s", c.text[1].p);
     assert_string_equal(c.text[1].p, "");
     cli_free(&c);
 }
@@ -223,6 +227,9 @@ static void who_sees_some_only_is_told(void **state) {
     (void)state;
     struct cli old, c;
     char text[300];
+    assert_int_equal(cli_do(&c, "ps", "--grid", url, "--key-file", key[0], NULL), 0);
+    assert_string_equal(c.text[1].p, "");
+    cli_free(&c);
     cli_start(&old, NULL, "node", "--grid", url, "--key-file", key[1], NULL);
     (void)cli_line(&old, 2, "could be met: 1 entry there is sealed with another key" KEY_ADVICE);
     snprintf(text, sizeof text,
@@ -237,9 +244,6 @@ static void who_sees_some_only_is_told(void **state) {
     kill(old.pid, SIGTERM);
     assert_int_equal(cli_wait(&old), 0);
     cli_free(&old);
-    assert_int_equal(cli_do(&c, "ps", "--grid", url, "--key-file", key[0], NULL), 0);
-    assert_string_equal(c.text[1].p, "");
-    cli_free(&c);
 }
 
 static void a_missing_name_is_missing_in_that_grid(void **state) {
