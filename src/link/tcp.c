@@ -146,7 +146,20 @@ static void set(int fd, int level, int option, int value) {
                      sizeof value); /* an older kernel may not know it: nothing depends on it */
 }
 
-static void link_options(int fd) {
+static bool is_loopback(const struct tcp_addr *a) {
+    if (a->ss.ss_family == AF_INET)
+        return ntohl(((const struct sockaddr_in *)&a->ss)->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+    if (a->ss.ss_family != AF_INET6) return false;
+    const struct in6_addr *ip = &((const struct sockaddr_in6 *)&a->ss)->sin6_addr;
+    return IN6_IS_ADDR_LOOPBACK(ip) || (IN6_IS_ADDR_V4MAPPED(ip) && ip->s6_addr[12] == IN_LOOPBACKNET);
+}
+
+/* Within the host nothing can be congested. Where its default is BBR, each write would be paced, by a timer that costs
+ * more than the write. */
+static const char plain_control[] = "reno"; /* of every kernel, and open to everybody */
+
+static void link_options(int fd, const struct tcp_addr *other) {
+    if (is_loopback(other)) (void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, plain_control, sizeof plain_control - 1);
     set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
     set(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, NOTSENT);
     set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
@@ -204,7 +217,7 @@ int tcp_accept(int listener, int *ret, struct tcp_addr *from, struct moyai_error
         from->n = sizeof from->ss;
         int fd = accept4(listener, (struct sockaddr *)&from->ss, &from->n, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd >= 0) {
-            link_options(fd);
+            link_options(fd, from);
             *ret = fd;
             return 0;
         }
@@ -222,7 +235,7 @@ int tcp_connect(int *ret, const struct tcp_addr *to, struct moyai_error *reterr)
     tcp_format(to, text);
     int fd = socket(to->ss.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0) return err_sys(reterr, errno, "cannot connect to %s", text);
-    link_options(fd);
+    link_options(fd, to);
     if (connect(fd, (const struct sockaddr *)&to->ss, to->n) < 0 && errno != EINPROGRESS && errno != EINTR) {
         int e = errno;
         close(fd);

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -143,6 +144,12 @@ static void connections_are_made(void **state) {
         tcp_format(&mine, want);
         tcp_format(&from, got);
         assert_string_equal(got, want);
+        for (int k = 0; k < 2; k++) { /* whatever the host's default is: it is all within the host */
+            char control[16];
+            socklen_t n = sizeof control;
+            assert_int_equal(getsockopt(k ? in : fd, IPPROTO_TCP, TCP_CONGESTION, control, &n), 0);
+            assert_string_equal(control, "reno");
+        }
         assert_int_equal(write(in, "x", 1), 1);
         struct pollfd p = {.fd = fd, .events = POLLIN};
         assert_int_equal(poll(&p, 1, 10000), 1);
