@@ -14,6 +14,7 @@
 #define NOW   1 /* all there is of time */
 #define SMALL 4
 #define OWN   (SMALL + 16 + RELAY_TOLL)
+#define LONG  (2 * OWN)
 
 struct wire_frame {
     uint8_t control, kind, code, hops;
@@ -232,6 +233,7 @@ static void pull_session(struct at *a, int e, uint32_t room) {
     struct session_chunk chunks[SESSION_CHUNKS];
     struct session_frame f = {.chunks = chunks};
     uint64_t token;
+    if (a->cfg->longer) room = LONG - RELAY_TOLL;
     end->wanted = 0;
     if (!session_pull(session(a->w, e), NOW, room, &f)) return;
     if (f.kind == SESSION_DATA) law(a, node_of(a, e), check_pulled(flow(a->w, e), &f, room));
@@ -656,6 +658,7 @@ static void line_init(void *world, const void *config) {
     struct at a = {w, cfg, &why, NULL, 0, false};
     for (uint32_t i = 0; i < cfg->nodes; i++) {
         struct relay_cfg c = relay_of(i);
+        c.frame = cfg->longer ? LONG : OWN;
         (void)relay_init(relay(w, i), &c);
     }
     for (uint32_t l = 0; l < LINE_LINKS; l++) {

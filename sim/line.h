@@ -38,6 +38,7 @@ struct line_cfg {
     uint32_t cuts, crashes, withdraws, replaces,
         tries;       /* how often these may happen; tries: paths opened by each end */
     bool crash_ends; /* else only relays crash */
+    bool longer;     /* a frame may be charged more than `own` */
     bool eager;      /* nodes send at once: fewer orders, for larger worlds */
 };
 

@@ -118,7 +118,7 @@ static void ended(struct grid *g, struct grid_node *n, const struct peer *p) {
 static void within(struct grid *g, struct grid_node *n) {
     struct overlay *o = n->o;
     const struct relay_count r = relay_count(o->route->r);
-    uint64_t own = 2 * (uint64_t)RELAY_OWN * r.passing;
+    uint64_t own = 2 * (uint64_t)RELAY_MOST * r.passing;
     if (r.lent > g->cfg.memory) grid_law(g, n, "its relay lends %" PRIu64 " bytes", r.lent);
     if (r.held > g->cfg.memory + own)
         grid_law(g, n, "its relay holds %" PRIu64 " bytes for %" PRIu32 " paths", r.held, r.passing);

@@ -190,9 +190,9 @@ static void go_by(struct relay *r, struct relay_path *p, uint32_t link) {
     p->until = 0;
     p->state = PATH_OPEN;
     relay_side_put(r, p, 1, link, relay_label_new(r, link));
-    y->credit = r->own;
-    y->out = p->ends ? r->most : r->own;
-    y->lent = y->out - r->own;
+    y->credit = (int32_t)r->own;
+    y->out = (int32_t)(p->ends ? r->most : r->own);
+    y->lent = (uint32_t)y->out - r->own;
     relay_say(r, p, 1, RELAY_SAY_PATH);
     relay_schedule(r, p, 1);
     relay_room(r, p);
@@ -265,14 +265,14 @@ static int receive_path(struct relay *r, uint32_t link, const struct relay_event
     memcpy(p->to, f->to.b, 16);
     memcpy(p->from, f->from.b, 16);
     struct relay_side *y = &p->side[0];
-    y->out = r->own;
+    y->out = (int32_t)r->own;
     if (code != RELAY_CLOSED) {
         p->state = PATH_ENDING;
         say_error(r, p, 0, code, r->self);
         return 0;
     }
     relay_id_put(r, p, f->id);
-    y->credit = f->amount;
+    y->credit = (int32_t)f->amount;
     r->live++;
     if (!here) {
         r->passing++;
@@ -457,6 +457,13 @@ int relay_step(struct relay *r, const struct relay_event *ev) {
 /* --- effects -------------------------------------------------------------------------------------------------------
  */
 
+/* For the next frame from here. With plenty of credit it may be a long one, so that a transfer takes fewer of them: who
+ * may lend little is not to hold more for it. */
+static uint32_t room(const struct relay *r, const struct relay_path *p) {
+    int64_t credit = p->side[p->side[0].where == HERE].credit;
+    return credit >= 2 * (int64_t)r->frame ? r->frame : r->own;
+}
+
 static void tell_next(struct relay *r, struct relay_effect *fx) {
     struct relay_path *p = relay_path_at(r, r->tells.first);
     uint32_t bit = p->tell & (uint32_t) - (int32_t)p->tell;
@@ -482,7 +489,7 @@ static void tell_next(struct relay *r, struct relay_effect *fx) {
         break;
     case RELAY_TELL_ROOM:
         fx->kind = RELAY_FX_ROOM;
-        fx->amount = r->own - RELAY_TOLL;
+        fx->amount = room(r, p) - RELAY_TOLL;
         break;
     case RELAY_TELL_LEAVING:
         fx->kind = RELAY_FX_LEAVING;

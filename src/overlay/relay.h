@@ -12,7 +12,7 @@
  * frames of the session may follow it at once. An end of a path is a pointer with one side *here*.
  *  - Each hop grants its predecessor credit, cfg.own bytes of its own and more, lent from cfg.memory. So nothing
  * arrives for which there is no room, and no link is ever not read. A frame is charged RELAY_TOLL and what it has
- * behind its first 32 bytes; none may be charged more than cfg.own.
+ * behind its first 32 bytes, at most cfg.frame; who holds credit of cfg.own may send any frame.
  *  - A link that breaks, or a node that dies, sends an error both ways along the pointers and removes them.
  */
 #ifndef OVERLAY_RELAY_H
@@ -25,6 +25,8 @@ struct relay; /* one flat block of relay_size(cfg) bytes, offsets only, unused b
 #define RELAY_TOLL 64u /* what a frame is charged beside its bytes: its first 32, and what it costs to keep it */
 #define RELAY_OWN  (4096u + 16u + RELAY_TOLL)
 #define RELAY_HEAD 32u /* bytes of a session frame that the toll pays */
+#define RELAY_MOST                                                                                                     \
+    (16384u + 16u + RELAY_TOLL) /* what a frame may be charged at most; more than `own` only bulk needs */
 
 struct relay_cfg {
     struct moyai_node_id self;
@@ -33,6 +35,7 @@ struct relay_cfg {
     uint32_t pointers;  /* paths through and to this node; 0: 4096 */
     uint32_t spare;     /* further places, for paths that are refused or have broken, until that is said; 0: 256 */
     uint32_t own;       /* bytes of each path and direction; the same at all nodes; 0: RELAY_OWN */
+    uint32_t frame;     /* the most that a frame may be charged; the same at all nodes; 0: RELAY_MOST, or a given own */
     uint32_t most;      /* the most credit of a path and direction; 0: 1 MiB */
     uint64_t memory;    /* bytes lent to paths that pass through, together; 0: 64 MiB. 1 is as good as none */
     uint32_t hops;      /* relays that a path from here may pass; 0: 8 */
@@ -136,8 +139,8 @@ struct relay_out {
     uint64_t token;           /* the driver's again */
 };
 
-/* 0: the configuration cannot work (an own below RELAY_TOLL + 1 or above 2^18, most below own or above 2^24,
- * self zero, counts above 2^20). */
+/* 0: the configuration cannot work (an own below RELAY_TOLL + 1, frame below own or above 2^18, most below own or above
+ * 2^24, self zero, counts above 2^20). */
 size_t relay_size(const struct relay_cfg *cfg);
 
 /* r: relay_size(cfg) bytes, aligned to 16, from calloc so that what is not used costs nothing. EINVAL as above. */
@@ -153,9 +156,9 @@ int relay_step(struct relay *r, const struct relay_event *ev);
  * SEND may be stepped meanwhile (their effects come in the same row). */
 bool relay_next(struct relay *r, struct relay_effect *fx);
 
-/* The next frame for a link that can take cfg.own bytes; false: nothing now, WAKE says when again. Control first; then
- * the paths in turn, a frame each, those whose next frame is bulk after the others, but at least one in
- * RELAY_TURN + 1. */
+/* The next frame for a link that can take cfg.frame bytes; false: nothing now, WAKE says when again. Control first;
+ * then the paths in turn, a frame each, those whose next frame is bulk after the others, but at least one in RELAY_TURN
+ * + 1. */
 bool relay_pull(struct relay *r, uint64_t link, struct relay_out *out);
 #define RELAY_TURN 8u
 

@@ -29,16 +29,18 @@ static const char *credit_check(const struct relay *r, const struct relay_path *
         return NULL;
     }
     if (y->where != BY_LINK) {
-        if (y->out | y->due | y->asked | y->take | y->credit | y->give | y->say) return "credit of a side without link";
+        if (y->out || y->credit || (y->due | y->asked | y->take | y->give | y->say))
+            return "credit of a side without link";
         if (y->where == HERE && y->n > 1) return "more than a frame waits from here";
         return NULL;
     }
     if (y->deaf) return y->n | y->due | y->lent ? "who is not listened to is given credit" : NULL;
-    uint64_t sum = (uint64_t)y->out + y->bytes + y->due;
+    int64_t sum = (int64_t)y->out + y->bytes + y->due;
     if (sum != relay_limit(r, y)) return "granted, queued and free credit do not add up to the limit";
+    if (y->ahead > r->frame - r->own) return "a side is too far ahead of others";
     if (relay_limit(r, y) > r->most) return "a limit above the most";
     if (p->ends && y->n) return "a frame for an end here waits";
-    bool owed = y->due && (y->out < r->own || y->due >= relay_limit(r, y) / 4);
+    bool owed = y->due && (y->out < (int32_t)r->own || y->due >= relay_limit(r, y) / 4);
     if (owed && !(y->say & RELAY_SAY_CREDIT)) return "credit is due and is not said";
     if ((y->say & RELAY_SAY_CREDIT) && !y->due) return "no credit is due and is said";
     if (!(y->say & RELAY_SAY_TAKE) != !y->take) return "credit to be asked for, and not said, or the reverse";
@@ -55,7 +57,7 @@ static const char *turn_check(const struct relay *r, const struct relay_path *p,
     if (((y->on >> ON_SAY) & 1) != (y->say != 0)) return "something to say and not listed, or the reverse";
     if (p->state != PATH_OPEN) return small || bulk ? "a frame is to be sent on a path that is not open" : NULL;
     const struct relay_item *i = x->first ? relay_item_at(r, x->first) : NULL;
-    bool can = i && relay_charge(i->what >> 1) <= y->credit;
+    bool can = i && relay_covers(r, y->credit, relay_charge(i->what >> 1));
     if (small != (can && !(i->what & 1)) || bulk != (can && (i->what & 1)))
         return "a frame can be sent and is not listed, or the reverse";
     if (i && !can && !y->blocked) return "a frame waits for credit, and this was not said";
@@ -132,7 +134,7 @@ static const char *counts_check(const struct relay *r, const struct sums *t) {
     if (t->live > r->pointers) return "more paths than allowed";
     if (t->lent != r->lent || t->lenders != r->lenders) return "loans are miscounted";
     if (r->lent > r->memory) return "more is lent than there is";
-    if (t->bytes > 2 * (uint64_t)r->own * t->passing + r->memory) return "more is held than is allowed";
+    if (t->bytes > 2 * (uint64_t)r->frame * t->passing + r->memory) return "more is held than is allowed";
     uint64_t freed = 0, links = 0, on[SIDE_LISTS] = {0};
     for (uint32_t ref = r->freed.first; ref; ref = relay_item_at(r, ref)->next) freed++;
     if (t->items + freed != r->items_n || r->items_n > r->items_cap) return "frames are miscounted";

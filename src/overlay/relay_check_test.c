@@ -51,7 +51,7 @@ static void test_queues(void **state) {
     LOST("a queue is miscounted", relay_item_at(r, a->last)->next = b->first); /* longer than it is said to be */
     LOST("more than a frame waits from here", (void)send_one(t, relay_handle(r, own), 9, 70);
          struct relay_side *h = &own->side[0]; relay_item_at(r, h->last)->next = a->first; h->last = a->last;
-         h->n += a->n; h->bytes += a->bytes; a->out += a->bytes; a->first = a->last = a->n = a->bytes = 0);
+         h->n += a->n; h->bytes += a->bytes; a->out += (int32_t)a->bytes; a->first = a->last = a->n = a->bytes = 0);
     LOST("an ending path holds", ends->side[0].due = 1);
     LOST("an ending path holds", ends->side[0].lent = 1);
     LOST("credit of a side without link", own->side[0].out = 1);
@@ -64,8 +64,9 @@ static void test_queues(void **state) {
     LOST("do not add up", a->out++);
     LOST("do not add up", a->due++);
     LOST("do not add up", a->lent++);
+    LOST("too far ahead", a->ahead = 1);
     LOST("above the most", own->side[1].out++, own->side[1].lent++);
-    LOST("credit is due and is not said", a->due += a->out, a->out = 0);
+    LOST("credit is due and is not said", a->due += (uint32_t)a->out, a->out = 0);
     LOST("credit is due and is not said", a->due = 50, a->out -= 50);
     LOST("credit is due and is not said", a->due = 1, a->out -= 1); /* little, but less than a frame is left */
     LOST("credit is due and is not said", own->side[1].due = 200, own->side[1].out -= 200); /* a quarter */

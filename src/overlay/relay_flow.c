@@ -4,9 +4,9 @@
  *
  * Of what comes by a link under a label, limit = own + lent bytes may be here or on their way: out (the neighbour may
  * still send it) + the queue + due (free again, not yet said). `own` is there for every path and always, which is why
- * nothing can be stuck: a frame is charged at most `own`, who holds less is given credit again as soon as frames leave,
- * and the last hop takes at once whatever comes. So of the frames under way on any path the one nearest to its end can
- * always move. That holds whatever other paths do, and needs no memory but `own`.
+ * nothing can be stuck: who holds `own` may send any frame, who holds less is given credit again as soon as frames
+ * leave, and the last hop takes at once whatever comes. So of the frames under way on any path the one nearest to its
+ * end can always move. That holds whatever other paths do, and needs no memory but `own`.
  *
  * How much is lent. Idea: a limit is too small exactly if its sender runs out of it while we have little to do. So a
  * sender that waits for credit says so (BLOCKED, once for each credit it got), and the limit is doubled if less than
@@ -196,7 +196,7 @@ static void grow(struct relay *r, struct relay_path *p, int s) {
 void relay_owe(struct relay *r, struct relay_path *p, int s) {
     const struct relay_side *y = &p->side[s];
     if (y->where != BY_LINK || y->deaf || !y->due || p->state == PATH_ENDING) return;
-    if (y->out < r->own || y->due >= relay_limit(r, y) / 4) relay_say(r, p, s, RELAY_SAY_CREDIT);
+    if (y->out < (int32_t)r->own || y->due >= relay_limit(r, y) / 4) relay_say(r, p, s, RELAY_SAY_CREDIT);
 }
 
 /* With no more than `own` each frame, however small, takes a CREDIT before the next: a frame and a wake-up more for
@@ -205,7 +205,7 @@ void relay_owe(struct relay *r, struct relay_path *p, int s) {
 static void first_loan(struct relay *r, struct relay_path *p, int s, uint32_t charge) {
     struct relay_side *y = &p->side[s];
     uint32_t want = min32(FIRST_LOAN * (uint64_t)r->own, r->most - r->own);
-    if (charge > r->own / 4 || p->ends || y->lent || y->out >= r->own || y->asked || y->take || y->deaf ||
+    if (charge > r->own / 4 || p->ends || y->lent || y->out >= (int32_t)r->own || y->asked || y->take || y->deaf ||
         p->state != PATH_OPEN)
         return;
     if (r->memory - r->lent < r->memory / 2 || want > share_of(r, y)) return;
@@ -237,7 +237,7 @@ void relay_schedule(struct relay *r, struct relay_path *p, int s) {
     struct relay_side *y = &p->side[s];
     const struct relay_side *x = &p->side[1 - s];
     if (y->where != BY_LINK || p->state != PATH_OPEN) return;
-    bool held = x->first != 0, can = held && item_charge(r, x->first) <= y->credit;
+    bool held = x->first != 0, can = held && relay_covers(r, y->credit, item_charge(r, x->first));
     bool bulk = can && (relay_item_at(r, x->first)->what & 1);
     relay_side_list(r, p, s, ON_BULK, bulk);
     relay_side_list(r, p, s, ON_SMALL, can && !bulk);
@@ -248,7 +248,7 @@ void relay_schedule(struct relay *r, struct relay_path *p, int s) {
 void relay_room(struct relay *r, struct relay_path *p) {
     int h = p->side[1].where == HERE, o = 1 - h;
     if (!p->wants || p->state != PATH_OPEN || p->side[h].n) return;
-    if (p->side[o].credit < r->own) {
+    if (p->side[o].credit < (int32_t)r->own) {
         blocked(r, p, o);
         return;
     }
@@ -269,8 +269,8 @@ int relay_receive(struct relay *r, const struct relay_event *ev) {
     struct relay_path *p = relay_path_of(r, ref);
     int s = (int)((ref - 1) & 1);
     struct relay_side *y = &p->side[s];
-    if (charge > y->out || charge > r->own) return MOYAI_EPROTO;
-    y->out -= charge;
+    if (!relay_covers(r, y->out, charge) || charge > r->frame) return MOYAI_EPROTO;
+    y->out -= (int32_t)charge;
     if (p->state == PATH_ENDING || y->deaf) {
         relay_token_free(r, ev->token);
         return 0;
@@ -291,9 +291,9 @@ int relay_receive(struct relay *r, const struct relay_event *ev) {
 
 static int receive_give(struct relay *r, struct relay_path *p, int s, uint32_t bytes) {
     struct relay_side *y = &p->side[s];
-    if (!y->asked || bytes > y->asked || bytes > y->out) return MOYAI_EPROTO;
+    if (!y->asked || bytes > y->asked || (bytes && (int64_t)bytes > y->out)) return MOYAI_EPROTO;
     y->asked = 0;
-    y->out -= bytes;
+    y->out -= (int32_t)bytes;
     if (p->state == PATH_ENDING || y->deaf) return 0;
     uint32_t cut = min32(bytes, y->lent);
     loan_cut(r, p, s, cut);
@@ -306,17 +306,18 @@ static int receive_take(struct relay *r, struct relay_path *p, int s, uint32_t b
     struct relay_side *y = &p->side[s];
     if (y->say & RELAY_SAY_GIVE) return MOYAI_EPROTO;
     if (p->state == PATH_ENDING) return 0;
-    y->give = y->credit > r->own ? min32(bytes, y->credit - r->own) : 0;
-    y->credit -= y->give;
+    int32_t above = y->credit - (int32_t)r->own;
+    y->give = above > 0 ? min32(bytes, (uint32_t)above) : 0;
+    y->credit -= (int32_t)y->give;
     relay_say(r, p, s, RELAY_SAY_GIVE);
     return 0;
 }
 
 static int receive_credit(struct relay *r, struct relay_path *p, int s, uint32_t bytes) {
     struct relay_side *y = &p->side[s];
-    if (bytes > INT32_MAX || y->credit > INT32_MAX - bytes) return MOYAI_EPROTO;
+    if (bytes > INT32_MAX || y->credit > INT32_MAX - (int32_t)bytes) return MOYAI_EPROTO;
     if (p->state == PATH_ENDING) return 0;
-    y->credit += bytes;
+    y->credit += (int32_t)bytes;
     y->blocked = 0;
     relay_unsay(r, p, s, RELAY_SAY_BLOCKED);
     relay_schedule(r, p, s);
@@ -365,7 +366,7 @@ int relay_send(struct relay *r, const struct relay_event *ev) {
     struct relay_path *p = relay_path_find(r, ev->path);
     int h = p && p->side[1].where == HERE;
     if (!p || p->side[h].where != HERE || p->state != PATH_OPEN || p->side[h].n) return MOYAI_EINVAL;
-    if (ev->bytes >= 1u << 30 || relay_charge(ev->bytes) > r->own) return MOYAI_EINVAL;
+    if (ev->bytes >= 1u << 30 || relay_charge(ev->bytes) > r->frame) return MOYAI_EINVAL;
     queue_put(r, &p->side[h], ev);
     relay_schedule(r, p, 1 - h);
     return 0;
@@ -381,7 +382,8 @@ static void pull_frame(struct relay *r, uint32_t ref, struct relay_out *out) {
     struct relay_item i = queue_take(r, &p->side[1 - s]);
     uint32_t charge = relay_charge(i.what >> 1);
     *out = (struct relay_out){.label = y->label, .class_ = i.what & 1 ? 2 : 1, .token = i.token};
-    y->credit -= charge;
+    y->credit -= (int32_t)charge;
+    y->ahead += charge > r->own ? charge - r->own : 0;
     relay_side_list(r, p, s, ON_SMALL, false); /* to the end of its list */
     relay_side_list(r, p, s, ON_BULK, false);
     relay_schedule(r, p, s);
@@ -390,7 +392,7 @@ static void pull_frame(struct relay *r, uint32_t ref, struct relay_out *out) {
 }
 
 static struct relay_frame say_path(const struct relay *r, struct relay_path *p, struct relay_side *y) {
-    struct relay_frame f = {.kind = RELAY_PATH, .hops = p->hops, .id = p->id, .amount = y->out};
+    struct relay_frame f = {.kind = RELAY_PATH, .hops = p->hops, .id = p->id, .amount = (uint32_t)y->out};
     memcpy(f.to.b, p->to, 16);
     memcpy(f.from.b, p->from, 16);
     (void)r;
@@ -413,7 +415,7 @@ static struct relay_frame say_next(struct relay *r, struct relay_path *p, int s)
         break;
     case RELAY_SAY_CREDIT:
         f = (struct relay_frame){.kind = RELAY_CREDIT, .amount = y->due};
-        y->out += y->due;
+        y->out += (int32_t)y->due;
         y->due = 0;
         break;
     case RELAY_SAY_TAKE:
@@ -443,11 +445,24 @@ static struct relay_frame say_next(struct relay *r, struct relay_path *p, int s)
     return f;
 }
 
+/* Whose turn it is. Who has sent a long frame lets others go first until they have sent as much. */
+static uint32_t turn(struct relay *r, struct relay_link *k, enum relay_side_list which) {
+    for (;;) {
+        uint32_t ref = k->all[which].first;
+        struct relay_side *y = ref ? relay_side_at(r, ref) : NULL;
+        if (!y || !y->ahead) return ref;
+        y->ahead -= min32(y->ahead, r->own);
+        relay_side_list(r, relay_path_of(r, ref), (int)((ref - 1) & 1), which, false);
+        relay_side_list(r, relay_path_of(r, ref), (int)((ref - 1) & 1), which, true);
+    }
+}
+
 bool relay_pull(struct relay *r, uint64_t link, struct relay_out *out) {
     uint32_t ref = relay_link_find(r, link);
     if (!ref) return false;
     struct relay_link *k = relay_link_at(r, ref);
-    uint32_t say = k->all[ON_SAY].first, small = k->all[ON_SMALL].first, bulk = k->all[ON_BULK].first;
+    uint32_t say = k->all[ON_SAY].first;
+    bool small = k->all[ON_SMALL].first, bulk = k->all[ON_BULK].first;
     if (say) {
         struct relay_path *p = relay_path_of(r, say);
         int s = (int)((say - 1) & 1);
@@ -463,6 +478,6 @@ bool relay_pull(struct relay *r, uint64_t link, struct relay_out *out) {
     }
     bool first = small && !(bulk && k->smalls >= RELAY_TURN);
     k->smalls = first && bulk ? k->smalls + 1 : 0;
-    pull_frame(r, first ? small : bulk, out);
+    pull_frame(r, turn(r, k, first ? ON_SMALL : ON_BULK), out);
     return true;
 }

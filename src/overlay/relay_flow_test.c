@@ -24,13 +24,115 @@ static void test_charge(void **state) {
     tested_free(t);
 }
 
-/* No frame is charged more than `own`, whatever credit there is. */
+/* No frame is charged more than cfg.frame (`own`, if only that is given), whatever credit there is. */
 static void test_charge_most(void **state) {
     (void)state;
     T;
     (void)arrived(t, 1, 7); /* 800 of credit */
     assert_int_equal(receive(t, 1, 1, 1, OWN + 1), MOYAI_EPROTO);
     assert_int_equal(receive(t, 1, 1, 1, OWN), 0);
+    tested_free(t);
+}
+
+static const struct relay_cfg longer = {
+    .links = 4, .pointers = 4, .spare = 2, .own = OWN, .frame = 300, .most = 800, .memory = 1600};
+
+/* 8.2, 8.4: who holds `own` may send a frame that is charged more; then he lacks what it was too much. */
+static void test_long(void **state) {
+    (void)state;
+    struct tested *t = linked(&longer);
+    uint64_t p = passing(t, 1, 7);
+    const struct relay_side *from = &relay_path_find(t->r, p)->side[0], *to = &relay_path_find(t->r, p)->side[1];
+    assert_int_equal(receive_bulk(t, 1, 1, 1, 301), MOYAI_EPROTO);
+    assert_int_equal(receive_bulk(t, 1, 1, 1, 300), 0);
+    assert_int_equal(from->out, -200);
+    assert_int_equal(receive(t, 1, 1, 2, 64), MOYAI_EPROTO);
+    assert_int_equal(get(t, 1, F(GIVE, .label = 1, .amount = 1)), MOYAI_EPROTO);
+    pull(t, 2, "1:1 bulk");
+    assert_int_equal(to->credit, -200);
+    pull(t, 1, "CREDIT1 300");
+    assert_int_equal(from->out, 100);
+    assert_int_equal(receive(t, 1, 1, 2, 64), 0);
+    assert_int_equal(receive_bulk(t, 1, 1, 3, 101), MOYAI_EPROTO); /* 36 are less than own */
+    pull(t, 2, "BLOCKED1");
+    assert_int_equal(get(t, 2, F(TAKE, .label = 1, .amount = 50)), 0); /* it has none to give */
+    pull(t, 2, "GIVE1 0");
+    assert_int_equal(get(t, 2, F(CREDIT, .label = 1, .amount = 263)), 0);
+    pull(t, 2, "BLOCKED1");
+    assert_int_equal(get(t, 2, F(CREDIT, .label = 1, .amount = 1)), 0);
+    pull(t, 2, "1:2");
+    pull(t, 1, "CREDIT1 64");
+    assert_int_equal(receive_bulk(t, 1, 1, 3, 101), 0);
+    pull(t, 2, "BLOCKED1");
+    assert_int_equal(get(t, 2, F(CREDIT, .label = 1, .amount = 99)), 0);
+    pull(t, 2, "BLOCKED1");
+    assert_int_equal(get(t, 2, F(CREDIT, .label = 1, .amount = 1)), 0); /* own */
+    pull(t, 2, "1:3 bulk");
+    assert_int_equal(to->credit, -1);
+    tested_free(t);
+}
+
+/* 9.2: paths have alike, be their frames long or not. */
+static void test_long_turns(void **state) {
+    (void)state;
+    struct relay_cfg c = longer;
+    c.memory = 6400;
+    struct tested *t = linked(&c);
+    for (uint32_t label = 1; label <= 3; label += 2) {
+        (void)passing(t, label, label);
+        for (int i = 0; i < 3; i++) {
+            assert_int_equal(get(t, 1, F(BLOCKED, .label = label)), 0);
+            assert_true(relay_pull(t->r, 1, &t->out)); /* CREDIT: 800 in the end */
+            drain(t);
+        }
+        assert_int_equal(get(t, 2, F(CREDIT, .label = label, .amount = 10000)), 0);
+    }
+    for (uint64_t i = 1; i <= 3; i++) assert_int_equal(receive_bulk(t, 1, 1, i, 300), 0);
+    for (uint64_t i = 1; i <= 7; i++) assert_int_equal(receive_bulk(t, 1, 3, i, 100), 0);
+    static const char *const turns[] = {"1:1 bulk", "3:1 bulk", "3:2 bulk", "3:3 bulk", "1:2 bulk",
+                                        "3:4 bulk", "3:5 bulk", "3:6 bulk", "1:3 bulk", "3:7 bulk"};
+    for (size_t i = 0; i < sizeof turns / sizeof turns[0]; i++) pull(t, 2, turns[i]);
+    tested_free(t);
+}
+
+/* 8.6: who has sent a long frame has nothing to give back, and says so. */
+static void test_long_give(void **state) {
+    (void)state;
+    struct tested *t = linked(&longer);
+    struct relay_side *from = &relay_path_find(t->r, passing(t, 1, 7))->side[0];
+    assert_int_equal(get(t, 1, F(BLOCKED, .label = 1)), 0);
+    pull(t, 1, "CREDIT1 100");
+    from->asked = 100; /* TAKE is on its way */
+    assert_int_equal(receive_bulk(t, 1, 1, 1, 300), 0);
+    assert_int_equal(from->out, -100);
+    assert_int_equal(get(t, 1, F(GIVE, .label = 1, .amount = 1)), MOYAI_EPROTO);
+    assert_int_equal(get(t, 1, F(GIVE, .label = 1)), 0);
+    assert_int_equal(from->asked, 0);
+    assert_int_equal(from->out, -100);
+    tested_free(t);
+}
+
+/* 8.2: an end sends a long frame if it has credit for two, else one of `own`. */
+static void test_long_here(void **state) {
+    (void)state;
+    struct tested *t = linked(&longer);
+    uint64_t p = opened(t);
+    static const struct {
+        uint32_t credit;
+        const char *room;
+    } v[] = {{0, "room36"}, {300, "room36"}, {599, "room36"}, {600, "room236"}, {10000, "room236"}};
+    for (size_t i = 0; i < sizeof v / sizeof v[0]; i++) {
+        struct relay_side *y = &relay_path_find(t->r, p)->side[1];
+        uint32_t more = v[i].credit ? v[i].credit - (uint32_t)y->credit : 0;
+        if (more) assert_int_equal(get(t, 2, F(CREDIT, .label = 1, .amount = more)), 0);
+        t->told[0] = 0;
+        assert_int_equal(step(t, EV(WANT, .path = p)), 0);
+        const char *room = strstr(t->told, "room");
+        assert_string_equal(room ? room : "", v[i].room);
+    }
+    t->told[0] = 0;
+    assert_int_equal(send_one(t, p, 1, 301), MOYAI_EINVAL);
+    assert_int_equal(send_one(t, p, 1, 300), 0);
     tested_free(t);
 }
 
@@ -285,9 +387,10 @@ static void test_items(void **state) {
 #define TEST(f) cmocka_unit_test(f)
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(test_charge), TEST(test_charge_most), TEST(test_credit), TEST(test_blocked_unsaid),
-        TEST(test_owe),    TEST(test_order),       TEST(test_turns),  TEST(test_classes),
-        TEST(test_links),  TEST(test_say),         TEST(test_here),   TEST(test_items),
+        TEST(test_charge), TEST(test_charge_most), TEST(test_credit),    TEST(test_blocked_unsaid),
+        TEST(test_owe),    TEST(test_order),       TEST(test_turns),     TEST(test_classes),
+        TEST(test_links),  TEST(test_say),         TEST(test_here),      TEST(test_items),
+        TEST(test_long),   TEST(test_long_here),   TEST(test_long_give), TEST(test_long_turns),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -90,12 +90,13 @@ struct relay_side {
     uint8_t deaf;    /* closed by the other side: what comes is dropped */
     uint32_t link, label, chain;
     uint32_t first, last, n, bytes; /* the queue */
-    uint32_t out;                   /* credit that the neighbour here holds */
+    int32_t out;                    /* credit that the neighbour here holds; below 0 after a frame charged above own */
     uint32_t due;                   /* that is his, and has not been said */
     uint32_t lent, asked;           /* asked: TAKE has been said, of so much; 0: no */
     uint32_t take;                  /* to be said */
-    uint32_t credit;                /* that the neighbour here has granted */
+    int32_t credit;                 /* that the neighbour here has granted */
     uint32_t give;                  /* to be given back */
+    uint32_t ahead;                 /* of others on its link: what its frames were charged above own */
     struct relay_node node[SIDE_LISTS];
     uint8_t who[16]; /* reports the error to be said */
 };
@@ -126,7 +127,7 @@ struct relay {
     /* configuration */
     uint8_t self[16];
     uint64_t memory, route, withdraw;
-    uint32_t links_cap, pointers, paths_cap, items_cap, own, most, hops, tries;
+    uint32_t links_cap, pointers, paths_cap, items_cap, own, frame, most, hops, tries;
     uint32_t mask; /* of the tables of chains */
     uint32_t off_links, off_paths, off_heads, zero_off;
     uint64_t off_items;
@@ -181,6 +182,10 @@ static inline uint64_t relay_handle(const struct relay *r, const struct relay_pa
 }
 static inline uint32_t relay_charge(uint32_t bytes) {
     return RELAY_TOLL + (bytes > RELAY_HEAD ? bytes - RELAY_HEAD : 0);
+}
+/* Who has `own` may send any frame. */
+static inline bool relay_covers(const struct relay *r, int32_t credit, uint32_t charge) {
+    return credit >= (int32_t)(charge < r->own ? charge : r->own);
 }
 static inline uint32_t relay_limit(const struct relay *r, const struct relay_side *y) {
     return r->own + y->lent;

@@ -33,7 +33,7 @@ static int pull_all(struct tested *t, uint64_t link) {
 /* The neighbour sends all it may in frames of OWN, says so, and all is passed on. */
 static void round_of(struct tested *t, uint32_t label) {
     (void)pull_all(t, 1);
-    while (side(t, label)->out >= OWN) assert_int_equal(receive(t, 1, label, 1, OWN), 0);
+    while (side(t, label)->out >= (int32_t)OWN) assert_int_equal(receive(t, 1, label, 1, OWN), 0);
     (void)pull_all(t, 2);
     assert_int_equal(get(t, 1, F(BLOCKED, .label = label)), 0);
     (void)pull_all(t, 1);
@@ -256,7 +256,7 @@ static void test_give_late(void **state) {
     a = side(t, 1);
     a->used = 0;
     round_of(t, 3);
-    while (a->out >= OWN) assert_int_equal(receive(t, 1, 1, 1, OWN), 0);
+    while (a->out >= (int32_t)OWN) assert_int_equal(receive(t, 1, 1, 1, OWN), 0);
     assert_int_equal(get(t, 1, F(GIVE, .label = 1, .amount = 1)), MOYAI_EPROTO); /* it holds none */
     tested_free(t);
 }
@@ -352,7 +352,7 @@ static void test_none(void **state) {
         round_of(t, 1);
         round_of(t, 3);
         assert_true(side(t, 1)->lent + side(t, 3)->lent <= 1);
-        assert_true(side(t, 1)->out >= OWN && side(t, 3)->out >= OWN);
+        assert_true(side(t, 1)->out >= (int32_t)OWN && side(t, 3)->out >= (int32_t)OWN);
     }
     tested_free(t);
 }
@@ -402,7 +402,7 @@ static void test_give_deaf(void **state) {
     assert_int_equal(a->asked, 1500);
     assert_int_equal(get(t, 2, F(CLOSE, .label = 1)), 0);
     assert_int_equal(a->lent, 0);
-    uint32_t out = a->out;
+    int32_t out = a->out;
     assert_int_equal(get(t, 1, F(GIVE, .label = 1, .amount = 1)), 0);
     check(t);
     assert_int_equal(a->out, out - 1);

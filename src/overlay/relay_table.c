@@ -35,6 +35,9 @@ bool relay_layout(struct relay *r, const struct relay_cfg *cfg, size_t *size) {
         .links_cap = cfg->links ? cfg->links : 512,
         .pointers = cfg->pointers ? cfg->pointers : 4096,
         .own = cfg->own ? cfg->own : RELAY_OWN,
+        .frame = cfg->frame ? cfg->frame
+                 : cfg->own ? cfg->own
+                            : RELAY_MOST,
         .most = cfg->most ? cfg->most : 1u << 20,
         .hops = cfg->hops ? cfg->hops : 8,
         .tries = cfg->tries ? cfg->tries : 3,
@@ -43,7 +46,8 @@ bool relay_layout(struct relay *r, const struct relay_cfg *cfg, size_t *size) {
     memcpy(r->self, cfg->self.b, 16);
     if (r->links_cap > COUNT_MOST || r->pointers > COUNT_MOST || spare > COUNT_MOST || r->hops > 254 || r->tries > 200)
         return false;
-    if (r->own <= RELAY_TOLL || r->own > 1u << 18 || r->most < r->own || r->most > 1u << 24 || id_zero(r->self))
+    if (r->own <= RELAY_TOLL || r->frame < r->own || r->frame > 1u << 18 || r->most < r->own || r->most > 1u << 24 ||
+        id_zero(r->self))
         return false;
     r->paths_cap = r->pointers + spare;
     /* What is queued is covered by credit, at least a toll each, but for one frame of each end, and one that came too
@@ -315,7 +319,9 @@ void relay_side_drop(struct relay *r, struct relay_path *p, int s) {
     }
     y->where = NOWHERE;
     y->say = y->code = y->blocked = y->deaf = y->used = 0;
-    y->link = y->label = y->chain = y->out = y->due = y->asked = y->take = y->credit = y->give = 0;
+    y->link = y->label = y->chain = y->due = y->asked = y->take = y->give = 0;
+    y->ahead = 0;
+    y->out = y->credit = 0;
     memset(y->who, 0, sizeof y->who);
 }
 

@@ -17,6 +17,10 @@ static void test_cfg(void **state) {
     GOOD(own, RELAY_TOLL + 1);
     BAD(own, (1u << 18) + 1);
     GOOD(own, 1u << 18);
+    BAD(frame, RELAY_OWN - 1);
+    GOOD(frame, RELAY_OWN);
+    BAD(frame, (1u << 18) + 1);
+    GOOD(frame, 1u << 18);
     BAD(most, RELAY_OWN - 1);
     GOOD(most, RELAY_OWN);
     BAD(most, (1u << 24) + 1);

@@ -96,7 +96,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static struct tokens t;
     memset(&t, 0, sizeof t);
     const struct relay_cfg cfg = {
-        .self = node(9), .links = 3, .pointers = 4, .spare = 2, .own = 100, .most = 800, .memory = 900};
+        .self = node(9), .links = 3, .pointers = 4, .spare = 2, .own = 100, .frame = 300, .most = 800, .memory = 900};
     size_t n = relay_size(&cfg);
     struct relay *r = aligned_alloc(16, n);
     FUZZ_CHECK(r);

@@ -29,6 +29,14 @@ static const struct line_cfg usual[] = {
      .tries = 2,
      .eager = true},
     {.name = "break-slow", LINE3, .end = {{GIVES(3), .opens = true}, {.opens = false}}, .cuts = 1, .tries = 2},
+    /* two messages in a frame: more than anybody has credit for */
+    {.name = "longer",
+     LINE3,
+     .end = {{.messages = {3, 3}, .opens = true}, {.messages = {3, 3}}},
+     .longer = true,
+     .cuts = 1,
+     .tries = 2,
+     .eager = true},
     /* both open: paths cross */
     {.name = "both", LINE3, .end = {{GIVES(3), .opens = true}, {GIVES(3), .opens = true}}, .tries = 2, .eager = true},
     /* an end crashes */

@@ -44,6 +44,7 @@ static struct paths_cfg some_cfg(struct moyai_rng *r) {
     c.relay.pointers = (uint32_t)PICK(r, 300, 300, 300, 4);
     c.relay.spare = 64;
     c.relay.own = (uint32_t)PICK(r, RELAY_OWN, RELAY_OWN, RELAY_OWN, 16384);
+    c.relay.frame = (uint32_t)PICK(r, RELAY_MOST, RELAY_MOST, 65536, 0);
     c.relay.most = (uint32_t)PICK(r, 16384, 65536, 1 << 20);
     c.relay.memory = PICK(r, 1, 20000, 100000, 1 << 20);
     c.session.entries = 64;

@@ -380,7 +380,7 @@ static int on_frame(struct link *l, const struct frame_head *h, uint8_t *payload
 
 static size_t on_place(struct link *l, const struct frame_head *h, const uint8_t *prefix, uint8_t **dest) {
     struct olink *k = link_owner(l);
-    if (!k->up || h->type != FRAME_SESSION + SESSION_DATA) return 0;
+    if (!k->up || h->label || h->type != FRAME_SESSION + SESSION_DATA) return 0;
     return peer_place(k->peer, k, h, prefix, dest);
 }
 

@@ -28,7 +28,8 @@
 #define SPARE        256u           /* further places, for those that have ended until that is said */
 #define WRITE_MOST   (64u * 1024)   /* bytes gathered for one write */
 #define QUEUE_MOST   (128u * 1024)  /* on a link, behind which a small frame has to wait; the kernel has as much */
-#define FRAME_NEED   ((size_t)RELAY_OWN + RELAY_HEAD + FRAME_HEAD)
+#define QUEUE_TAKES  (QUEUE_MOST - RELAY_MOST) /* with so much there is room for any frame */
+#define FRAME_NEED   ((size_t)RELAY_MOST + RELAY_HEAD + FRAME_HEAD)
 
 /* ---- stepping -------------------------------------------------------------------------------- */
 
@@ -76,8 +77,11 @@ int route_locate(struct route *t, struct locate_event *ev) {
 /* ---- frames out ------------------------------------------------------------------------------ */
 
 static void put(struct olink *k, const struct frame_head *h, const uint8_t *p) {
-    struct link_piece piece = {p, h->length};
-    if (link_send(k->link, h, &piece, 1) < 0) link_reset(k->link, MOYAI_ENOMEM, "out of memory for a frame");
+    uint8_t *out = link_reserve(k->link, h);
+    if (out)
+        memcpy(out, p, h->length);
+    else
+        link_reset(k->link, MOYAI_ENOMEM, "out of memory for a frame");
 }
 
 /* Frames come one by one; what has gathered in a turn of the loop leaves in one write (route_flush), as it would on a
@@ -115,9 +119,10 @@ void route_flush(struct route *t) {
 static bool takes(struct route *t, struct olink *k) {
     const struct peer *p = k->peer;
     if (link_room(k->link) < FRAME_NEED) return false;
-    if (link_queued(k->link) < QUEUE_MOST || (p->via.link == k && p->session && !session_idle(p->session))) return true;
+    if (link_queued(k->link) < QUEUE_TAKES || (p->via.link == k && p->session && !session_idle(p->session)))
+        return true;
     route_flush_later(t, k);
-    return link_queued(k->link) < QUEUE_MOST;
+    return link_queued(k->link) < QUEUE_TAKES;
 }
 
 static void send_paths(struct route *t, struct olink *k) {

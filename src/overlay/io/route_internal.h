@@ -7,6 +7,8 @@
 #include "overlay/locate.h"
 #include "overlay/relay.h"
 
+#define TOKEN_KINDS 2u /* of which some are kept */
+
 /* A session frame on its way (token.c). */
 struct token {
     uint8_t *p;          /* its payload: in bytes, or lent */
@@ -95,8 +97,8 @@ struct route {
     struct claim *claims;
     uint64_t last_token;
     uint64_t locating, forwarded; /* frames sent */
-    struct token *kept;
-    uint32_t n_kept;
+    struct token *kept[TOKEN_KINDS];
+    uint32_t n_kept[TOKEN_KINDS];
 };
 
 /* Somebody waits for a name to be found. */
