@@ -153,10 +153,9 @@ static void unlock_node(const struct place *p) {
 static curl_socket_t on_open(void *arg, curlsocktype purpose, struct curl_sockaddr *a) {
     (void)purpose;
     struct place *p = arg;
+    lock_node(p); /* nobody forks before it is known: the child would have lost it */
     struct http_socket *s = malloc(sizeof *s);
-    if (!s) return CURL_SOCKET_BAD;
-    lock_node(p); /* nobody forks before it is known */
-    int fd = socket(a->family, a->socktype | SOCK_CLOEXEC, a->protocol);
+    int fd = s ? socket(a->family, a->socktype | SOCK_CLOEXEC, a->protocol) : -1;
     if (fd >= 0) {
         exec_keep(p->m->x, &s->kept, fd);
         s->next = p->sockets;

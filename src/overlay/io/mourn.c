@@ -13,7 +13,6 @@
 #include "overlay/io/route.h"
 #include "overlay/locate.h"
 
-#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,29 +24,38 @@ struct asked {
     struct probe *probe;
     uint8_t id[16];
 };
-#define PROBES      64u
-#define LATER       512u /* words that wait; more do not */
-#define LATER_BYTES 24u  /* of DEAD, and of LEFT */
+#define PROBES 64u
+#define LATER  512u /* words that wait; more do not */
 /* Whoever has just lost a link to a node asks it, too. If it lives its other neighbours say so; mostly it does not, and
  * all of them would let frames wander that never arrive. */
 #define SUBJECT_HOPS 4u
 #define PROBE_WAIT   (2 * MOYAI_SEC)
 
-/* A word to a neighbour that can wait: all go together, at a time that is drawn, so that of two who would tell each
- * other one does. */
+/* A word that can wait. */
 struct later {
     struct later *next;
     uint8_t to[16];
     struct moyai_node_id subject;
-    uint8_t type, n, bytes[LATER_BYTES];
+    uint8_t type;
+    size_t n;
+    uint8_t bytes[];
+};
+
+/* All go together, at a time that is drawn, so that of two who would tell each other one does. */
+struct waiting {
+    struct mourn *m;
+    struct exec_timer timer;
+    struct later *first, **end; /* in order */
+    unsigned n;
+    moyai_dur span;
+    bool moot; /* if the subject is known to be dead by then, the words need not be said */
 };
 
 struct mourn {
     struct overlay *o;
     struct death *d;
-    struct exec_timer timer, later_timer;
-    struct later *later, **later_end; /* in order */
-    unsigned n_later;
+    struct exec_timer timer;
+    struct waiting cases, news;
     struct asked *asked;
     unsigned n_asked;
     bool stepping, closing;
@@ -100,75 +108,95 @@ static void probe(struct mourn *m, const uint8_t id[16]) {
 
 /* ---- the machine ----------------------------------------------------------------------------- */
 
+static unsigned hops_to(const uint8_t to[16], uint8_t type, const uint8_t subject[16]) {
+    return type == FRAME_DEATH + DEATH_ENDED && id_equal(to, subject) ? SUBJECT_HOPS : FORWARD_HOPS;
+}
+
 static void send_frame(struct mourn *m, const uint8_t to[16], const struct death_frame *f) {
-    uint8_t bytes[DEATH_WIRE_MAX];
+    uint8_t bytes[DEATH_WIRE_MAX], type = (uint8_t)(FRAME_DEATH + f->kind);
     size_t n = death_wire_size(f);
     death_wire_put(bytes, f);
-    unsigned hops = f->kind == DEATH_ENDED && id_equal(to, f->subject.b) ? SUBJECT_HOPS : FORWARD_HOPS;
-    route_forward(m->o, to, m->o->cfg.self.b, (uint8_t)(FRAME_DEATH + f->kind), bytes, n, hops);
+    route_forward(m->o, to, m->o->cfg.self.b, type, bytes, n, hops_to(to, type, f->subject.b));
 }
 
 /* ---- what can wait --------------------------------------------------------------------------- */
 
-static struct later *later_take(struct mourn *m, struct later **at) {
+static void later_free(struct waiting *w, struct later **at) {
     struct later *l = *at;
     *at = l->next;
-    if (!*at) m->later_end = at;
-    m->n_later--;
-    return l;
+    if (!*at) w->end = at;
+    w->n--;
+    free(l);
 }
 
-static void later_clear(struct mourn *m) {
-    while (m->later) free(later_take(m, &m->later));
-    exec_timer_clear(m->o->x, &m->later_timer);
+static void later_clear(struct waiting *w) {
+    while (w->first) later_free(w, &w->first);
+    exec_timer_clear(w->m->o->x, &w->timer);
 }
 
 /*
- * Those who had nothing to do with the dead node are told, so that they do not look for it: each neighbour of each of
- * its neighbours, hundreds of frames. Whoever waits for it is to know first, and where many processes share a
- * processor waits for all that these do.
+ * Whoever waits for a node that has died is to know first; and where many processes share a processor he waits for all
+ * that these do. So two things come after it.
+ *
+ * News of the death to those who had nothing to do with the node, so that they do not look for it: each neighbour of
+ * each of its neighbours, hundreds of frames.
+ *
+ * A case about a link that has broken: who has seen the process end, its parent say, declares it dead in a few
+ * milliseconds, and what its neighbours would have asked each other, some hundred frames, need not be asked.
  */
-static bool can_wait(const struct mourn *m, const uint8_t to[16], const struct death_frame *f) {
+static struct waiting *waits(struct mourn *m, const uint8_t to[16], const struct death_frame *f) {
+    if (f->kind == DEATH_ENDED) return &m->cases;
     struct peer *p = overlay_find(m->o, to);
-    return p && olink_ready(p) && (f->kind == DEATH_DEAD || f->kind == DEATH_LEFT) && f->hops == 0;
+    bool linked = p && olink_ready(p);
+    return linked && (f->kind == DEATH_DEAD || f->kind == DEATH_LEFT) && f->hops == 0 ? &m->news : NULL;
 }
 
-static void say_later(struct mourn *m, const uint8_t to[16], const struct death_frame *f) {
-    struct later *l = m->n_later < LATER ? calloc(1, sizeof *l) : NULL;
+static void say_later(struct waiting *w, const uint8_t to[16], const struct death_frame *f) {
+    struct mourn *m = w->m;
+    size_t n = death_wire_size(f);
+    struct later *l = w->n < LATER ? calloc(1, sizeof *l + n) : NULL;
     if (!l) {
         send_frame(m, to, f);
         return;
     }
-    assert(death_wire_size(f) <= LATER_BYTES);
     l->subject = f->subject;
     l->type = (uint8_t)(FRAME_DEATH + f->kind);
-    l->n = (uint8_t)death_wire_size(f);
+    l->n = n;
     memcpy(l->to, to, 16);
     death_wire_put(l->bytes, f);
-    *m->later_end = l;
-    m->later_end = &l->next;
-    m->n_later++;
-    if (m->later != l) return;
-    moyai_ns at = exec_now(m->o->x) + (moyai_ns)MOURN_TIME + rng_below(&m->o->rng, (uint64_t)MOURN_TIME);
-    exec_timer_set(m->o->x, &m->later_timer, at);
+    *w->end = l;
+    w->end = &l->next;
+    w->n++;
+    if (w->first != l) return;
+    exec_timer_set(m->o->x, &w->timer,
+                   exec_now(m->o->x) + (moyai_ns)w->span + rng_below(&m->o->rng, (uint64_t)w->span));
 }
 
 static void on_later(struct exec *x, struct exec_timer *t) {
-    struct mourn *m = (struct mourn *)((char *)t - offsetof(struct mourn, later_timer));
+    struct waiting *w = (struct waiting *)((char *)t - offsetof(struct waiting, timer));
+    struct overlay *o = w->m->o;
     (void)x;
-    while (m->later) {
-        struct later *l = later_take(m, &m->later);
-        route_forward(m->o, l->to, m->o->cfg.self.b, l->type, l->bytes, l->n, FORWARD_HOPS);
-        free(l);
+    while (w->first) {
+        struct later *l = w->first;
+        const struct peer *p = w->moot ? overlay_find(o, l->subject.b) : NULL;
+        if (!p || !p->dead)
+            route_forward(o, l->to, o->cfg.self.b, l->type, l->bytes, l->n, hops_to(l->to, l->type, l->subject.b));
+        later_free(w, &w->first);
     }
+}
+
+static void waiting_init(struct waiting *w, struct mourn *m, moyai_dur span, bool moot) {
+    *w = (struct waiting){.m = m, .end = &w->first, .span = span, .moot = moot};
+    exec_timer_init(&w->timer, on_later);
 }
 
 /* It knows. */
 static void later_heard(struct mourn *m, const uint8_t from[16], const struct death_frame *f) {
+    struct waiting *w = &m->news;
     if (f->kind != DEATH_DEAD && f->kind != DEATH_LEFT) return;
-    for (struct later **at = &m->later; *at;)
+    for (struct later **at = &w->first; *at;)
         if (id_equal((*at)->to, from) && id_equal((*at)->subject.b, f->subject.b))
-            free(later_take(m, at));
+            later_free(w, at);
         else
             at = &(*at)->next;
 }
@@ -208,10 +236,12 @@ static void declare(struct mourn *m, const struct death_effect *fx) {
 
 static void act(struct mourn *m, const struct death_effect *fx) {
     char cause[64];
+    struct waiting *w;
     switch (fx->kind) {
     case DEATH_FX_SEND:
-        if (can_wait(m, fx->id.b, &fx->frame))
-            say_later(m, fx->id.b, &fx->frame);
+        w = waits(m, fx->id.b, &fx->frame);
+        if (w)
+            say_later(w, fx->id.b, &fx->frame);
         else
             send_frame(m, fx->id.b, &fx->frame);
         break;
@@ -365,7 +395,8 @@ static int begin(struct mourn *m) {
 
 void mourn_again(struct mourn *m) {
     m->n = 0;
-    later_clear(m);
+    later_clear(&m->cases);
+    later_clear(&m->news);
     m->closing = begin(m) < 0; /* not so: it has begun before */
 }
 
@@ -375,8 +406,8 @@ int mourn_new(struct overlay *o, struct moyai_error *reterr) {
     o->mourn = m;
     m->o = o;
     exec_timer_init(&m->timer, on_timer);
-    exec_timer_init(&m->later_timer, on_later);
-    m->later_end = &m->later;
+    waiting_init(&m->cases, m, MOURN_CASE, true);
+    waiting_init(&m->news, m, MOURN_TIME, false);
     int rc = begin(m);
     return rc < 0 ? err_set(reterr, rc, "cannot begin to watch others: %s", moyai_strerror(rc)) : 0;
 }
@@ -385,7 +416,8 @@ void mourn_close(struct mourn *m) {
     if (!m || m->closing) return;
     m->closing = true;
     exec_timer_clear(m->o->x, &m->timer);
-    later_clear(m);
+    later_clear(&m->cases);
+    later_clear(&m->news);
     while (m->asked) asked_free(m->asked);
 }
 

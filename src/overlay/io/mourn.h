@@ -11,6 +11,8 @@
 
 /* So long after a death only those are told who wait for it; then those are who ought to know. */
 #define MOURN_TIME (30 * MOYAI_MS)
+/* And so long after a link has broken its node's neighbours ask each other, if nobody has seen it die. */
+#define MOURN_CASE (8 * MOYAI_MS)
 
 struct mourn;
 
