@@ -13,7 +13,7 @@
 /* What the texts of met.c, meet_http.c and dial.c are about is known by words of theirs: tests/cli/unmet_test.c. */
 static const char by_key[] = "; compare moyai key show here and there, and copy the grid's key file";
 static const char by_silence[] = "; is what listens there stopped, or something else than an endpoint or a member?";
-static const char by_nobody[] = "; is the name right? An endpoint that was just started hears of all nodes within 45 s";
+static const char by_nobody[] = "; is the name right? An endpoint that has just begun hears of all nodes within 45 s";
 static const char by_tls[] = "; if it is a member, write HOST:PORT, without http://";
 static const struct {
     const char *of, *advice;

@@ -526,7 +526,7 @@ void node_report(moyai_node *n, char *out, size_t size) {
 }
 
 bool node_is_first(moyai_node *n) {
-    return overlay_links(n->o) == 0 && overlay_settled(n->o);
+    return overlay_links(n->o) == 0 && overlay_settled(n->o, true);
 }
 
 bool node_unmet(moyai_node *n, char out[NODE_UNMET]) {
@@ -540,7 +540,7 @@ struct link_wait {
 };
 
 static bool waits_no_more(moyai_node *n) {
-    return overlay_links(n->o) > 0 || overlay_settled(n->o) || atomic_load(&n->stop);
+    return overlay_links(n->o) > 0 || overlay_settled(n->o, false) || atomic_load(&n->stop);
 }
 
 /* Whatever makes a link, or asks to stop, is a turn of the loop. */
@@ -566,7 +566,7 @@ int node_await_link(moyai_node *n, moyai_dur timeout) {
     if (overlay_links(n->o) > 0)
         rc = 0;
     else if (rc == 0)
-        rc = overlay_settled(n->o) ? MOYAI_ENOENT : MOYAI_ECANCELED;
+        rc = overlay_settled(n->o, false) ? MOYAI_ENOENT : MOYAI_ECANCELED;
     api_leave(n);
     return rc;
 }

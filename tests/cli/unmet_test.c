@@ -120,9 +120,7 @@ static void who_looks_is_told_why(void **state) {
     assert_int_equal(kit_count(&ps.text[1], "sealed with another key"), 2);
     cli_free(&ps);
     snprintf(text, sizeof text,
-             "could be met: %s: it answers, and knows nobody of this grid"
-             "; is the name right? An endpoint that was just started hears of all nodes within 45 s\n",
-             nobody);
+             "could be reached within 10 s: %s: it answers, and knows nobody of this grid: it began ", nobody);
     says(&empty, 1, text);
     snprintf(text, sizeof text, "could be reached within 1.5 s: %s: it has not answered" SILENT_ADVICE "\n", still);
     says(&hasty, 1, text);

@@ -15,8 +15,8 @@ bool overlay_unmet(const struct overlay *o, char out[OVERLAY_UNMET]) {
     return o->wide && wide_nobody(o->wide, out, OVERLAY_UNMET);
 }
 
-bool overlay_settled(const struct overlay *o) {
-    return o->wide && wide_settled(o->wide);
+bool overlay_settled(const struct overlay *o, bool new_too) {
+    return o->wide && wide_settled(o->wide, new_too);
 }
 
 void overlay_report(const struct overlay *o, char *out, size_t n) {

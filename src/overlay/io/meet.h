@@ -23,7 +23,8 @@ struct meet_ops {
     /* What somebody has left: unsealed, so it is a member's; it may be old, or this node's own. */
     void (*entry)(void *ctx, const uint8_t *p, size_t n);
     /* The place of that number has been asked: code 0, or why not: EUNREACHABLE, EPROTO, EPERM (it does not take our
-     * entry), ESYS (libcurl is missing: the text says what to install), ENOSPC ... */
+     * entry), ESYS (libcurl is missing: the text says what to install), ENOSPC ... Text with 0: why not all may have
+     * left their entries there yet; else "". */
     void (*asked)(void *ctx, size_t place, const char *url, int code, const char *text);
     /* Before that: so many entries were there that no key of ours opens. */
     void (*foreign)(void *ctx, size_t place, const char *url, size_t n);

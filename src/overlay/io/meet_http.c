@@ -2,6 +2,7 @@
 /* Rendezvous servers, asked by HTTP (doc/spec/07-rendezvous.md, 3). */
 #include "overlay/io/meet_internal.h"
 
+#include "base/dur.h"
 #include "base/err.h"
 #include "base/id.h"
 #include "exec/process.h"
@@ -12,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -21,6 +23,7 @@
 #define ANSWER_MS   15000L
 #define GOODBYE_MS  1000L
 #define URL_MOST    600u
+#define YOUNG       45 /* seconds: after so long all nodes have looked at a server again */
 #define SAID        140u
 
 /* ---- libcurl, when it is needed -------------------------------------------------------------- */
@@ -100,6 +103,8 @@ struct transfer {
     size_t n, at, most;
     size_t head; /* bytes of the answer's head */
     size_t over; /* it was longer than that, and curl was told to give up */
+    bool young;  /* the server has begun just now, it says, so long ago: */
+    moyai_dur age;
 };
 
 static size_t on_answer(char *p, size_t size, size_t n, void *arg) {
@@ -114,11 +119,25 @@ static size_t on_answer(char *p, size_t size, size_t n, void *arg) {
     return n;
 }
 
+/* A line of the answer's head, with its end. */
+static void head_line(struct transfer *t, const char *p, size_t n) {
+    static const char name[] = "Moyai-Age:";
+    const char *end = p + n;
+    int64_t age = 0;
+    if (n < sizeof name || strncasecmp(p, name, sizeof name - 1) != 0) return;
+    for (p += sizeof name - 1; p < end && *p == ' ';) p++;
+    if (p == end || *p < '0' || *p > '9') return;
+    for (; p < end && *p >= '0' && *p <= '9' && age < YOUNG; p++) age = age * 10 + (*p - '0');
+    t->young = age < YOUNG;
+    t->age = age * MOYAI_SEC;
+}
+
 /* Also of answers that say only that another follows: there may be no end of them. */
 static size_t on_head(char *p, size_t size, size_t n, void *arg) {
     struct transfer *t = arg;
     (void)p;
     t->head += n * size;
+    head_line(t, p, n * size);
     if (t->head <= HEAD_MOST) return n * size;
     t->over = HEAD_MOST;
     return 0;
@@ -339,6 +358,7 @@ int meet_http_ask(struct place *p, struct moyai_error *why) {
         rc = rc_get;
         *why = why_get;
     }
+    if (rc == 0 && down.young) snprintf(why->text, sizeof why->text, "it began %s ago", DUR(down.age));
     return rc;
 }
 

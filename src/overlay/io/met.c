@@ -21,7 +21,7 @@ bool met_tell(struct met *m, size_t place, int code, const char *text) {
     p->code = code;
     p->asked++;
     if (code == 0) p->answered = true;
-    snprintf(p->text, sizeof p->text, "%s", code ? text : "");
+    snprintf(p->text, sizeof p->text, "%s", text);
     return news;
 }
 
@@ -77,9 +77,13 @@ bool met_nobody(const struct met *m, char *out, size_t n) {
     return places && !well;
 }
 
-bool met_settled(const struct met *m) {
-    for (size_t i = 0; i < m->n; i++)
-        if (!m->of[i].own && (m->of[i].asked < 2 || m->of[i].code)) return false;
+bool met_settled(const struct met *m, bool new_too) {
+    for (size_t i = 0; i < m->n; i++) {
+        const struct met_place *p = &m->of[i];
+        if (p->own) continue;
+        if (p->asked < 2 || p->code) return false;
+        if (!new_too && p->text[0] && p->foreign == 0) return false; /* who has another key was there in time */
+    }
     return m->n > 0 && !m->others;
 }
 
@@ -104,7 +108,8 @@ void met_report(const struct met *m, moyai_dur waited, char *out, size_t n) {
         else if (p->code)
             snprintf(text, sizeof text, "%s", p->text);
         else if (p->foreign == 0 && p->asked)
-            snprintf(text, sizeof text, "it answers, and knows %s of this grid", m->others ? "nodes" : "nobody");
+            snprintf(text, sizeof text, "it answers, and knows %s of this grid%s%.80s", m->others ? "nodes" : "nobody",
+                     p->text[0] ? ": " : "", p->text);
         else if (p->foreign == 0 && strncmp(p->place, "http", 4) == 0 && waited > MET_CONNECTED)
             snprintf(text, sizeof text, "it accepts the connection, and has said nothing for %s", DUR(waited));
         else if (p->foreign == 0)

@@ -12,13 +12,13 @@
 #define MET_TEXT 160u
 
 struct met_place {
-    const char *place; /* borrowed */
-    bool answered;     /* at least once */
-    bool own;          /* it is this node's own address: nobody else is to be met there */
-    unsigned asked;    /* so often to the end */
-    int code;          /* of the last time; 0: well, or not asked yet */
-    size_t foreign;    /* entries there that no key of ours opens, at the last time */
-    char text[MET_TEXT];
+    const char *place;   /* borrowed */
+    bool answered;       /* at least once */
+    bool own;            /* it is this node's own address: nobody else is to be met there */
+    unsigned asked;      /* so often to the end */
+    int code;            /* of the last time; 0: well, or not asked yet */
+    size_t foreign;      /* entries there that no key of ours opens, at the last time */
+    char text[MET_TEXT]; /* with code 0: why others may come yet */
 };
 
 struct met {
@@ -37,8 +37,9 @@ void met_foreign_text(size_t n, char out[MET_TEXT]);
 bool met_ahead(struct met *m, int64_t seconds); /* true: the first */
 void met_dial_failed(struct met *m, const uint8_t id[16], const char *text);
 
-/* All places have answered twice that they know of nobody. */
-bool met_settled(const struct met *m);
+/* All places have answered twice that they know of nobody; unless new_too none of them is so new that others may come.
+ */
+bool met_settled(const struct met *m, bool new_too);
 /* Each place, and what was last known of it. waited: since it was first asked; a server that is to answer by HTTP has
  * taken the connection when MET_CONNECTED has passed, or it is known that it has not. */
 #define MET_CONNECTED (5 * MOYAI_SEC)

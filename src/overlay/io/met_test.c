@@ -64,7 +64,7 @@ static void reports(const struct met *m, moyai_dur waited, const char *text) {
 static void reports_each_place(void **state) {
     (void)state;
     struct met m = {0};
-    assert_false(met_settled(&m));
+    assert_false(met_settled(&m, false));
     size_t a = met_add(&m, "http://a/g"), b = met_add(&m, "b:1"), c = met_add(&m, "c:1");
     m.of[c].own = true;
     reports(&m, 2 * MOYAI_SEC,
@@ -76,22 +76,33 @@ static void reports_each_place(void **state) {
     (void)met_tell(&m, c, -1, "refused");
     says(&m, false, ""); /* where it would reach itself it need not */
     for (int i = 0; i < 2; i++) {
-        assert_false(met_settled(&m));
+        assert_false(met_settled(&m, false));
         (void)met_tell(&m, a, 0, "");
-        assert_false(met_settled(&m));
+        assert_false(met_settled(&m, false));
         (void)met_tell(&m, b, 0, "");
     }
-    assert_true(met_settled(&m));
+    assert_true(met_settled(&m, false));
+    (void)met_tell(&m, a, 0, "it began 3 s ago"); /* so some may come yet */
+    assert_false(met_settled(&m, false));
+    assert_true(met_settled(&m, true));
+    (void)met_foreign(&m, a, 1);
+    assert_true(met_settled(&m, false));
+    (void)met_foreign(&m, a, 0);
+    reports(&m, 0,
+            "http://a/g: it answers, and knows nobody of this grid: it began 3 s ago; b:1: it answers, and knows "
+            "nobody of this grid; c:1: is this node's own address");
+    (void)met_tell(&m, a, 0, "");
+    assert_true(met_settled(&m, false));
     (void)met_foreign(&m, b, 2);
     reports(&m, 0,
             "http://a/g: it answers, and knows nobody of this grid; b:1: 2 entries there are sealed with another key; "
             "c:1: is this node's own address");
-    assert_true(met_settled(&m));
+    assert_true(met_settled(&m, false));
     (void)met_tell(&m, b, -1, "broken");
-    assert_false(met_settled(&m));
+    assert_false(met_settled(&m, false));
     (void)met_tell(&m, b, 0, "");
     m.others = true;
-    assert_false(met_settled(&m));
+    assert_false(met_settled(&m, false));
     const uint8_t id[16] = {0xab, 0xcd, 0xef, 0x01};
     met_dial_failed(&m, id, "refused");
     reports(

@@ -183,7 +183,7 @@ size_t overlay_links(const struct overlay *o); /* that are up */
 #define OVERLAY_UNMET 240
 bool overlay_unmet(const struct overlay *o, char out[OVERLAY_UNMET]);
 /* All of these places have answered, twice, that they know of nobody: there is no use in waiting for a link. */
-bool overlay_settled(const struct overlay *o);
+bool overlay_settled(const struct overlay *o, bool new_too);
 /* Each of them, and what was last known of it. */
 void overlay_report(const struct overlay *o, char *out, size_t n);
 

@@ -741,8 +741,8 @@ int wide_new(struct overlay *o, const struct places *places, struct moyai_error 
     return 0;
 }
 
-bool wide_settled(const struct wide *w) {
-    return met_settled(&w->met) && !w->closing;
+bool wide_settled(const struct wide *w, bool new_too) {
+    return met_settled(&w->met, new_too) && !w->closing;
 }
 
 void wide_report(const struct wide *w, char *out, size_t n) {

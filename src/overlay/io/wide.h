@@ -25,7 +25,7 @@ void wide_again(struct wide *w);
 
 /* As met_nobody (met.h), of the places where the grid is met. */
 bool wide_nobody(const struct wide *w, char *out, size_t n);
-bool wide_settled(const struct wide *w);
+bool wide_settled(const struct wide *w, bool new_too);
 void wide_report(const struct wide *w, char *out, size_t n);
 
 void wide_hello(struct olink *k, const struct link_hello *h); /* it is greeted */
