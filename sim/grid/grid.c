@@ -199,6 +199,7 @@ static struct grid_node *stop(struct grid *g) {
     g->count.stops++;
     ground_stop(n->u, true);
     n->ill = true;
+    n->long_away |= span > 3 * g->cfg.reattach;
     world_in(g->w, span, go_on, n, 0);
     return n;
 }

@@ -20,6 +20,7 @@ struct grid_node {
     moyai_ns leaves;    /* since when */
     bool ill;           /* stopped, without links */
     moyai_ns well;      /* since when; if not ill */
+    bool long_away;     /* stopped for so long once that who had found it dead has forgotten that (06-death, 5.4) */
     size_t dead_seen, links;
     const struct peer *dead_last;
     uint32_t turns, near[4];

@@ -253,13 +253,14 @@ static void both_ends(struct grid *g) {
     }
 }
 
-/* Nobody who lives is dead to another: if it was, it was told, and has another id. */
+/* Nobody who lives is dead to another: if it was, it was told, and has another id. But for who comes back when all have
+ * forgotten it but one who holds a reference to it, and does not meet that one. */
 static void alive(struct grid *g) {
     for (uint32_t i = 0; i < g->live && !g->broken; i++) {
         struct grid_node *n = g->node[g->lives[i]];
         for (const struct peer *p = n->o->dead_first; p; p = p->dead_next) {
             const struct grid_node *dead = grid_node_of(g, p->id);
-            if (grid_is_now(dead, p->id))
+            if (grid_is_now(dead, p->id) && !dead->long_away)
                 grid_law(g, n, "still believes %" PRIu32 " dead, which lives: %s", dead->index, peer_why(p)->text);
         }
     }
