@@ -195,6 +195,7 @@ static uint32_t route(struct paths *p, uint32_t from, uint32_t to, uint32_t not 
 /* --- the relay machine's effects ------------------------------------------------------------------------- */
 
 struct asked {
+    struct asked *next;
     struct paths_node *n;
     uint64_t path;
     uint32_t to, not ;
@@ -203,8 +204,10 @@ struct asked {
 static int step_relay(struct paths_node *n, struct relay_event ev);
 
 static void routed(void *who, uint64_t what) {
-    struct asked a = *(struct asked *)who;
+    struct asked a = *(struct asked *)who, **at = &a.n->w->asked;
     (void)what;
+    while (*at != who) at = &(*at)->next;
+    *at = a.next;
     free(who);
     if (!a.n->r || a.n->w->broken) return;
     (void)step_relay(a.n, REV(ROUTED, .path = a.path, .link = route(a.n->w, a.n->index, a.to, a.not )));
@@ -298,7 +301,8 @@ static void effect(struct paths_node *n, const struct relay_effect *fx) {
         break;
     case RELAY_FX_ROUTE: {
         struct asked *a = sim_alloc(sizeof *a);
-        *a = (struct asked){n, fx->path, number_of(p, &fx->id), (uint32_t)fx->link};
+        *a = (struct asked){p->asked, n, fx->path, number_of(p, &fx->id), (uint32_t)fx->link};
+        p->asked = a;
         world_in(p->w, (moyai_dur)rng_below(&p->rng, (uint64_t)p->cfg.route + 1), routed, a, 0);
         break;
     }
@@ -635,6 +639,7 @@ void paths_done(struct paths *p) {
         free(n->r);
     }
     while (p->boxes) box_free(p, p->boxes);
+    for (struct asked *a; (a = p->asked); free(a)) p->asked = a->next;
     for (uint32_t k = 0; k < p->n_links; k++) free(p->links[k]);
     free(p->links);
     free(p->node);

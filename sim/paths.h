@@ -62,6 +62,7 @@ struct paths {
     struct paths_link **links;
     uint32_t n_links;
     struct paths_box *boxes; /* all frames there are */
+    struct asked *asked;     /* all ways that are looked for */
     struct moyai_rng rng;
     uint64_t arrivals, errors, most_held, downs;
     bool broken;
