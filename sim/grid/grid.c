@@ -3,6 +3,7 @@
 #include "sim/grid/grid_internal.h"
 
 #include "base/err.h"
+#include "overlay/io/mourn.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -127,6 +128,13 @@ static void end(struct grid_node *n, bool mute) {
     ground_now = NULL;
     ground_close(n->u);
     ground_down(n->u);
+}
+
+void grid_witness(struct grid *g, uint32_t a, uint32_t index) {
+    struct grid_node *n = g->node[g->lives[a]];
+    ground_enter(n->u);
+    mourn_witnessed(n->o, g->node[index]->u->id.b);
+    ground_leave(n->u);
 }
 
 void grid_crash(struct grid *g, uint32_t a) {

@@ -83,6 +83,7 @@ struct grid {
         uint64_t calls, answered, failed, maybe, excused, found, not_found, held, taken, told_dead, rejoined, declared;
         uint64_t joins, leaves, crashes, stops, breaks, silences, parts, resets;
         uint64_t frames[80], bytes[80]; /* by type */
+        uint64_t forwarded[80];         /* of those that are forwarded, by the type of what they carry */
         uint64_t errors[16];            /* of paths, by code */
         uint64_t relayed;               /* session frames under a label */
         moyai_dur leaving;              /* the longest that one took which paths passed through */
@@ -105,6 +106,7 @@ void grid_call(struct grid *g, uint32_t a, uint32_t b, uint32_t bytes);
 void grid_lookup(struct grid *g, uint32_t a, uint32_t b, moyai_dur wait); /* of the b-th's name, if it has one */
 void grid_name(struct grid *g, uint32_t a);
 void grid_crash(struct grid *g, uint32_t a);
+void grid_witness(struct grid *g, uint32_t a, uint32_t index); /* the a-th sees that the node of that index has ended */
 void grid_leave(struct grid *g, uint32_t a);
 
 uint32_t grid_mourners(const struct grid *g,

@@ -53,6 +53,7 @@ void grid_came(void *ctx, struct ground_node *u, const struct ground_node *from,
     struct grid *g = ctx;
     g->count.frames[h->type % 80]++;
     g->count.bytes[h->type % 80] += h->length + FRAME_HEAD;
+    if (h->type == FRAME_FORWARD && h->length > 32) g->count.forwarded[payload[32] % 80]++;
     if (h->type == FRAME_RELAY + RELAY_ERROR && h->length > 16) g->count.errors[payload[16] % 16]++;
     if (h->type < FRAME_SESSION || h->type > FRAME_SESSION_LAST || !h->label) return;
     g->count.relayed++;

@@ -9,6 +9,7 @@
  * break or fall silent, calls and names, all drawn from the seed; then all trouble ends, and some time later the grid
  * must be whole and every call have ended.
  */
+#include "overlay/death_wire.h"
 #include "overlay/relay.h"
 #include "sim/grid/grid.h"
 
@@ -258,6 +259,39 @@ static const char *deaths(uint64_t seed, const struct options *o, uint64_t *hash
     return why ? why : no;
 }
 
+/* Who is told by a witness does not ask the others whether the node lives: not one of them says ENDED. Without one they
+ * do. */
+static const char *witnessed(uint64_t seed, const struct options *o, uint64_t *hash) {
+    static struct run x;
+    const struct grid_cfg cfg = {.sites = 4, .open = 10, .delay = MOYAI_MS};
+    begin(&x, seed, o, &cfg);
+    uint64_t asked[2] = {0}, least = UINT64_MAX;
+    grid_join(&x.g, o->nodes ? o->nodes : 100, MOYAI_SEC);
+    (void)go(&x, 40 * MOYAI_SEC);
+    for (uint32_t i = 0; i < 8 && !x.g.broken; i++) {
+        uint32_t a = pick(&x.rng, x.g.live), index = x.g.lives[a], links = x.g.net.node[index]->n_conns;
+        struct ground_node *u = x.g.net.node[index];
+        uint32_t by = ground_other(ground_conn_of(u, pick(&x.rng, links)), u)->index;
+        uint64_t before = x.g.count.forwarded[FRAME_DEATH + DEATH_ENDED];
+        grid_crash(&x.g, a);
+        for (uint32_t k = 0; i % 2 && k < x.g.live; k++)
+            if (x.g.lives[k] == by) grid_witness(&x.g, k, index);
+        (void)go(&x, 20 * MOYAI_MS);
+        if (i % 2 && grid_mourners(&x.g, index) < least) least = grid_mourners(&x.g, index);
+        (void)go(&x, 5 * MOYAI_SEC);
+        asked[i % 2] += x.g.count.forwarded[FRAME_DEATH + DEATH_ENDED] - before;
+    }
+    const char *no = NULL;
+    if (asked[0] == 0) no = "nobody asks about a death that nobody has seen";
+    if (asked[1] > 0) no = wrong("deaths that were seen are asked about by %.0f frames", (double)asked[1]);
+    if (!no && least < 8) no = wrong("%.0f know of a death that was seen", (double)least);
+    if (o->trace || o->runs < 50)
+        printf("  without witness %.0f frames a death ask; with one it is known to %" PRIu64 " or more within 20 ms\n",
+               (double)asked[0] / 4, least);
+    const char *why = finish(&x, hash);
+    return why ? why : no;
+}
+
 /* Nodes that leave in order: what passes through them goes other ways before, and no path breaks in them. */
 static const char *leaves(uint64_t seed, const struct options *o, uint64_t *hash) {
     static struct run x;
@@ -380,6 +414,7 @@ static const struct kind kinds[] = {
     {"told", told, 1, {0}},
     {"deaths", deaths, 4, {0}},
     {"hosts", hosts, 4, {3044}},
+    {"witnessed", witnessed, 4, {0}},
     {"leaves", leaves, 4, {3040}},
     {"hubs", hubs, 8, {12, 906}},
     {"herd", herd, 8, {0}},

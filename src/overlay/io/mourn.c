@@ -178,8 +178,7 @@ static void on_later(struct exec *x, struct exec_timer *t) {
     (void)x;
     while (w->first) {
         struct later *l = w->first;
-        const struct peer *p = w->moot ? overlay_find(o, l->subject.b) : NULL;
-        if (!p || !p->dead)
+        if (!w->moot || death_of(w->m->d, &l->subject) == DEATH_NOT_KNOWN)
             route_forward(o, l->to, o->cfg.self.b, l->type, l->bytes, l->n, hops_to(l->to, l->type, l->subject.b));
         later_free(w, &w->first);
     }
@@ -306,18 +305,24 @@ void mourn_link_up(struct olink *k) {
     step(k->o->mourn, &ev);
 }
 
+/* Whom it is linked to, as it has told us. */
+static void members_of(const struct olink *k, struct death_event *ev, struct death_member members[DEATH_MEMBERS]) {
+    struct locate_neighbour near[DEATH_MEMBERS];
+    size_t n = route_neighbours(k, near, DEATH_MEMBERS);
+    ev->members = members;
+    for (size_t i = 0; i < n; i++) { /* with the host that it told its neighbour, as with all others who ask about it */
+        if (id_equal(near[i].node.b, k->o->cfg.self.b)) continue;
+        members[ev->n++] = (struct death_member){near[i].node, near[i].host};
+    }
+}
+
 void mourn_link_down(struct olink *k) {
     struct death_member members[DEATH_MEMBERS];
-    struct death_event ev = {.kind = DEATH_EV_END, .members = members};
+    struct death_event ev = {.kind = DEATH_EV_END};
     memcpy(ev.id.b, k->peer->id, 16);
     bool says_nothing = k->orderly || k->farewell || k->carried;
     ev.how = says_nothing ? DEATH_ORDERLY : k->silent ? DEATH_SILENT : DEATH_BROKEN;
-    struct locate_neighbour near[DEATH_MEMBERS];
-    size_t n = route_neighbours(k, near, DEATH_MEMBERS);
-    for (size_t i = 0; i < n; i++) { /* with the host that it told its neighbour, as with all others who ask about it */
-        if (id_equal(near[i].node.b, k->o->cfg.self.b)) continue;
-        members[ev.n++] = (struct death_member){near[i].node, near[i].host};
-    }
+    members_of(k, &ev, members);
     step(k->o->mourn, &ev);
 }
 
@@ -347,7 +352,11 @@ bool mourn_likely(const struct overlay *o, const uint8_t id[16]) {
 
 void mourn_witnessed(struct overlay *o, const uint8_t id[16]) {
     struct death_event ev = {.kind = DEATH_EV_WITNESSED, .cause = DEATH_OTHER};
+    struct death_member members[DEATH_MEMBERS];
+    const struct peer *p = overlay_find(o, id);
     memcpy(ev.id.b, id, 16);
+    for (const struct olink *k = p ? p->links : NULL; k && ev.n == 0; k = k->peer_next)
+        if (k->mesh) members_of(k, &ev, members); /* these are told at once */
     step(o->mourn, &ev);
 }
 
