@@ -208,7 +208,8 @@ static void tell(struct nodes *s) {
                    es, (unsigned long long)slots, n, n == 1 ? "" : "s", silent);
 }
 
-/* There is a slot: somebody else's command has ended. */
+/* There is a slot: somebody else's command has ended. Or there is none any more: the agent ends, and what was sent to
+ * it now might be lost with it, though its slots become free. */
 static void on_room(moyai_future *f, void *arg) {
     struct site_agent *g = arg;
     struct nodes *s = g->s;
@@ -216,6 +217,7 @@ static void on_room(moyai_future *f, void *arg) {
     int rc = moyai_future_get_masked(f, MOYAI_INTO(&n));
     exec_user_leave(s->x);
     g->room = NULL;
+    if (rc == MOYAI_ELEAVING) g->gone = true;
     if (rc == 0 && n > 0) {
         g->used = g->slots > (uint64_t)n ? g->slots - (uint64_t)n : 0;
         g->sent = 0;

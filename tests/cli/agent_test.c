@@ -359,6 +359,24 @@ static void agent_leaves_in_order(void **state) {
     cli_free(&c);
 }
 
+/* The slot that becomes free while it ends is none: who waits goes elsewhere, and is not lost with it. */
+static void nobody_is_sent_to_an_agent_that_ends(void **state) {
+    (void)state;
+    enum { N = 5 };
+    struct cli agents[N], c;
+    for (int i = 0; i < N; i++) start_agent(&agents[i], "1", "5s");
+    START(&c, "-n", "8", "sh", "-c", "trap 'exit 0' TERM; echo up; sleep 1 & wait");
+    cli_await(&c, 1, "up", N);
+    for (int i = 1; i < N; i++) kill(agents[i].pid, SIGTERM);
+    for (int i = 1; i < N; i++) assert_int_equal(cli_wait(&agents[i]), 0);
+    assert_int_equal(cli_wait(&c), 0);
+    assert_int_equal(kit_count(&c.text[0], "up"), 8);
+    assert_int_equal(kit_count(&c.text[1], "is lost"), 0);
+    cli_free(&c);
+    for (int i = 1; i < N; i++) cli_free(&agents[i]);
+    end_agent(&agents[0]);
+}
+
 /* What a command leaves behind ends with it, and its slot is free only then. */
 static void nothing_is_left_behind(void **state) {
     (void)state;
@@ -538,6 +556,7 @@ int main(int argc, char **argv) {
         RUN(agent_is_killed),
         RUN(starter_is_killed),
         RUN(agent_leaves_in_order),
+        RUN(nobody_is_sent_to_an_agent_that_ends),
         RUN(nothing_is_left_behind),
         RUN(agent_is_a_witness),
         RUN(called_by_hand),
