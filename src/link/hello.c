@@ -13,6 +13,7 @@
  *  10 most bytes in a message                   unsigned
  *  11 title                                     text
  *  12 endpoints (may be missing)                array of texts
+ *  13 observer (may be missing: false)          bool
  *
  * All lengths definite, each key at most once, texts UTF-8 without control characters. Other unsigned keys are
  * skipped, whatever their value. codec_skip has looked at all lengths and at the nesting before libcbor sees a byte.
@@ -44,6 +45,7 @@ enum key {
     KEY_MAX_MESSAGE,
     KEY_TITLE,
     KEY_ENDPOINTS,
+    KEY_OBSERVER,
     KEYS
 };
 
@@ -61,6 +63,7 @@ static const char *const key_names[KEYS] = {
     "message limit",
     "title",
     "endpoints",
+    "observer",
 };
 
 #define KEYS_PROTO    (1u << KEY_PROTO_MIN | 1u << KEY_PROTO_MAX)
@@ -177,7 +180,7 @@ int hello_encode(const struct link_hello *h, uint8_t out[HELLO_MAX], struct moya
         return err_set(reterr, MOYAI_EINVAL, "hello: %u endpoints, at most %u are allowed", h->n_endpoints,
                        HELLO_ENDPOINTS);
     struct out o = {out, 0, NULL};
-    o.n += cbor_encode_map_start(KEYS, o.p, HELLO_MAX);
+    o.n += cbor_encode_map_start(h->observer ? KEYS : KEYS - 1, o.p, HELLO_MAX);
     put_uint(&o, KEY_PROTO_MIN, h->proto_min);
     put_uint(&o, KEY_PROTO_MAX, h->proto_max);
     put_text(&o, KEY_VERSION, h->version, sizeof h->version);
@@ -195,6 +198,10 @@ int hello_encode(const struct link_hello *h, uint8_t out[HELLO_MAX], struct moya
     o.n += cbor_encode_array_start(h->n_endpoints, o.p + o.n, HELLO_MAX - o.n);
     for (uint32_t i = 0; i < h->n_endpoints; i++)
         put_string(&o, KEY_ENDPOINTS, h->endpoints[i], sizeof h->endpoints[i]);
+    if (h->observer) {
+        put_key(&o, KEY_OBSERVER);
+        o.n += cbor_encode_bool(true, o.p + o.n, HELLO_MAX - o.n);
+    }
     if (o.bad)
         return err_set(reterr, MOYAI_EINVAL, "hello: '%s' is too long, not UTF-8, or has control characters", o.bad);
     return (int)o.n;
@@ -230,6 +237,12 @@ static bool get_text(const cbor_item_t *v, char *s, size_t size) {
     return true;
 }
 
+static bool get_bool(const cbor_item_t *v, bool *ret) {
+    if (!cbor_isa_float_ctrl(v) || !cbor_float_ctrl_is_ctrl(v) || !cbor_is_bool(v)) return false;
+    *ret = cbor_get_bool(v);
+    return true;
+}
+
 static bool get_endpoints(const cbor_item_t *v, struct link_hello *h) {
     if (!cbor_isa_array(v) || !cbor_array_is_definite(v) || cbor_array_size(v) > HELLO_ENDPOINTS) return false;
     h->n_endpoints = (uint32_t)cbor_array_size(v);
@@ -257,9 +270,7 @@ static bool get_field(enum key k, const cbor_item_t *v, struct link_hello *h) {
         h->pid = (int64_t)x;
         return true;
     case KEY_BIG_ENDIAN:
-        if (!cbor_isa_float_ctrl(v) || !cbor_float_ctrl_is_ctrl(v) || !cbor_is_bool(v)) return false;
-        h->big_endian = cbor_get_bool(v);
-        return true;
+        return get_bool(v, &h->big_endian);
     case KEY_POINTER_BITS:
         if (!get_uint(v, UINT8_MAX, &x)) return false;
         h->pointer_bits = (uint8_t)x;
@@ -274,6 +285,8 @@ static bool get_field(enum key k, const cbor_item_t *v, struct link_hello *h) {
         return get_text(v, h->title, sizeof h->title);
     case KEY_ENDPOINTS:
         return get_endpoints(v, h);
+    case KEY_OBSERVER:
+        return get_bool(v, &h->observer);
     case KEYS:
         break;
     }

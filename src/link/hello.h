@@ -37,6 +37,7 @@ struct link_hello {
     char title[HELLO_TEXT]; /* what people call the process */
     uint32_t n_endpoints;
     char endpoints[HELLO_ENDPOINTS][HELLO_TEXT]; /* where it can be reached from elsewhere */
+    bool observer;                               /* it looks at others, and soon goes */
 };
 
 /* This process's hello, without endpoints. title may be NULL; it is cut and cleaned to fit. */

@@ -501,6 +501,7 @@ void node_declare_dead(moyai_node *n, struct moyai_node_id id, const char *cause
 void node_observe(moyai_node *n) {
     exec_lock(n->x);
     n->observer = true;
+    overlay_observe(n->o);
     exec_unlock(n->x);
 }
 

@@ -353,7 +353,7 @@ static int up(struct peers *p, const struct peers_event *ev) {
     fx->what = ev->what;
     fx->flags = p->accepts ? PEERS_ACCEPTS : 0;
     if (extra) fx->count = 0; /* as dear as a first one */
-    if (p->mesh == 0 && p->misses >= 3) fx->flags |= PEERS_LAST;
+    if (p->mesh == 0 && p->misses && p->misses >= peers_min(p->known_n, 3)) fx->flags |= PEERS_LAST;
     return 0;
 }
 

@@ -201,7 +201,8 @@ void peers_missed(struct peers *p, const uint8_t id[16], bool reached, moyai_ns 
     if (p->misses < 16) p->misses++;
     if (k) {
         if (!reached && p->streak[k->near] < STREAK) p->streak[k->near]++;
-        peers_rest(p, id, PEERS_BACK << (k->fails < FAILS_SHIFT ? k->fails : FAILS_SHIFT), now);
+        uint64_t back = p->mesh || !reached ? PEERS_BACK : PEERS_AGAIN;
+        peers_rest(p, id, back << (k->fails < FAILS_SHIFT ? k->fails : FAILS_SHIFT), now);
         if (k->fails < 255) k->fails++;
     }
     p->dry_until = 0;

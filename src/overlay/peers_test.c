@@ -152,6 +152,31 @@ static void test_failures(void **state) {
     tested_free(t);
 }
 
+/* Who knows only one, and is refused, soon says there that it has no link at all: nobody else would take it. */
+static void test_only_one(void **state) {
+    (void)state;
+    struct tested *t = tested_new((struct peers_cfg){.degree = 3});
+    struct peers_endpoint one = open_node(1);
+    (void)step(t, EV(START));
+    knows(t, one);
+    (void)step(t, EV(LOOKED, .entries = 1));
+    while (!t->dialled_n) wait_next(t);
+    t->did[0] = 0;
+    assert_int_equal(step(t, EV(UP, .link = 7, .id = one.id)), 0);
+    expect(t, "OFFER@7 f1");
+    assert_int_equal(from(t, 7, &one, PEERS_REFUSE, 45, PEERS_FULL, 0), 0);
+    moyai_ns refused = t->now;
+    while (t->dialled_n == 1) {
+        wait_next(t);
+        if (strstr(t->did, "look")) (void)step(t, EV(LOOKED, .entries = 1));
+        t->did[0] = 0;
+    }
+    assert_true(t->now - refused <= 1600 * MS);
+    assert_int_equal(step(t, EV(UP, .link = 8, .id = one.id)), 0);
+    expect(t, "OFFER@8 f3");
+    tested_free(t);
+}
+
 /* REFUSE: the others named are tried; the node itself later. */
 static void test_refused(void **state) {
     (void)state;
@@ -556,11 +581,12 @@ static void test_random(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cfg),      cmocka_unit_test(test_sizes),     cmocka_unit_test(test_first),
-        cmocka_unit_test(test_failures), cmocka_unit_test(test_refused),   cmocka_unit_test(test_look),
-        cmocka_unit_test(test_replace),  cmocka_unit_test(test_extra),     cmocka_unit_test(test_exchange),
-        cmocka_unit_test(test_waits),    cmocka_unit_test(test_key_ended), cmocka_unit_test(test_many_lost),
-        cmocka_unit_test(test_leave),    cmocka_unit_test(test_gone),      cmocka_unit_test(test_random),
+        cmocka_unit_test(test_cfg),       cmocka_unit_test(test_sizes),    cmocka_unit_test(test_first),
+        cmocka_unit_test(test_failures),  cmocka_unit_test(test_only_one), cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_look),      cmocka_unit_test(test_replace),  cmocka_unit_test(test_extra),
+        cmocka_unit_test(test_exchange),  cmocka_unit_test(test_waits),    cmocka_unit_test(test_key_ended),
+        cmocka_unit_test(test_many_lost), cmocka_unit_test(test_leave),    cmocka_unit_test(test_gone),
+        cmocka_unit_test(test_random),
     };
     return cmocka_run_group_tests_name("peers", tests, NULL, NULL);
 }

@@ -206,9 +206,13 @@ static void who_has_lost_the_grid_says_so(void **state) {
     (void)cli_wait(&c);
     cli_free(&c);
     (void)cli_line(&node, 2, "MOYAI-ALONE no link to another node is left; that to node ");
-    assert_int_equal(cli_do(&c, "ps", "--grid", address, NULL), 0);
+    assert_int_equal(cli_do(&c, "ps", "--grid", address, NULL), 0); /* who looks at it is nobody */
     cli_free(&c);
+    cli_start(&c, NULL, "node", "--grid", address, "--outbound-only", NULL);
     (void)cli_line(&node, 2, "MOYAI-ALONE there is a link to another node again");
+    kill(c.pid, SIGTERM);
+    assert_int_equal(cli_wait(&c), 0);
+    cli_free(&c);
     kill(node.pid, SIGTERM);
     assert_int_equal(cli_wait(&node), 0);
     assert_int_equal(kit_count(&node.text[1], "MOYAI-ALONE"), 2);
@@ -220,7 +224,7 @@ static void who_has_lost_the_grid_says_so(void **state) {
 static void who_is_shut_out_says_so(void **state) {
     (void)state;
     char port[8], address[40], copy[80], command[200], dir[2][120];
-    struct cli node[2], c;
+    struct cli node[2], ping, c;
     for (int i = 0; i < 2; i++) snprintf(dir[i], sizeof dir[i], "MOYAI_RUN_DIR=%s/host%d", kit_dir(), i);
     a_port(port, NULL);
     snprintf(address, sizeof address, "127.0.0.1:%s", port);
@@ -233,6 +237,9 @@ static void who_is_shut_out_says_so(void **state) {
     cli_start(&node[1], &(struct cli_opts){.env = (const char *const[]){dir[1], NULL}}, "node", "--grid", address,
               "--outbound-only", "--key-file", copy, NULL);
     (void)cli_line(&node[1], 2, "takes commands");
+    /* Who waits for something here looks on meanwhile; and a process of this host is no grid. */
+    cli_start(&ping, &(struct cli_opts){.env = (const char *const[]){dir[1], NULL}}, "call", "--grid", address,
+              "--key-file", copy, "nobody-has-this-name", "x", NULL);
     for (bool both = false; !both; cli_free(&c)) {
         assert_int_equal(cli_do(&c, "ps", "--grid", address, NULL), 0);
         both = kit_count(&c.text[0], "moyai node") == 2;
@@ -242,11 +249,13 @@ static void who_is_shut_out_says_so(void **state) {
     assert_int_equal(cli_do(&c, "ps", "--grid", address, NULL), 0); /* whose handshake makes it look at the file */
     cli_free(&c);
     for (int i = 0; i < 2; i++) {
-        (void)cli_line(&node[i], 2, "MOYAI-ALONE no link to another node is left; that to node ");
+        (void)cli_line(&node[i], 2, "MOYAI-ALONE no link to another host is left; that to node ");
         kill(node[i].pid, SIGTERM);
         assert_int_equal(cli_wait(&node[i]), 0);
         cli_free(&node[i]);
     }
+    (void)cli_wait(&ping);
+    cli_free(&ping);
     unlink(copy);
     snprintf(command, sizeof command, "rm -r %s/host0 %s/host1", kit_dir(), kit_dir());
     assert_int_equal(system(command), 0);

@@ -9,11 +9,16 @@
 #include "overlay/io/alone.h"
 
 #include "base/dur.h"
+#include "base/id.h"
 
 #define ALONE_TIME  (3 * MOYAI_SEC)
 #define ALONE_LOST  (15 * MOYAI_SEC) /* so long a loss counts */
 #define ALONE_AGAIN (60 * MOYAI_SEC) /* until it is said again; doubled each time, up to the next */
 #define ALONE_MOST  (3600 * MOYAI_SEC)
+
+static const char *what(const struct alone *a) {
+    return a->far ? "host" : "node";
+}
 
 static void due(struct exec *x, struct exec_timer *t) {
     struct alone *a = (struct alone *)((char *)t - offsetof(struct alone, timer));
@@ -22,13 +27,13 @@ static void due(struct exec *x, struct exec_timer *t) {
         a->since = now - (moyai_ns)ALONE_TIME;
         a->again = ALONE_AGAIN;
         log_error(a->o->cfg.log, "overlay", "MOYAI-ALONE",
-                  "no link to another node is left; that to %s broke last. Others are looked for", a->last);
+                  "no link to another %s is left; that to %s broke last. Others are looked for", what(a), a->last);
     } else {
         a->again = a->again < ALONE_MOST / 2 ? 2 * a->again : ALONE_MOST;
         log_error(a->o->cfg.log, "overlay", "MOYAI-ALONE",
-                  "no link to another node for %s; others are looked for. 'moyai ps' says what is found where the grid "
+                  "no link to another %s for %s; others are looked for. 'moyai ps' says what is found where the grid "
                   "is met",
-                  DUR((moyai_dur)((now - a->since) / (moyai_ns)MOYAI_SEC * (moyai_ns)MOYAI_SEC)));
+                  what(a), DUR((moyai_dur)((now - a->since) / (moyai_ns)MOYAI_SEC * (moyai_ns)MOYAI_SEC)));
     }
     exec_timer_set(x, t, now + (moyai_ns)a->again);
 }
@@ -38,20 +43,35 @@ void alone_init(struct alone *a, struct overlay *o) {
     exec_timer_init(&a->timer, due);
 }
 
+static bool elsewhere(const struct olink *k) {
+    return id_zero(k->host) || !id_equal(k->host, k->o->hello.host);
+}
+
 void alone_lost(struct alone *a, const struct olink *k) {
+    if (k->observer) return;
+    bool counts = a->timer.index != SIZE_MAX || moyai_now() < a->until;
+    if (!a->far || !counts) a->far = elsewhere(k);
     peer_name(k->peer, a->last);
     a->until = moyai_now() + (moyai_ns)ALONE_LOST;
 }
 
-void alone_look(struct alone *a, uint32_t links) {
+/* Observers are as good as nobody; and to who has lost another host the processes of his own are no grid. */
+static bool linked(const struct alone *a) {
+    for (const struct olink *k = a->o->links; k; k = k->next)
+        if (k->mesh && k->offered && !k->observer && (!a->far || elsewhere(k))) return true;
+    return false;
+}
+
+void alone_look(struct alone *a) {
     bool waits = a->timer.index != SIZE_MAX;
-    if (links > 0 && waits) {
+    if (!waits && moyai_now() >= a->until) return;
+    bool others = linked(a);
+    if (others && waits) {
         exec_timer_clear(a->o->x, &a->timer);
         if (a->again == 0) return;
         a->again = 0;
-        a->until = moyai_now() + (moyai_ns)ALONE_LOST; /* it may be no more than a look at the grid */
-        log_error(a->o->cfg.log, "overlay", "MOYAI-ALONE", "there is a link to another node again");
-    } else if (links == 0 && !waits && moyai_now() < a->until) {
+        log_error(a->o->cfg.log, "overlay", "MOYAI-ALONE", "there is a link to another %s again", what(a));
+    } else if (!others && !waits) {
         exec_timer_set(a->o->x, &a->timer, moyai_now() + (moyai_ns)ALONE_TIME);
     }
 }

@@ -9,6 +9,7 @@ struct alone {
     struct overlay *o;
     struct exec_timer timer; /* set: no link is left, one was lost */
     moyai_ns until;          /* a loss counts until then */
+    bool far;                /* a link to another host was lost: those to nodes of this one do not make good for it */
     moyai_ns since;          /* alone, if it has been said */
     moyai_dur again;         /* after which it is said again; 0: it has not been said */
     char last[PEER_NAME];    /* the link to whom was lost last */
@@ -16,7 +17,7 @@ struct alone {
 
 void alone_init(struct alone *a, struct overlay *o);
 void alone_lost(struct alone *a, const struct olink *k); /* that one was used, and did not end as its node wished */
-void alone_look(struct alone *a, uint32_t links);        /* after whatever may have changed how many are used */
+void alone_look(struct alone *a);                        /* after whatever may have changed which are used */
 void alone_close(struct alone *a);
 
 #endif

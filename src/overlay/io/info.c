@@ -15,6 +15,10 @@ bool overlay_unmet(const struct overlay *o, char out[OVERLAY_UNMET]) {
     return o->wide && wide_nobody(o->wide, out, OVERLAY_UNMET);
 }
 
+void overlay_observe(struct overlay *o) {
+    o->hello.observer = true;
+}
+
 bool overlay_settled(const struct overlay *o, bool new_too) {
     return o->wide && wide_settled(o->wide, new_too);
 }

@@ -52,13 +52,13 @@ struct olink {
     struct link *link;
     struct peer *peer; /* known from the start (outgoing) or since the hello */
     struct olink *peer_next;
-    UT_hash_handle hh; /* by number */
-    uint64_t number;   /* not used twice */
-    bool outgoing, tcp, farewell;
-    bool greeted;      /* its hello has come */
-    bool up;           /* sessions may use it */
-    bool carried;      /* by a program of another's (ssh): its end says nothing of the node */
-    bool withdrawn;    /* its key is not accepted any more: it is being closed */
+    UT_hash_handle hh;                      /* by number */
+    uint64_t number;                        /* not used twice */
+    bool outgoing, tcp, farewell, observer; /* the last: its node looks at the grid, and soon goes */
+    bool greeted;                           /* its hello has come */
+    bool up;                                /* sessions may use it */
+    bool carried;                           /* by a program of another's (ssh): its end says nothing of the node */
+    bool withdrawn;                         /* its key is not accepted any more: it is being closed */
     bool half, claims; /* one of overlay.n_half_open, and of n_half_tcp if it is one; of `half` there in the second */
     struct crowd_member stranger;
     uint8_t host[16]; /* of the hello */

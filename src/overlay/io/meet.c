@@ -62,15 +62,33 @@ void place_withdrawal(struct place *p, struct place_entry *e) {
     exec_unlock(m->x);
 }
 
+/* The node lock is held. */
+static int open_entry(const struct place *p, const uint8_t *sealed, size_t n, uint8_t *plain, size_t *got) {
+    if (n > MEET_SEALED_MAX) return MOYAI_ETOOBIG;
+    return unseal(keyfile_keys(p->m->keys), (int64_t)time(NULL), p->purpose, sealed, n, plain, got);
+}
+
+void place_count(struct place *p, const uint8_t *sealed, size_t n) {
+    uint8_t plain[MEET_SEALED_MAX];
+    size_t got;
+    exec_lock(p->m->x);
+    p->foreign += open_entry(p, sealed, n, plain, &got) == MOYAI_EPERM;
+    exec_unlock(p->m->x);
+}
+
+void place_counted(struct place *p) {
+    struct meet *m = p->m;
+    exec_lock(m->x);
+    if (m->ops->foreign && !place_stopping(p)) m->ops->foreign(m->ctx, (size_t)(p - m->place), p->url, p->foreign);
+    exec_unlock(m->x);
+}
+
 void place_take(struct place *p, const uint8_t *sealed, size_t n) {
     struct meet *m = p->m;
     uint8_t plain[MEET_SEALED_MAX];
     size_t got;
-    if (n > MEET_SEALED_MAX) return;
     exec_lock(m->x);
-    int rc = unseal(keyfile_keys(m->keys), (int64_t)time(NULL), p->purpose, sealed, n, plain, &got);
-    if (rc == MOYAI_EPERM) p->foreign++;
-    if (rc == 0 && !place_stopping(p)) m->ops->entry(m->ctx, plain, got);
+    if (open_entry(p, sealed, n, plain, &got) == 0 && !place_stopping(p)) m->ops->entry(m->ctx, plain, got);
     exec_unlock(m->x);
 }
 
@@ -88,11 +106,9 @@ static void want_all(struct meet *m) {
 
 static void tell(struct place *p, int code, const char *text) {
     struct meet *m = p->m;
+    place_counted(p);
     exec_lock(m->x);
-    if (!place_stopping(p)) {
-        if (m->ops->foreign) m->ops->foreign(m->ctx, (size_t)(p - m->place), p->url, p->foreign);
-        m->ops->asked(m->ctx, (size_t)(p - m->place), p->url, code, text);
-    }
+    if (!place_stopping(p)) m->ops->asked(m->ctx, (size_t)(p - m->place), p->url, code, text);
     exec_unlock(m->x);
     pthread_mutex_lock(&m->mutex);
     bool last = --m->asking == 0;

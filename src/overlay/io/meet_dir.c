@@ -144,6 +144,7 @@ int meet_dir_ask(struct place *p, struct moyai_error *why) {
     for (size_t i = 0; i < n && !place_stopping(p); i++) {
         uint8_t sealed[MEET_SEALED_MAX];
         size_t len = get(dir, name[i], now, e.lifetime, sealed);
+        if (len) place_count(p, sealed, len);
         if (len) place_take(p, sealed, len);
     }
     if (!name && rc == 0) rc = err_set(why, MOYAI_ENOMEM, "out of memory");

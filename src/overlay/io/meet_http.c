@@ -315,13 +315,19 @@ static int request(struct place *p, const char *method, const char *url, struct 
 
 /* The entries of an answer. EPROTO: not of that form. */
 static int take(struct place *p, const uint8_t *s, size_t n, struct moyai_error *why) {
+    const uint8_t *from = s, *end = s + n;
     while (n > 0) {
         size_t len = n < 18 ? 0 : s[16] | (size_t)s[17] << 8;
         if (len == 0 || len > MEET_SEALED_MAX || len > n - 18)
             return err_set(why, MOYAI_EPROTO, "its answer is not a row of entries: not a moyai endpoint");
-        place_take(p, s + 18, len);
+        place_count(p, s + 18, len);
         s += 18 + len;
         n -= 18 + len;
+    }
+    place_counted(p);
+    for (size_t len; from < end; from += 18 + len) {
+        len = from[16] | (size_t)from[17] << 8;
+        place_take(p, from + 18, len);
     }
     return 0;
 }

@@ -307,6 +307,7 @@ static int on_hello(struct olink *k, const uint8_t *p, size_t n, struct moyai_er
     }
     peer_called(peer, h.title, h.pid);
     memcpy(k->host, h.host, sizeof k->host);
+    k->observer = h.observer;
     k->greeted = true;
     not_half(k);
     /* Who has taken a connection is offered it; who has made one hears of it from what is asked. */

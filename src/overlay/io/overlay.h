@@ -182,6 +182,7 @@ size_t overlay_links(const struct overlay *o); /* that are up */
  * there, since the beginning. */
 #define OVERLAY_UNMET 240
 bool overlay_unmet(const struct overlay *o, char out[OVERLAY_UNMET]);
+void overlay_observe(struct overlay *o); /* this node looks at others, who need not take it for one of them */
 /* All of these places have answered, twice, that they know of nobody: there is no use in waiting for a link. */
 bool overlay_settled(const struct overlay *o, bool new_too);
 /* Each of them, and what was last known of it. */

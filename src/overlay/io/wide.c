@@ -19,6 +19,7 @@
 #include "overlay/io/meet.h"
 #include "overlay/io/meet_fd.h"
 #include "overlay/io/met.h"
+#include "overlay/io/site.h"
 #include "overlay/locate.h"
 #include "overlay/peers.h"
 #include "overlay/peers_entry.h"
@@ -78,13 +79,6 @@ struct wide {
 };
 
 static int step(struct wide *w, struct peers_event *ev);
-
-static uint64_t hash_site(const char *s) {
-    uint64_t h = UINT64_C(14695981039346656037); /* FNV-1a */
-    if (!*s) return 0;
-    for (; *s; s++) h = (h ^ (uint8_t)*s) * UINT64_C(1099511628211);
-    return h ? h : 1;
-}
 
 /* ---- frames out ------------------------------------------------------------------------------ */
 
@@ -411,6 +405,18 @@ static void met_member(struct olink *k, const struct link_hello *h) {
     found(k, h, NULL);
 }
 
+/* Nobody takes this node, or this one does not take another, and whoever looks for a reason finds none. */
+static void full(struct wide *w, const struct olink *k) {
+    static const char text[] = "it has no place for a link more: let more nodes listen";
+    if (!k->outgoing)
+        log_warning(w->o->cfg.log, "overlay", "MOYAI-FULL", "no place for the link of one at %s: let more nodes listen",
+                    k->at);
+    else
+        met_dial_failed(&w->met, k->peer->id, text);
+    if (k->outgoing && peers_count(w->peers).mesh == 0)
+        log_warning(w->o->cfg.log, "overlay", "MOYAI-FULL", "the node at %s: %s", k->at, text);
+}
+
 /* ---- the machine ----------------------------------------------------------------------------- */
 
 static void effect(struct wide *w, const struct peers_effect *fx) {
@@ -437,6 +443,7 @@ static void effect(struct wide *w, const struct peers_effect *fx) {
         k->offered = false;
         k->orderly = true;
         link_reset(k->link, MOYAI_ECLOSED, "given up"); /* goes down from the loop, with what could be written */
+        if (!k->mesh && fx->what == PEERS_FULL) full(w, k);
         if (!k->mesh || fx->what != PEERS_SILENT) break;
         k->withdrawn = true; /* there is a new key, says the other end: other links here may have the old one */
         keys_look(w);
@@ -452,7 +459,7 @@ static void effect(struct wide *w, const struct peers_effect *fx) {
 }
 
 static void look_alone(struct wide *w) {
-    if (!w->closing) alone_look(&w->alone, peers_count(w->peers).mesh + peers_count(w->peers).direct);
+    if (!w->closing) alone_look(&w->alone);
 }
 
 /* ev NULL: only what the machine is still to hear. Returns what it says to ev; EINVAL: of what was dropped meanwhile.
@@ -645,15 +652,6 @@ int wide_listen(struct overlay *o, const struct tcp_addr *at, struct moyai_error
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-/* The host's domain, if it has one. */
-static void default_site(char out[256]) {
-    char host[256] = "";
-    out[0] = 0;
-    if (gethostname(host, sizeof host - 1) < 0) return;
-    const char *dot = strchr(host, '.');
-    if (dot) snprintf(out, 256, "%s", dot + 1);
-}
-
 static int begin(struct wide *w, struct moyai_error *reterr) {
     struct overlay *o = w->o;
     const struct overlay_cfg *c = &o->cfg;
@@ -673,8 +671,8 @@ static int begin(struct wide *w, struct moyai_error *reterr) {
     if (c->site)
         snprintf(site, sizeof site, "%s", c->site);
     else
-        default_site(site);
-    w->self.site = hash_site(site);
+        site_default(site);
+    w->self.site = site_hash(site);
     hello_text(o->site, sizeof o->site, site);
     w->self.text = w->text;
     w->listeners = (struct listeners){.o = o, .tls = w->tls, .before = on_connection, .arg = w};
