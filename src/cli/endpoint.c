@@ -92,7 +92,7 @@ static bool parse_path(const char *path, char grid[ENDPOINT_GRID_MAX + 1], uint8
     memcpy(grid, path + 1, n);
     grid[n] = 0;
     *has_id = slash != NULL;
-    return endpoint_grid_name(grid) && (!slash || id_parse(slash + 1, strlen(slash + 1), id));
+    return endpoint_grid_name(grid) && (!slash || (id_parse(slash + 1, strlen(slash + 1), id) && !id_zero(id)));
 }
 
 static enum MHD_Result status_page(struct server *s, struct MHD_Connection *c) {

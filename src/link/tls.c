@@ -211,9 +211,11 @@ static int refused(const struct tls *t, struct moyai_error *reterr) {
              (reason == SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE || reason == SSL_R_TLSV1_ALERT_UNKNOWN_PSK_IDENTITY ||
               reason == SSL_R_TLSV1_ALERT_DECRYPT_ERROR || reason == SSL_R_SSLV3_ALERT_ILLEGAL_PARAMETER ||
               reason == SSL_R_CERTIFICATE_VERIFY_FAILED))
-        rc = err_set(reterr, MOYAI_EPERM,
-                     "the other side does not take key %s: compare moyai key show on both, and copy the key file",
-                     t->id);
+        rc = err_set(
+            reterr, MOYAI_EPERM,
+            "the other side does not take key %s, or is no node of a grid: compare moyai key show on both, and copy "
+            "the key file",
+            t->id);
     else if (t->server && reason == SSL_R_BINDER_DOES_NOT_VERIFY)
         rc = err_set(reterr, MOYAI_EPERM, "a client that does not hold key %s claims to", t->id);
     else if (!t->server && reason == SSL_R_WRONG_VERSION_NUMBER) /* so "HTTP/1.1 400" looks to OpenSSL */

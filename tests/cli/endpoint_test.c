@@ -200,6 +200,7 @@ static void what_is_wrong_is_refused(void **state) {
     assert_int_equal(put(&r, "/lab/" ID1, big, 4096), 204);
     assert_int_equal(put(&r, "/lab/" ID1, big, 4097), 413);
     assert_int_equal(put(&r, "/lab/" ID1, big, 0), 400);
+    assert_int_equal(put(&r, "/lab/00000000000000000000000000000000", "x", 1), 404); /* of no node */
     assert_int_equal(put(&r, "/lab/short", "x", 1), 404);
     assert_int_equal(put(&r, "/lab/" ID1 "0", "x", 1), 404);
     assert_int_equal(put(&r, "/lab", "x", 1), 405);

@@ -218,6 +218,9 @@ static int failed(CURLcode result, const struct transfer *down, struct moyai_err
     case CURLE_OPERATION_TIMEDOUT:
         text = "it does not answer in time";
         break;
+    case CURLE_OUT_OF_MEMORY: /* so curl says it of a line that is longer than it takes */
+        text = "its answer has a line that is too long, or there is no memory left";
+        break;
     default:
         break;
     }
