@@ -405,16 +405,13 @@ static void met_member(struct olink *k, const struct link_hello *h) {
     found(k, h, NULL);
 }
 
-/* Nobody takes this node, or this one does not take another, and whoever looks for a reason finds none. */
-static void full(struct wide *w, const struct olink *k) {
+/* Who is refused by one goes to others; who knows hardly any is left out, and whoever looks for a reason finds none. */
+static void refused_as_full(struct wide *w, const struct olink *k) {
     static const char text[] = "it has no place for a link more: let more nodes listen";
-    if (!k->outgoing)
-        log_warning(w->o->cfg.log, "overlay", "MOYAI-FULL", "no place for the link of one at %s: let more nodes listen",
-                    k->at);
-    else
-        met_dial_failed(&w->met, k->peer->id, text);
-    if (k->outgoing && peers_count(w->peers).mesh == 0)
-        log_warning(w->o->cfg.log, "overlay", "MOYAI-FULL", "the node at %s: %s", k->at, text);
+    struct peers_count n = peers_count(w->peers);
+    if (n.mesh > 0) return;
+    met_dial_failed(&w->met, k->peer->id, text);
+    if (n.known <= PEERS_OTHERS) log_warning(w->o->cfg.log, "overlay", "MOYAI-FULL", "the node at %s: %s", k->at, text);
 }
 
 /* ---- the machine ----------------------------------------------------------------------------- */
@@ -443,7 +440,7 @@ static void effect(struct wide *w, const struct peers_effect *fx) {
         k->offered = false;
         k->orderly = true;
         link_reset(k->link, MOYAI_ECLOSED, "given up"); /* goes down from the loop, with what could be written */
-        if (!k->mesh && fx->what == PEERS_FULL) full(w, k);
+        if (fx->what == PEERS_FULL && k->outgoing && !k->mesh && !k->direct) refused_as_full(w, k);
         if (!k->mesh || fx->what != PEERS_SILENT) break;
         k->withdrawn = true; /* there is a new key, says the other end: other links here may have the old one */
         keys_look(w);
@@ -584,7 +581,11 @@ int wide_frame(struct olink *k, const struct frame_head *h, const uint8_t *paylo
         k->direct = f->what == PEERS_DIRECT;
     }
     if (!k->offered) return 0; /* dropped: not for the machine */
+    bool last = f->kind == PEERS_OFFER && f->flags & PEERS_LAST;
     rc = step(w, &ev);
+    if (last && !k->offered)
+        log_warning(k->o->cfg.log, "overlay", "MOYAI-FULL",
+                    "no place for one at %s that has no other link: let more nodes listen", k->at);
     return rc == MOYAI_EPROTO ? err_set(why, rc, "peers frame of type %u breaks the protocol", h->type) : 0;
 }
 
