@@ -99,8 +99,8 @@ static enum MHD_Result status_page(struct server *s, struct MHD_Connection *c) {
     size_t grids, entries, bytes;
     char text[160];
     endpoint_count(s->store, &grids, &entries, &bytes);
-    snprintf(text, sizeof text, "moyai endpoint %s: %zu grids, %zu nodes, %zu bytes\n", moyai_version(), grids, entries,
-             bytes);
+    snprintf(text, sizeof text, "moyai endpoint %s: %zu grid%s, %zu node%s, %zu bytes\n", moyai_version(), grids,
+             grids == 1 ? "" : "s", entries, entries == 1 ? "" : "s", bytes);
     return say(c, MHD_HTTP_OK, text);
 }
 

@@ -214,7 +214,7 @@ static int begin(struct host *h, struct moyai_error *why) {
     rc = ward_watch(&h->ward, why);
     node_witness(h->node);
     moyai_dur first = h->grid->path[0] ? GRID_LOOK : UNMET_FIRST;
-    unmet_begin(&h->unmet, true);
+    unmet_begin(&h->unmet, UNMET_AGENT);
     if (rc == 0) exec_timer_set(h->x, &h->grid_look, moyai_now() + (moyai_ns)first);
     exec_unlock(h->x);
     return rc;

@@ -81,7 +81,7 @@ bool observe_target(int key, char *arg, const struct argp_state *state, const ch
 static int await_link(moyai_node *n, const char *title, const char *grid, moyai_dur timeout) {
     struct unmet u;
     char line[UNMET_LINE], report[REPORT];
-    unmet_begin(&u, false);
+    unmet_begin(&u, UNMET_LOOKS);
     int rc;
     do {
         moyai_dur left = timeout - (moyai_dur)(moyai_now() - u.began);
@@ -97,10 +97,14 @@ static int await_link(moyai_node *n, const char *title, const char *grid, moyai_
     node_report(n, report, sizeof report);
     exec_unlock(node_exec(n));
     const char *advice = unmet_advice(report);
-    if (rc == MOYAI_ETIMEDOUT)
+    bool said = unmet_was_said(&u, grid, report);
+    if (advice == u.advice) advice = "";
+    if (rc == MOYAI_ETIMEDOUT && said)
+        cli_say(title, "no node of the grid at '%s' could be reached within %s", grid, DUR(timeout));
+    else if (rc == MOYAI_ETIMEDOUT)
         cli_say(title, "no node of the grid at '%s' could be reached within %s: %s%s", grid, DUR(timeout), report,
                 advice);
-    else if (rc == MOYAI_ENOENT && u.said[0] && strstr(report, u.said))
+    else if (rc == MOYAI_ENOENT && said)
         ; /* that has been said */
     else if (rc == MOYAI_ENOENT)
         cli_say(title, "nobody of the grid at '%s' could be met: %s%s", grid, report, advice);

@@ -592,7 +592,7 @@ static int prepare(struct run *r, struct moyai_error *why) {
     number_all(r);
     node_witness(r->node);
     bool wide = !r->grid->path[0];
-    unmet_begin(&r->unmet, false);
+    unmet_begin(&r->unmet, UNMET_RUN);
     if (r->a->grid || wide)
         exec_timer_set(r->x, &r->grid_look, moyai_now() + (moyai_ns)(wide ? UNMET_FIRST : GRID_LOOK));
     if (r->a->timeout) exec_timer_set(r->x, &r->timeout, moyai_now() + (moyai_ns)r->a->timeout);

@@ -203,6 +203,9 @@ static void tell(struct nodes *s) {
     if (n == 0)
         output_say(s->out, "%s: %zu process%s for a node that takes commands: %s%s", s->a->title, s->waiting, es,
                    s->silent ? "none is known" : "there is none in the grid (moyai node)", silent);
+    else if (slots == 1)
+        output_say(s->out, "%s: %zu process%s for a slot: the only one is taken%s", s->a->title, s->waiting, es,
+                   silent);
     else
         output_say(s->out, "%s: %zu process%s for a slot: all %llu of %u node%s are taken%s", s->a->title, s->waiting,
                    es, (unsigned long long)slots, n, n == 1 ? "" : "s", silent);

@@ -12,7 +12,9 @@
 
 /* What the texts of met.c, meet_http.c and dial.c are about is known by words of theirs: tests/cli/unmet_test.c. */
 static const char by_key[] = "; compare moyai key show here and there, and copy the grid's key file";
-static const char by_silence[] = "; is what listens there stopped, or something else than an endpoint or a member?";
+static const char by_silence[] =
+    "; is the address right, its host up, a firewall between? Or is what listens there stopped, or "
+    "something else than an endpoint or a member?";
 static const char by_nobody[] = "; is the name right? An endpoint that has just begun hears of all nodes within 45 s";
 static const char by_tls[] = "; if it is a member, write HOST:PORT, without http://";
 static const struct {
@@ -24,6 +26,7 @@ static const struct {
     {"it has not answered", by_silence},
     {"nothing for", by_silence},
     {"does not answer in time", by_silence},
+    {"no answer within", by_silence},
     {"is no HTTP server", by_tls},
     {"ends the connection without an answer", by_tls},
     {"it answers, and knows nobody", by_nobody}, /* where several places are met, only if nothing else is known */
@@ -36,18 +39,30 @@ const char *unmet_advice(const char *text) {
     return "";
 }
 
-void unmet_begin(struct unmet *u, bool alone) {
-    *u = (struct unmet){.began = moyai_now(), .pause = UNMET_SILENT, .alone = alone};
+void unmet_begin(struct unmet *u, enum unmet_who who) {
+    *u = (struct unmet){.began = moyai_now(), .pause = UNMET_SILENT, .who = who};
 }
 
 /* But for numbers: that there are more of the same is not news. */
-static bool same(const char *a, const char *b) {
-    for (;; a++, b++) {
-        while (isdigit((unsigned char)*a)) a++;
-        while (isdigit((unsigned char)*b)) b++;
-        if (*a != *b) return false;
-        if (!*a) return true;
+static void without_numbers(char *out, size_t cap, const char *text, size_t n) {
+    static const char many[] = "entries there are", one[] = "entry there is";
+    size_t at = 0;
+    for (size_t i = 0; i < n && at + 1 < cap; i++) {
+        if (strncmp(text + i, many, sizeof many - 1) == 0) {
+            at += (size_t)snprintf(out + at, cap - at, "%s", one);
+            i += sizeof many - 2;
+        } else if (!isdigit((unsigned char)text[i])) {
+            out[at++] = text[i];
+        }
     }
+    out[at < cap ? at : cap - 1] = 0;
+}
+
+static bool same(const char *said, const char *text) {
+    char a[UNMET_TEXT], b[UNMET_TEXT];
+    without_numbers(a, sizeof a, said, strlen(said));
+    without_numbers(b, sizeof b, text, strlen(text));
+    return strcmp(a, b) == 0;
 }
 
 /* Of some place nothing is known yet. Descriptors never answer. */
@@ -56,14 +71,34 @@ static bool is_silent(const char *report) {
            strncmp(report, "fd:", 3) != 0 && !strstr(report, "; fd:");
 }
 
-static bool others_are_hidden(const char *unmet) {
-    return strstr(unmet, "sealed with") || strstr(unmet, "does not take key") || strstr(unmet, "is not believed");
+struct link_to {
+    const char *digits; /* the beginning of its id */
+    bool found;
+};
+
+static bool look_link(struct moyai_node_id id, const char *title, void *ctx) {
+    struct link_to *l = ctx;
+    char text[33];
+    (void)title;
+    moyai_node_id_format(id, text);
+    l->found = strncmp(text, l->digits, 8) == 0;
+    return !l->found;
+}
+
+/* A connection that failed is remembered, also when that node has linked itself to us since. */
+static bool others_are_hidden(moyai_node *n, const char *unmet) {
+    static const char dial[] = "cannot connect to node ";
+    struct link_to l = {.digits = unmet + sizeof dial - 1};
+    if (!strstr(unmet, "sealed with") && !strstr(unmet, "does not take key") && !strstr(unmet, "is not believed"))
+        return false;
+    if (strncmp(unmet, dial, sizeof dial - 1) == 0) node_each_link(n, look_link, &l);
+    return !l.found;
 }
 
 bool unmet_some(moyai_node *n, const char *grid, char line[UNMET_LINE]) {
     char text[NODE_UNMET];
     (void)node_unmet(n, text);
-    if (!others_are_hidden(text)) return false;
+    if (!others_are_hidden(n, text)) return false;
     snprintf(line, UNMET_LINE, "not all of the grid at '%.200s' is seen: %s%s", grid, text, unmet_advice(text));
     return true;
 }
@@ -78,17 +113,88 @@ static bool lasts(struct unmet *u, bool now_so) {
     return now_so && (now - u->hidden >= (moyai_ns)UNMET_LASTS || u->hidden - u->began < (moyai_ns)UNMET_LASTS);
 }
 
-/* Say it, unless it was said. key: what it is about. */
-static bool news(struct unmet *u, const char *key, bool waits) {
+static bool was_said(const struct unmet *u, const char *key) {
+    for (unsigned i = 0; i < UNMET_SAID && i < u->n_said; i++)
+        if (same(u->said[i], key)) return true;
+    return false;
+}
+
+static bool is_time(struct unmet *u) {
     moyai_ns now = moyai_now();
-    if (same(u->said, key) || now < u->next) return false;
-    if (u->said[0]) { /* it changes to and fro, perhaps */
+    if (now < u->next) return false;
+    if (u->spoke) { /* it changes to and fro, perhaps */
         u->next = now + (moyai_ns)u->pause;
         u->pause = u->pause * 2 < PAUSE_MOST ? u->pause * 2 : PAUSE_MOST;
     }
-    snprintf(u->said, sizeof u->said, "%s", key);
-    u->waits = waits;
+    u->spoke = true;
     return true;
+}
+
+/* Say it, unless it was said. */
+static bool news(struct unmet *u, const char *text) {
+    if (was_said(u, text) || !is_time(u)) return false;
+    snprintf(u->said[u->n_said++ % UNMET_SAID], sizeof u->said[0], "%s", text);
+    u->advice = unmet_advice(text);
+    return true;
+}
+
+bool unmet_was_said(const struct unmet *u, const char *grid, const char *report) {
+    char part[UNMET_TEXT], said[UNMET_TEXT];
+    if (!*report) return false;
+    for (const char *end; *report; report = end) {
+        end = strstr(report, "; ");
+        end = end ? end : report + strlen(report);
+        size_t n = strlen(grid); /* a place that is the only one is not named */
+        if (strncmp(report, grid, n) == 0 && strncmp(report + n, ": ", 2) == 0) report += n + 2;
+        without_numbers(part, sizeof part, report, (size_t)(end - report));
+        bool found = false;
+        for (unsigned i = 0; i < UNMET_SAID && i < u->n_said && !found; i++) {
+            without_numbers(said, sizeof said, u->said[i], strlen(u->said[i]));
+            found = strstr(said, part) != NULL;
+        }
+        if (!found) return false;
+        if (*end) end += 2;
+    }
+    return true;
+}
+
+static bool all_is_well(struct unmet *u, const char *grid, char line[UNMET_LINE]) {
+    if (!is_time(u)) return false;
+    snprintf(line, UNMET_LINE,
+             u->waits ? "the grid at '%.200s' can be met now"
+                      : "all of the grid at '%.200s' is seen now, as far as is known",
+             grid);
+    u->n_said = 0;
+    u->waits = u->some = u->silent = false;
+    return true;
+}
+
+/* Who only looks is no other: as moyai ps. */
+static bool look_other(struct moyai_node_id id, const char *title, void *ctx) {
+    static const char *const lookers[] = {"moyai ps", "moyai graph", "moyai ping", "moyai trace", "moyai call"};
+    bool *others = ctx, looks = false;
+    (void)id;
+    for (size_t i = 0; i < sizeof lookers / sizeof lookers[0]; i++) looks |= title && strcmp(title, lookers[i]) == 0;
+    *others |= !looks;
+    return !*others;
+}
+
+/* That nobody else is there, and that there is. */
+static bool look_alone(struct unmet *u, moyai_node *n, const char *grid, char line[UNMET_LINE]) {
+    bool agent = u->who == UNMET_AGENT, named = strstr(grid, "http://") != NULL, others = false;
+    if (!u->told_alone && !u->waits && (agent || (u->who == UNMET_RUN && named)) && node_is_first(n)) {
+        u->told_alone = true;
+        snprintf(line, UNMET_LINE,
+                 agent ? "first node of the grid at '%.200s': nobody else is known there yet"
+                       : "nobody else is known at '%.200s' yet; is the name right?",
+                 grid);
+        return true;
+    }
+    if (!agent || !u->told_alone || u->told_others) return false;
+    node_each_link(n, look_other, &others);
+    u->told_others = others;
+    snprintf(line, UNMET_LINE, "the grid at '%.200s': others are there now", grid);
+    return others;
 }
 
 bool unmet_look(struct unmet *u, moyai_node *n, const char *grid, char line[UNMET_LINE]) {
@@ -97,25 +203,23 @@ bool unmet_look(struct unmet *u, moyai_node *n, const char *grid, char line[UNME
     node_report(n, report, sizeof report);
     bool silent = is_silent(report) && !strstr(report, ": it answers");
     if (wrong && (late || !silent)) { /* else another place may still answer */
-        if (!news(u, text, true)) return false;
-        snprintf(line, UNMET_LINE, "nobody of the grid at '%.200s' could be met: %s%s", grid, text, unmet_advice(text));
+        if (!news(u, text)) return false;
+        u->waits = true;
+        snprintf(line, UNMET_LINE, "nobody of the grid at '%.200s' could be met: %s%s", grid, text, u->advice);
         return true;
     }
     if (!wrong && silent) {
-        if (!late || !news(u, "silent", true)) return false;
-        snprintf(line, UNMET_LINE, "nobody of the grid at '%.200s' could be met yet: %s%s", grid, report,
-                 unmet_advice(report));
+        if (!late || u->silent || !news(u, report)) return false;
+        u->waits = u->silent = true;
+        snprintf(line, UNMET_LINE, "nobody of the grid at '%.200s' could be met yet: %s%s", grid, report, u->advice);
         return true;
     }
-    if (lasts(u, !wrong && others_are_hidden(text))) return news(u, text, false) && unmet_some(n, grid, line);
-    if (!wrong && u->waits && news(u, "well", false)) {
-        snprintf(line, UNMET_LINE, "the grid at '%.200s' can be met now", grid);
-        return true;
+    if (lasts(u, !wrong && others_are_hidden(n, text))) {
+        if (!news(u, text)) return false;
+        u->waits = false;
+        u->some = true;
+        return unmet_some(n, grid, line);
     }
-    if (u->alone && !u->told_alone && !u->waits && node_is_first(n)) {
-        u->told_alone = true;
-        snprintf(line, UNMET_LINE, "first node of the grid at '%.200s': nobody else is known there yet", grid);
-        return true;
-    }
-    return false;
+    if (!wrong && (u->waits || (u->some && !u->hidden))) return all_is_well(u, grid, line);
+    return look_alone(u, n, grid, line);
 }

@@ -5,13 +5,14 @@
  *   what is wrong with them, if nobody can be met anywhere: as soon as that is known, and again when it is another
  *     thing;
  *   a place that does not answer: after UNMET_SILENT;
- *   that nobody else is there: when the places have said so twice (for who asks);
+ *   that nobody else is there: when the places have said so twice (to an agent, and to a run that is met by name);
+ *     an agent is told when others come;
  *   that entries are sealed with keys that we do not have, or a clock is wrong: even if somebody else was met, but
  *     then, if it was not so at the beginning, after UNMET_LASTS;
  *   that all is well, if something else had been said.
  *
- * Nothing is said twice, but if something else was said between, and then after ever longer times. What to do about
- * it, if that is known, comes with it.
+ * Nothing is said twice before all was well, and then after ever longer times. What to do about it, if that is known,
+ * comes with it.
  */
 #ifndef CLI_UNMET_H
 #define CLI_UNMET_H
@@ -24,20 +25,32 @@
 #define UNMET_LASTS  (60 * MOYAI_SEC)
 #define UNMET_LINE   2600u
 
+#define UNMET_SAID 4u    /* texts that are remembered, and ... */
+#define UNMET_TEXT 1000u /* ... bytes of each */
+
+enum unmet_who { UNMET_LOOKS, UNMET_AGENT, UNMET_RUN };
+
 struct unmet {
     moyai_ns began, next, hidden; /* next: not before; hidden: since when some are, 0: none is */
     moyai_dur pause;
-    bool alone, told_alone; /* alone: say that, too */
-    bool waits;             /* what was said is that nobody can be met */
-    char said[512];
+    enum unmet_who who;
+    bool told_alone, told_others;
+    bool waits, some, silent; /* it was said that: nobody can be met; not all is seen; some place is silent */
+    bool spoke;
+    const char *advice; /* the last that was given */
+    unsigned n_said;    /* since all was well */
+    char said[UNMET_SAID][UNMET_TEXT];
 };
 
-void unmet_begin(struct unmet *u, bool alone);
+void unmet_begin(struct unmet *u, enum unmet_who who);
 /* Lock held. Is there a line to say? */
 bool unmet_look(struct unmet *u, moyai_node *n, const char *grid, char line[UNMET_LINE]);
 
 /* "" or "; " and what to do, of a text of the library's about meeting others. */
 const char *unmet_advice(const char *text);
+
+/* Has all of this report been said? */
+bool unmet_was_said(const struct unmet *u, const char *grid, const char *report);
 
 /* Lock held. Must who looks at all nodes believe that there are some which he cannot see? out: why, and what to do. */
 bool unmet_some(moyai_node *n, const char *grid, char line[UNMET_LINE]);

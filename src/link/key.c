@@ -168,7 +168,10 @@ int keyring_parse(struct keyring *r, const char *text, size_t n, const char *sho
         rc = parse_line(r, line, shown, ++number, reterr);
     }
     if (rc == 0 && r->n == 0)
-        rc = err_set(reterr, MOYAI_EDATA, "%s: holds no key: remove it, and make one with: moyai key new", shown);
+        rc = err_set(reterr, MOYAI_EDATA,
+                     "%s: holds no key: remove it, and copy it from a host of the grid, or make the first "
+                     "with: moyai key new",
+                     shown);
     OPENSSL_cleanse(copy, n);
     free(copy);
     if (rc < 0) keyring_wipe(r);
@@ -241,7 +244,10 @@ static int read_keys(struct keyring *r, const char *path, struct stat *st, struc
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     if (fd < 0) {
         if (errno == ENOENT || errno == ENOTDIR)
-            return err_set(reterr, MOYAI_ENOENT, "no key file %s; make one with: moyai key new", path);
+            return err_set(reterr, MOYAI_ENOENT,
+                           "no key file %s: copy it from a host of the grid, or make the first with: "
+                           "moyai key new",
+                           path);
         return err_sys(reterr, errno, "key file %s", path);
     }
     char *text = malloc(FILE_MOST + 1);

@@ -164,7 +164,7 @@ static void waits_for_a_slot(void **state) {
     start_agent(&one, "1", "5s");
     (void)cli_line(&first, 1, "ready");
     START(&c, "@h", "show", "MOYAI_RANK");
-    has(cli_line(&c, 2, "moyai run: "), "1 process waits for a slot: all 1 of 1 node are taken");
+    has(cli_line(&c, 2, "moyai run: "), "1 process waits for a slot: the only one is taken");
     cli_startv(&ps, &(struct cli_opts){.env = added}, (const char *const[]){"ps", NULL});
     cli_close_in(&ps);
     assert_int_equal(cli_wait(&ps), 0);

@@ -145,7 +145,7 @@ static int put_new(const struct key *k, const char *grid, const char *id, int64_
 static void nodes_are(int n) {
     char text[40];
     ask(&r, "GET", "/", "", NULL, 0);
-    snprintf(text, sizeof text, " %d nodes", n);
+    snprintf(text, sizeof text, n == 1 ? " %d node," : " %d nodes,", n);
     if (!strstr((char *)r.body, text)) fail_msg("not%s but: %s", text, (char *)r.body);
 }
 

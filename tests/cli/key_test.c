@@ -50,7 +50,7 @@ static void a_file_is_made_once(void **state) {
     (void)state;
     struct cli c;
     assert_int_equal(key(&c, env_config, "show", NULL, NULL), 1);
-    assert_non_null(strstr(c.text[1].p, "moyai key new"));
+    assert_non_null(strstr(c.text[1].p, "copy it from a host of the grid, or make the first with: moyai key new"));
     cli_free(&c);
     assert_int_equal(key(&c, env_config, "new", NULL, NULL), 0);
     assert_non_null(strstr(c.text[0].p, file));
@@ -140,7 +140,7 @@ static void odd_places_are_explained(void **state) {
     assert_non_null(strstr(c.text[1].p, "holds no key: remove it first"));
     cli_free(&c);
     assert_int_equal(key(&c, "A=b", "rotate", "--key-file", empty), 1);
-    assert_non_null(strstr(c.text[1].p, "remove it, and make one with: moyai key new"));
+    assert_non_null(strstr(c.text[1].p, "remove it, and copy it from a host of the grid, or make the first with: moyai key new"));
     cli_free(&c);
     assert_int_equal(key(&c, "A=b", "new", "--key-file", real), 0);
     cli_free(&c);
