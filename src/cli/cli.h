@@ -66,6 +66,7 @@ struct cli_grid {
 };
 void cli_grid(const struct argp_state *state, struct cli_grid *g, const char *text);
 /* The grid to join: what was given, else that of MOYAI_GRID. NULL: neither, or it is empty; that has been said. */
+extern const char *cli_grid_called; /* where it was given: --grid or $MOYAI_GRID */
 const char *cli_which_grid(const char *title, const struct cli_grid *given);
 /* --key-file, for this process and what it starts: as MOYAI_KEY_FILE. */
 void cli_key_file(const struct argp_state *state, const char *path);

@@ -7,6 +7,7 @@
 #include "base/near.h"
 #include "cli/cli.h"
 #include "cli/crawl.h"
+#include "cli/reach.h"
 #include "cli/unmet.h"
 #include "node/node.h"
 
@@ -24,12 +25,15 @@
 
 /* ---- options --------------------------------------------------------------------------------- */
 
+const char *cli_grid_called = "--grid";
+
 const char *cli_which_grid(const char *title, const struct cli_grid *given) {
     const char *grid = given->all ? given->all : getenv("MOYAI_GRID");
     if (given->all && !*given->all) { /* as of --grid "$(cat missing)": another grid would be a surprise */
         cli_say(title, "the address of --grid is empty; it is DIR, file:DIR, http://HOST:PORT/NAME or HOST:PORT");
         return NULL;
     }
+    cli_grid_called = given->all ? "--grid" : "$MOYAI_GRID";
     if (grid && *grid) return grid;
     cli_say(title, "which grid? Give --grid, or set MOYAI_GRID");
     return NULL;
@@ -128,6 +132,7 @@ int observer_join(struct observer *o, const char *title, const struct observe_op
     opts.signals = true;
     opts.outbound_only = true;
     if (rc == 0) rc = moyai_node_new(&o->node, &opts, &why);
+    reach_blame(&why);
     if (rc == 0) {
         node_observe(o->node);
         cli_log(o->node, title);

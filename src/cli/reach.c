@@ -13,11 +13,12 @@
 /* ---- options --------------------------------------------------------------------------------- */
 
 void reach_blame(struct moyai_error *e) {
-    static const struct {
+    const struct {
         const char *inside, *here;
     } names[] = {{"option listen:", "--listen:"},
                  {"option advertise:", "--advertise:"},
-                 {"option port_range:", "--port-range:"}};
+                 {"option port_range:", "--port-range:"},
+                 {"option grid:", strcmp(cli_grid_called, "--grid") == 0 ? "--grid:" : "$MOYAI_GRID:"}};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         size_t n = strlen(names[i].inside), m = strlen(names[i].here);
         if (strncmp(e->text, names[i].inside, n) != 0) continue;

@@ -229,6 +229,14 @@ static int join(struct run_grid *g, const char *where, bool processes, struct mo
     if (!realpath(dir, g->path)) {
         int sys = errno;
         if (sys != ENOENT && sys != ENOTDIR) return err_sys(reterr, sys, "cannot join the grid '%s'", where);
+        if (strncasecmp(where, "http:", 5) == 0 && strncmp(where, "http:", 5) != 0)
+            return err_set(reterr, MOYAI_EINVAL, "'%s' is not the address of a grid: write http:// in small letters",
+                           where);
+        if (strncmp(where, "http://", 7) == 0 && strpbrk(where, " \t\n"))
+            return err_set(reterr, MOYAI_EINVAL,
+                           "'%s' is not the address of a grid: its name has no spaces, and what follows one is another "
+                           "address: DIR, file:DIR, http://HOST:PORT/GRID or HOST:PORT",
+                           where);
         if (dir == where && strchr(where, ':'))
             return err_set(reterr, MOYAI_EINVAL,
                            "'%s' is not the address of a grid: DIR, file:DIR, http://HOST:PORT/GRID or HOST:PORT",

@@ -43,7 +43,8 @@ int tcp_split(const char *text, bool port_needed, char host[TCP_HOST], uint16_t 
                        TCP_HOST - 1);
     /* A number alone is a port whose host was forgotten; to the resolver it would be an IPv4 address. */
     if (n == 0 || (begin == text && strspn(begin, "0123456789") == n))
-        return err_set(reterr, MOYAI_EINVAL, "\"%.80s\": no host", text);
+        return err_set(reterr, MOYAI_EINVAL, "\"%.80s\": no host: HOST:PORT; any address to listen at is 0.0.0.0",
+                       text);
     int64_t p = 0;
     if (*colon == 0 && port_needed) return err_set(reterr, MOYAI_EINVAL, "\"%.80s\": no port (HOST:PORT)", text);
     if (*colon != 0 && (*colon != ':' || config_parse_integer(colon + 1, &p) < 0 || p < port_needed || p > 65535))

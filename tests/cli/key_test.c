@@ -140,7 +140,8 @@ static void odd_places_are_explained(void **state) {
     assert_non_null(strstr(c.text[1].p, "holds no key: remove it first"));
     cli_free(&c);
     assert_int_equal(key(&c, "A=b", "rotate", "--key-file", empty), 1);
-    assert_non_null(strstr(c.text[1].p, "remove it, and copy it from a host of the grid, or make the first with: moyai key new"));
+    assert_non_null(
+        strstr(c.text[1].p, "remove it, and copy it from a host of the grid, or make the first with: moyai key new"));
     cli_free(&c);
     assert_int_equal(key(&c, "A=b", "new", "--key-file", real), 0);
     cli_free(&c);

@@ -67,7 +67,7 @@ static void values_are_checked(void **state) {
         {"--listen", "127.0.0.1 b:c", "--listen: \"b:c\": a port is a number from 0 to 65535"},
         {"--listen", "2001:db8::7", "--listen: \"2001:db8::7\": write an IPv6 address in brackets"},
         {"--listen", " ", "--listen: it is empty"},
-        {"--advertise", "7471", "--advertise: \"7471\": no host"},
+        {"--advertise", "7471", "--advertise: \"7471\": no host: HOST:PORT"},
         {"--advertise", "h:99999", "--advertise: \"h:99999\""},
         {"--port-range", "9-x", "--port-range: \"9-x\": not a port or a range of them"},
         {"--port-range", "", "--port-range: it is empty"},
