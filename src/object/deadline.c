@@ -14,6 +14,7 @@
 #include <stdio.h>
 
 #define TELL_STEP (50 * MOYAI_MS) /* between what nested calls tell before their deadline */
+#define PATIENCE  (10 * MOYAI_MS) /* a process that sleeps may be waked a few milliseconds late */
 
 void request_cancel(moyai_request *rq) {
     if (rq->cancelled) return;
@@ -77,7 +78,7 @@ static moyai_dur tell_early(const moyai_request *rq, moyai_dur remaining) {
 }
 
 moyai_dur deadline_patience(moyai_dur remaining) {
-    return remaining / 20 < MOYAI_MS ? remaining / 20 : MOYAI_MS;
+    return remaining / 20 < PATIENCE ? remaining / 20 : PATIENCE;
 }
 
 void request_due(struct exec *x, struct exec_timer *t) {

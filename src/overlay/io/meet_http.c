@@ -388,6 +388,10 @@ void meet_http_wake(struct place *p) {
 void meet_http_done(struct place *p) {
     p->node_locked = true;
     if (p->multi) curl.multi_cleanup(p->multi);
+    for (struct http_socket *s; (s = p->sockets); free(s)) { /* a child has closed them, and curl knows other numbers */
+        p->sockets = s->next;
+        exec_keep_close(&s->kept);
+    }
     free(p->answer);
 }
 
