@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/unmet.h"
 
+#include "base/id.h"
 #include "node/node.h"
 
 #include <ctype.h>
@@ -76,11 +77,10 @@ struct link_to {
     bool found;
 };
 
-static bool look_link(struct moyai_node_id id, const char *title, void *ctx) {
+static bool look_link(const struct overlay_link_info *of, void *ctx) {
     struct link_to *l = ctx;
     char text[33];
-    (void)title;
-    moyai_node_id_format(id, text);
+    id_format(of->peer, text);
     l->found = strncmp(text, l->digits, 8) == 0;
     return !l->found;
 }
@@ -169,13 +169,10 @@ static bool all_is_well(struct unmet *u, const char *grid, char line[UNMET_LINE]
     return true;
 }
 
-/* Who only looks is no other: as moyai ps. */
-static bool look_other(struct moyai_node_id id, const char *title, void *ctx) {
-    static const char *const lookers[] = {"moyai ps", "moyai graph", "moyai ping", "moyai trace", "moyai call"};
-    bool *others = ctx, looks = false;
-    (void)id;
-    for (size_t i = 0; i < sizeof lookers / sizeof lookers[0]; i++) looks |= title && strcmp(title, lookers[i]) == 0;
-    *others |= !looks;
+/* Who only looks is no other. */
+static bool look_other(const struct overlay_link_info *l, void *ctx) {
+    bool *others = ctx;
+    *others |= !l->observer;
     return !*others;
 }
 

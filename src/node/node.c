@@ -530,21 +530,8 @@ bool node_is_first(moyai_node *n) {
     return overlay_links(n->o) == 0 && overlay_settled(n->o, true);
 }
 
-struct each_link {
-    bool (*fn)(struct moyai_node_id id, const char *title, void *ctx);
-    void *ctx;
-};
-
-static bool give_link(const struct overlay_link_info *l, void *ctx) {
-    const struct each_link *e = ctx;
-    struct moyai_node_id id;
-    memcpy(id.b, l->peer, sizeof id.b);
-    return e->fn(id, l->title, e->ctx);
-}
-
-void node_each_link(moyai_node *n, bool (*fn)(struct moyai_node_id id, const char *title, void *ctx), void *ctx) {
-    struct each_link e = {fn, ctx};
-    overlay_each_link(n->o, give_link, &e);
+void node_each_link(moyai_node *n, bool (*fn)(const struct overlay_link_info *l, void *ctx), void *ctx) {
+    overlay_each_link(n->o, fn, ctx);
 }
 
 bool node_unmet(moyai_node *n, char out[NODE_UNMET]) {

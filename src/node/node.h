@@ -50,8 +50,8 @@ void node_report(moyai_node *n, char *out, size_t size);
 /* Is it in a grid of several hosts, and has no link, since the places where that is met know of nobody? Lock held. */
 bool node_is_first(moyai_node *n);
 
-/* To whom there are links, until fn says false. Lock held. */
-void node_each_link(moyai_node *n, bool (*fn)(struct moyai_node_id id, const char *title, void *ctx), void *ctx);
+/* As overlay_each_link. Lock held. */
+void node_each_link(moyai_node *n, bool (*fn)(const struct overlay_link_info *l, void *ctx), void *ctx);
 
 /* As overlay_unmet. Lock held. */
 #define NODE_UNMET OVERLAY_UNMET

@@ -214,6 +214,15 @@ static void who_goes_on_is_told_of_silence_and_of_its_end(void **state) {
     cli_start(&late, NULL, "endpoint", "--listen", listens, NULL);
     (void)cli_line(&later, 2, "/lab' can be met now");
     (void)cli_line(&later, 2, "/lab': nobody else is known there yet");
+    struct cli look; /* who only looks is no other, however long it does */
+    char id[9];
+    assert_int_equal(cli_do(&look, "ps", "--grid", text, "--key-file", key[0], NULL), 0);
+    snprintf(id, sizeof id, "%s", strchr(look.text[0].p, '\n') + 1);
+    cli_free(&look);
+    assert_int_equal(cli_do(&look, "ping", "-c", "3", "--grid", text, "--key-file", key[0], id, NULL), 0);
+    cli_free(&look);
+    struct pollfd said = {.fd = later.fd[1], .events = POLLIN};
+    assert_int_equal(poll(&said, 1, 0), 0);
     cli_start(&other, NULL, "node", "--grid", text, "--key-file", key[0], NULL);
     (void)cli_line(&later, 2, "/lab': others are there now");
     for (int i = 0; i < 2; i++) {

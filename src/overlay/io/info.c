@@ -40,6 +40,7 @@ void overlay_each_link(const struct overlay *o, bool (*fn)(const struct overlay_
                                             .kind = kind_of(k),
                                             .outgoing = k->outgoing,
                                             .direct = k->direct,
+                                            .observer = k->observer,
                                             .up = k->up_since,
                                             .queued = link_queued(k->link)};
         if (!fn(&l, ctx)) return;

@@ -202,6 +202,7 @@ struct overlay_link_info {
     const char *kind;    /* "unix", "tcp" */
     bool outgoing;       /* made from here */
     bool direct;         /* for the traffic of the session with the peer */
+    bool observer;       /* its node looks at the grid only, and soon goes */
     moyai_ns up;         /* since when */
     size_t queued;       /* bytes not written yet */
 };
