@@ -148,8 +148,8 @@ struct peers_fx *peers_send(struct peers *p, const struct peers_link *l, enum pe
 /* peers_known.c */
 void peers_learn(struct peers *p, const struct peers_endpoint *e, moyai_ns now);
 void peers_forget(struct peers *p, const uint8_t id[16]);
-void peers_found(struct peers *p, const struct peers_endpoint *e,
-                 const uint8_t asked[16]); /* who else is known there */
+/* Somebody has said who he is, at an address where another, if asked is not zero, was known to be. */
+void peers_found(struct peers *p, const struct peers_endpoint *e, const uint8_t asked[16]);
 void peers_expire(struct peers *p, moyai_ns now);
 struct peers_known *peers_find(const struct peers *p, const uint8_t id[16]);
 /* Draw up to `most` endpoints to tell to a node of that id and site. */

@@ -33,6 +33,7 @@ struct ear {
     atomic_bool stop;
     int done, asked, code, entries;
     size_t foreign;
+    int counted;
     unsigned bad; /* places that were not well, a bit each */
     char text[300], last[100];
 };
@@ -60,6 +61,7 @@ static void on_foreign(void *ctx, size_t place, const char *url, size_t n) {
     struct ear *e = ctx;
     (void)place, (void)url;
     e->foreign = n;
+    e->counted++;
 }
 static const struct meet_ops ops = {.entry = on_entry, .asked = on_asked, .foreign = on_foreign, .done = on_done};
 
@@ -168,6 +170,7 @@ static void members_meet(void **state) {
     assert_int_equal(b.code, 0);
     assert_int_equal(b.entries, 0);
     assert_int_equal(b.foreign, 1);
+    assert_int_equal(b.counted, 1);
     close_ear(&b);
     assert_int_equal(keyfile_write(&before, key_path, false, NULL), 0);
     /* Another grid of the same server; a slash at the end does no harm. */

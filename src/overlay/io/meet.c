@@ -106,7 +106,6 @@ static void want_all(struct meet *m) {
 
 static void tell(struct place *p, int code, const char *text) {
     struct meet *m = p->m;
-    place_counted(p);
     exec_lock(m->x);
     if (!place_stopping(p)) m->ops->asked(m->ctx, (size_t)(p - m->place), p->url, code, text);
     exec_unlock(m->x);

@@ -147,6 +147,7 @@ int meet_dir_ask(struct place *p, struct moyai_error *why) {
         if (len) place_count(p, sealed, len);
         if (len) place_take(p, sealed, len);
     }
+    place_counted(p);
     if (!name && rc == 0) rc = err_set(why, MOYAI_ENOMEM, "out of memory");
     free(name);
     close(dir);

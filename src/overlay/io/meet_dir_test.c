@@ -27,7 +27,8 @@ struct ear {
     struct meet *m;
     struct keyfile *keys;
     atomic_bool stop;
-    int done, asked, code, entries;
+    int done, asked, code, entries, counted;
+    size_t foreign;
     char text[300], all[4000];
 };
 
@@ -44,13 +45,19 @@ static void on_asked(void *ctx, size_t place, const char *at, int code, const ch
     e->code = code;
     snprintf(e->text, sizeof e->text, "%s", text);
 }
+static void on_foreign(void *ctx, size_t place, const char *at, size_t n) {
+    struct ear *e = ctx;
+    (void)place, (void)at;
+    e->foreign = n;
+    e->counted++;
+}
 static void on_done(void *ctx) {
     struct ear *e = ctx;
     e->done++;
     atomic_store(&e->stop, true);
     exec_kick(e->x);
 }
-static const struct meet_ops ops = {.entry = on_entry, .asked = on_asked, .done = on_done};
+static const struct meet_ops ops = {.entry = on_entry, .asked = on_asked, .foreign = on_foreign, .done = on_done};
 
 static void open_ear(struct ear *e, const char *at) {
     memset(e, 0, sizeof *e);
@@ -200,6 +207,8 @@ static void strangers_do_not(void **state) {
     leave(&b, 2, "I am b", LONG);
     look(&b);
     HEARD(&b, "I am b;");
+    assert_int_equal(b.foreign, 1);
+    assert_int_equal(b.counted, 1);
     look(&a);
     HEARD(&a, "I am a;");
     close_ear(&b);

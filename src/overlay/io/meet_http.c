@@ -135,7 +135,6 @@ static void head_line(struct transfer *t, const char *p, size_t n) {
 /* Also of answers that say only that another follows: there may be no end of them. */
 static size_t on_head(char *p, size_t size, size_t n, void *arg) {
     struct transfer *t = arg;
-    (void)p;
     t->head += n * size;
     head_line(t, p, n * size);
     if (t->head <= HEAD_MOST) return n * size;

@@ -68,7 +68,7 @@ struct place_entry {
 void place_entry(struct place *p, struct place_entry *e);
 void place_withdrawal(struct place *p, struct place_entry *e); /* what takes it back */
 /* What somebody has left, anything. All of it is first counted, so that whoever is soon done with looking at the grid
- * knows that there are some with another key, and then taken. */
+ * knows that there are some with another key, and then taken; place_counted tells it, once a look. */
 void place_count(struct place *p, const uint8_t *sealed, size_t n);
 void place_counted(struct place *p);
 void place_take(struct place *p, const uint8_t *sealed, size_t n);
