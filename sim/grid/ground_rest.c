@@ -272,10 +272,10 @@ static void look_due(void *arg) {
     struct ground_node *n = m->node;
     struct ground *g = n->g;
     bool away = g->no_rendezvous || (g->parted && n->part != 0); /* it is in the first part */
-    if (!m->over && away) m->ops->asked(m->ctx, 0, "http://sim", MOYAI_EUNREACHABLE, "it does not answer");
+    if (!m->over && away) m->ops->asked(m->ctx, 0, "http://sim", MOYAI_EUNREACHABLE, MET_SILENT, "it does not answer");
     if (!m->over && !away) {
         entry_leave(g, m);
-        m->ops->asked(m->ctx, 0, "http://sim", 0, "");
+        m->ops->asked(m->ctx, 0, "http://sim", 0, MET_OTHER, "");
     }
     size_t drawn[SAMPLE], n_drawn = away ? 0 : draw(g, drawn);
     for (size_t i = 0; !m->over && i < n_drawn; i++) {

@@ -98,9 +98,9 @@ static int await_link(moyai_node *n, const char *title, const char *grid, moyai_
     } while (true);
     if (rc == 0) return 0;
     exec_lock(node_exec(n));
-    node_report(n, report, sizeof report);
+    const unsigned what = node_report(n, report, sizeof report);
     exec_unlock(node_exec(n));
-    const char *advice = unmet_advice(report);
+    const char *advice = unmet_advice(what);
     bool said = unmet_was_said(&u, grid, report);
     if (advice == u.advice) advice = "";
     if (rc == MOYAI_ETIMEDOUT && said)

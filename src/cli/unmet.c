@@ -3,6 +3,7 @@
 
 #include "base/id.h"
 #include "node/node.h"
+#include "overlay/io/met.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -11,32 +12,23 @@
 #define REPORT     2000
 #define PAUSE_MOST (3600 * MOYAI_SEC)
 
-/* What the texts of met.c, meet_http.c and dial.c are about is known by words of theirs: tests/cli/unmet_test.c. */
 static const char by_key[] = "; compare moyai key show here and there, and copy the grid's key file";
 static const char by_silence[] =
     "; is the address right, its host up, a firewall between? Or is what listens there stopped, or "
     "something else than an endpoint or a member?";
 static const char by_nobody[] = "; is the name right? An endpoint that has just begun hears of all nodes within 45 s";
-static const char by_tls[] = "; if it is a member, write HOST:PORT, without http://";
+static const char by_http[] = "; if it is a member, write HOST:PORT, without http://";
 static const struct {
-    const char *of, *advice;
+    unsigned what;
+    const char *advice;
 } advices[] = {
-    {"copy the key file", ""}, /* it says so itself */
-    {"sealed with", by_key},
-    {"it does not take key", by_key},
-    {"it has not answered", by_silence},
-    {"nothing for", by_silence},
-    {"does not answer in time", by_silence},
-    {"no answer within", by_silence},
-    {"is no HTTP server", by_tls},
-    {"ends the connection without an answer", by_tls},
-    {"it answers, and knows nobody", by_nobody}, /* where several places are met, only if nothing else is known */
+    {MET_KEY_TOLD, ""},         {MET_KEY, by_key},      {MET_NOT_YET | MET_SILENT, by_silence},
+    {MET_NO_ENDPOINT, by_http}, {MET_EMPTY, by_nobody},
 };
 
-const char *unmet_advice(const char *text) {
+const char *unmet_advice(unsigned what) {
     for (size_t i = 0; i < sizeof advices / sizeof advices[0]; i++)
-        if (strstr(text, advices[i].of))
-            return advices[i].advice != by_nobody || strstr(text, "http://") ? advices[i].advice : "";
+        if (what & advices[i].what) return advices[i].advice;
     return "";
 }
 
@@ -66,40 +58,26 @@ static bool same(const char *said, const char *text) {
     return strcmp(a, b) == 0;
 }
 
-/* Of some place nothing is known yet. Descriptors never answer. */
-static bool is_silent(const char *report) {
-    return (strstr(report, ": it has not answered") || strstr(report, "has said nothing for")) &&
-           strncmp(report, "fd:", 3) != 0 && !strstr(report, "; fd:");
-}
-
-struct link_to {
-    const char *digits; /* the beginning of its id */
-    bool found;
-};
-
-static bool look_link(const struct overlay_link_info *of, void *ctx) {
-    struct link_to *l = ctx;
-    char text[33];
-    id_format(of->peer, text);
-    l->found = strncmp(text, l->digits, 8) == 0;
-    return !l->found;
+static bool look_link(const struct overlay_link_info *l, void *ctx) {
+    const uint8_t **id = ctx;
+    if (id_equal(l->peer, *id)) *id = NULL;
+    return *id != NULL;
 }
 
 /* A connection that failed is remembered, also when that node has linked itself to us since. */
-static bool others_are_hidden(moyai_node *n, const char *unmet) {
-    static const char dial[] = "cannot connect to node ";
-    struct link_to l = {.digits = unmet + sizeof dial - 1};
-    if (!strstr(unmet, "sealed with") && !strstr(unmet, "does not take key") && !strstr(unmet, "is not believed"))
-        return false;
-    if (strncmp(unmet, dial, sizeof dial - 1) == 0) node_each_link(n, look_link, &l);
-    return !l.found;
+static bool others_are_hidden(moyai_node *n, const struct met_about *about) {
+    const uint8_t *id = about->id;
+    if (!(about->what & (MET_KEY | MET_KEY_TOLD | MET_CLOCK))) return false;
+    node_each_link(n, look_link, &id);
+    return id != NULL;
 }
 
 bool unmet_some(moyai_node *n, const char *grid, char line[UNMET_LINE]) {
     char text[NODE_UNMET];
-    (void)node_unmet(n, text);
-    if (!others_are_hidden(n, text)) return false;
-    snprintf(line, UNMET_LINE, "not all of the grid at '%.200s' is seen: %s%s", grid, text, unmet_advice(text));
+    struct met_about about;
+    (void)node_unmet(n, text, &about);
+    if (!others_are_hidden(n, &about)) return false;
+    snprintf(line, UNMET_LINE, "not all of the grid at '%.200s' is seen: %s%s", grid, text, unmet_advice(about.what));
     return true;
 }
 
@@ -131,10 +109,10 @@ static bool is_time(struct unmet *u) {
 }
 
 /* Say it, unless it was said. */
-static bool news(struct unmet *u, const char *text) {
+static bool news(struct unmet *u, const char *text, unsigned what) {
     if (was_said(u, text) || !is_time(u)) return false;
     snprintf(u->said[u->n_said++ % UNMET_SAID], sizeof u->said[0], "%s", text);
-    u->advice = unmet_advice(text);
+    u->advice = unmet_advice(what);
     return true;
 }
 
@@ -196,23 +174,24 @@ static bool look_alone(struct unmet *u, moyai_node *n, const char *grid, char li
 
 bool unmet_look(struct unmet *u, moyai_node *n, const char *grid, char line[UNMET_LINE]) {
     char text[NODE_UNMET], report[REPORT];
-    bool wrong = node_unmet(n, text), late = moyai_now() - u->began >= (moyai_ns)UNMET_SILENT;
-    node_report(n, report, sizeof report);
-    bool silent = is_silent(report) && !strstr(report, ": it answers");
+    struct met_about about;
+    bool wrong = node_unmet(n, text, &about), late = moyai_now() - u->began >= (moyai_ns)UNMET_SILENT;
+    const unsigned what = node_report(n, report, sizeof report);
+    bool silent = what & MET_NOT_YET && !(what & MET_ANSWERS);
     if (wrong && (late || !silent)) { /* else another place may still answer */
-        if (!news(u, text)) return false;
+        if (!news(u, text, about.what)) return false;
         u->waits = true;
         snprintf(line, UNMET_LINE, "nobody of the grid at '%.200s' could be met: %s%s", grid, text, u->advice);
         return true;
     }
     if (!wrong && silent) {
-        if (!late || u->silent || !news(u, report)) return false;
+        if (!late || u->silent || !news(u, report, what)) return false;
         u->waits = u->silent = true;
         snprintf(line, UNMET_LINE, "nobody of the grid at '%.200s' could be met yet: %s%s", grid, report, u->advice);
         return true;
     }
-    if (lasts(u, !wrong && others_are_hidden(n, text))) {
-        if (!news(u, text)) return false;
+    if (lasts(u, !wrong && others_are_hidden(n, &about))) {
+        if (!news(u, text, about.what)) return false;
         u->waits = false;
         u->some = true;
         return unmet_some(n, grid, line);

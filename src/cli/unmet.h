@@ -46,8 +46,8 @@ void unmet_begin(struct unmet *u, enum unmet_who who);
 /* Lock held. Is there a line to say? */
 bool unmet_look(struct unmet *u, moyai_node *n, const char *grid, char line[UNMET_LINE]);
 
-/* "" or "; " and what to do, of a text of the library's about meeting others. */
-const char *unmet_advice(const char *text);
+/* "" or "; " and what to do, of a text of the library's about meeting others: of what it is (enum met_what). */
+const char *unmet_advice(unsigned what);
 
 /* Has all of this report been said? */
 bool unmet_was_said(const struct unmet *u, const char *grid, const char *report);

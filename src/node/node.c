@@ -522,8 +522,8 @@ int node_names(moyai_node *n, bool (*fn)(const char *name, void *ctx), void *ctx
     return rc;
 }
 
-void node_report(moyai_node *n, char *out, size_t size) {
-    overlay_report(n->o, out, size);
+unsigned node_report(moyai_node *n, char *out, size_t size) {
+    return overlay_report(n->o, out, size);
 }
 
 bool node_is_first(moyai_node *n) {
@@ -534,8 +534,8 @@ void node_each_link(moyai_node *n, bool (*fn)(const struct overlay_link_info *l,
     overlay_each_link(n->o, fn, ctx);
 }
 
-bool node_unmet(moyai_node *n, char out[NODE_UNMET]) {
-    return overlay_unmet(n->o, out);
+bool node_unmet(moyai_node *n, char out[NODE_UNMET], struct met_about *about) {
+    return overlay_unmet(n->o, out, about);
 }
 
 struct link_wait {

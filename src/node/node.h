@@ -46,7 +46,7 @@ int node_names(moyai_node *n, bool (*fn)(const char *name, void *ctx), void *ctx
 int node_await_link(moyai_node *n, moyai_dur timeout);
 
 /* As overlay_report. Lock held. */
-void node_report(moyai_node *n, char *out, size_t size);
+unsigned node_report(moyai_node *n, char *out, size_t size);
 /* Is it in a grid of several hosts, and has no link, since the places where that is met know of nobody? Lock held. */
 bool node_is_first(moyai_node *n);
 
@@ -55,7 +55,7 @@ void node_each_link(moyai_node *n, bool (*fn)(const struct overlay_link_info *l,
 
 /* As overlay_unmet. Lock held. */
 #define NODE_UNMET OVERLAY_UNMET
-bool node_unmet(moyai_node *n, char out[NODE_UNMET]);
+bool node_unmet(moyai_node *n, char out[NODE_UNMET], struct met_about *about);
 
 /* moyai_go with the lock held. */
 int node_go(moyai_node *n, void (*fn)(void *arg), void *arg);

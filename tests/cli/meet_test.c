@@ -34,6 +34,7 @@ struct ear {
     int done, asked, code, entries;
     size_t foreign;
     int counted;
+    enum met_what what;
     unsigned bad; /* places that were not well, a bit each */
     char text[300], last[100];
 };
@@ -43,12 +44,13 @@ static void on_entry(void *ctx, const uint8_t *p, size_t n) {
     e->entries++;
     snprintf(e->last, sizeof e->last, "%.*s", (int)n, (const char *)p);
 }
-static void on_asked(void *ctx, size_t place, const char *url, int code, const char *text) {
+static void on_asked(void *ctx, size_t place, const char *url, int code, enum met_what what, const char *text) {
     struct ear *e = ctx;
     (void)url;
     if (code < 0) e->bad |= 1u << place;
     e->asked++;
     e->code = code;
+    e->what = what;
     if (code < 0) snprintf(e->text, sizeof e->text, "%s", text);
 }
 static void on_done(void *ctx) {
@@ -400,6 +402,7 @@ static void lies_are_refused(void **state) {
         open_ear(&a, urls, 1);
         look(&a);
         assert_int_equal(a.code, lies[i].code);
+        assert_int_equal(a.what, i < 2 ? MET_NO_ENDPOINT : MET_OTHER);
         if (!strstr(a.text, lies[i].why)) fail_msg("lie %zu: %s", i, a.text);
         assert_int_equal(a.foreign, 0);
         assert_int_equal(a.entries, 0);

@@ -180,9 +180,9 @@ static void on_timer(struct exec *x, struct exec_timer *timer) {
         for (size_t i = 0; i < d->n; i++) {
             struct moyai_error why = {0};
             if (d->tries[i].connected)
-                err_set(&why, MOYAI_EUNREACHABLE, "it accepts the connection, and says nothing for %s", DUR(d->limit));
+                err_set(&why, MOYAI_ETIMEDOUT, "it accepts the connection, and says nothing for %s", DUR(d->limit));
             else
-                err_set(&why, MOYAI_EUNREACHABLE, "no answer within %s", DUR(d->limit));
+                err_set(&why, MOYAI_ETIMEDOUT, "no answer within %s", DUR(d->limit));
             if (d->tries[i].fd >= 0 || d->tries[i].question) note(d, &d->tries[i], &why);
         }
     }

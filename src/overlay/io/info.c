@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the overlay knows of this node and its links, for reports. */
 #include "overlay/io/internal.h"
+#include "overlay/io/met.h"
 #include "overlay/io/route.h"
 #include "overlay/io/wide.h"
 
@@ -10,9 +11,10 @@ void overlay_self(const struct overlay *o, struct overlay_self *out) {
     route_counts(o->route, &out->locating, &out->forwarded);
 }
 
-bool overlay_unmet(const struct overlay *o, char out[OVERLAY_UNMET]) {
+bool overlay_unmet(const struct overlay *o, char out[OVERLAY_UNMET], struct met_about *about) {
     out[0] = 0;
-    return o->wide && wide_nobody(o->wide, out, OVERLAY_UNMET);
+    *about = (struct met_about){0};
+    return o->wide && wide_nobody(o->wide, out, OVERLAY_UNMET, about);
 }
 
 void overlay_observe(struct overlay *o) {
@@ -23,9 +25,9 @@ bool overlay_settled(const struct overlay *o, bool new_too) {
     return o->wide && wide_settled(o->wide, new_too);
 }
 
-void overlay_report(const struct overlay *o, char *out, size_t n) {
+unsigned overlay_report(const struct overlay *o, char *out, size_t n) {
     out[0] = 0;
-    if (o->wide) wide_report(o->wide, out, n);
+    return o->wide ? wide_report(o->wide, out, n) : 0;
 }
 
 static const char *kind_of(const struct olink *k) {

@@ -107,7 +107,7 @@ static void want_all(struct meet *m) {
 static void tell(struct place *p, int code, const char *text) {
     struct meet *m = p->m;
     exec_lock(m->x);
-    if (!place_stopping(p)) m->ops->asked(m->ctx, (size_t)(p - m->place), p->url, code, text);
+    if (!place_stopping(p)) m->ops->asked(m->ctx, (size_t)(p - m->place), p->url, code, p->what, text);
     exec_unlock(m->x);
     pthread_mutex_lock(&m->mutex);
     bool last = --m->asking == 0;
@@ -137,6 +137,7 @@ static void *run(void *arg) {
         pthread_mutex_unlock(&m->mutex);
         struct moyai_error why = {0};
         p->foreign = 0;
+        p->what = MET_OTHER;
         int rc = p->kind->ask(p, &why);
         tell(p, rc, why.text);
         pthread_mutex_lock(&m->mutex);

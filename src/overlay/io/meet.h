@@ -17,6 +17,20 @@
 #define MEET_PLACES    16u
 #define MEET_ENTRY_MAX 3900u /* bytes of an entry before it is sealed */
 
+/* What a text about meeting others is of, so that nobody need look for words in it. One bit each: a text about several
+ * places, or about all of meeting, is of all these. */
+enum met_what {
+    MET_KEY = 1,          /* others have no key that we have; what to do is not said */
+    MET_KEY_TOLD = 2,     /* the same, and the text says what to do */
+    MET_CLOCK = 4,        /* an entry is not believed */
+    MET_NOT_YET = 8,      /* there is no answer yet */
+    MET_SILENT = 16,      /* there was none in time */
+    MET_NO_ENDPOINT = 32, /* what answers by HTTP's port does not speak HTTP */
+    MET_ANSWERS = 64,     /* a place has answered, or others have come by one ... */
+    MET_EMPTY = 128,      /* and an endpoint knows nobody */
+    MET_OTHER = 256,      /* whatever else the text says */
+};
+
 struct meet;
 
 struct meet_ops {
@@ -24,8 +38,8 @@ struct meet_ops {
     void (*entry)(void *ctx, const uint8_t *p, size_t n);
     /* The place of that number has been asked: code 0, or why not: EUNREACHABLE, EPROTO, EPERM (it does not take our
      * entry), ESYS (libcurl is missing: the text says what to install), ENOSPC ... Text with 0: why not all may have
-     * left their entries there yet; else "". */
-    void (*asked)(void *ctx, size_t place, const char *url, int code, const char *text);
+     * left their entries there yet; else "". what: of the text. */
+    void (*asked)(void *ctx, size_t place, const char *url, int code, enum met_what what, const char *text);
     /* Before that: so many entries were there that no key of ours opens. */
     void (*foreign)(void *ctx, size_t place, const char *url, size_t n);
     /* All places have been asked for this time. */

@@ -38,9 +38,9 @@ static void on_entry(void *ctx, const uint8_t *p, size_t n) {
     e->entries++;
     snprintf(e->all + at, sizeof e->all - at, "%.*s;", (int)n, (const char *)p);
 }
-static void on_asked(void *ctx, size_t place, const char *at, int code, const char *text) {
+static void on_asked(void *ctx, size_t place, const char *at, int code, enum met_what what, const char *text) {
     struct ear *e = ctx;
-    (void)place, (void)at;
+    (void)place, (void)at, (void)what;
     e->asked++;
     e->code = code;
     snprintf(e->text, sizeof e->text, "%s", text);

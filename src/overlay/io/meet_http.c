@@ -200,22 +200,25 @@ static int on_close(void *arg, curl_socket_t fd) {
 }
 
 /* curl knows neither what we ask for nor why we stop it. */
-static int failed(CURLcode result, const struct transfer *down, struct moyai_error *why) {
+static int failed(struct place *p, CURLcode result, const struct transfer *down, struct moyai_error *why) {
     const char *text = curl.easy_strerror(result);
     if (down->over) return err_set(why, MOYAI_EUNREACHABLE, "its answer is longer than %zu bytes", down->over);
     switch ((int)result) {
     case CURLE_UNSUPPORTED_PROTOCOL: /* an answer of "HTTP/0.9", without a head: the address was checked before */
     case CURLE_WEIRD_SERVER_REPLY:
         text = "what answers there is no HTTP server";
+        p->what = MET_NO_ENDPOINT;
         break;
     case CURLE_GOT_NOTHING:
         text = "it ends the connection without an answer";
+        p->what = MET_NO_ENDPOINT;
         break;
     case CURLE_PARTIAL_FILE:
         text = "it ends the connection in the middle of its answer";
         break;
     case CURLE_OPERATION_TIMEDOUT:
         text = "it does not answer in time";
+        p->what = MET_SILENT;
         break;
     case CURLE_OUT_OF_MEMORY: /* so curl says it of a line that is longer than it takes */
         text = "its answer has a line that is too long, or there is no memory left";
@@ -296,10 +299,11 @@ static int request(struct place *p, const char *method, const char *url, struct 
     if (running)
         rc = err_set(why, MOYAI_ECLOSED, "the node ends");
     else if (result != CURLE_OK)
-        rc = failed(result, down, why);
-    else if (status == 403)
+        rc = failed(p, result, down, why);
+    else if (status == 403) {
         rc = err_set(why, MOYAI_EPERM, "it does not take entries sealed with our key");
-    else if (status == 409) {
+        p->what = MET_KEY;
+    } else if (status == 409) {
         char text[SAID];
         said(down, text);
         rc = err_set(why, MOYAI_EPROTO, "it does not take our entry: \"%s\"", text);
@@ -358,6 +362,7 @@ int meet_http_ask(struct place *p, struct moyai_error *why) {
     }
     if (rc == MOYAI_EUNREACHABLE || rc == MOYAI_ECLOSED) return rc;
     /* Others' entries serve also if ours was refused. */
+    enum met_what what = p->what;
     struct transfer down = {.p = p->answer, .most = ANSWER_MOST};
     struct moyai_error why_get = {0};
     int rc_get = request(p, NULL, p->url, NULL, &down, 0, false, &why_get);
@@ -365,6 +370,8 @@ int meet_http_ask(struct place *p, struct moyai_error *why) {
     if (rc == 0 && rc_get < 0) {
         rc = rc_get;
         *why = why_get;
+    } else {
+        p->what = what;
     }
     if (rc == 0 && down.young) snprintf(why->text, sizeof why->text, "it began %s ago", DUR(down.age));
     return rc;

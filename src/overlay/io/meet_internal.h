@@ -31,6 +31,7 @@ struct place {
     bool started, wanted; /* under the mutex */
     bool left;            /* something of ours may be there; the thread's own, as all below */
     size_t foreign;       /* entries of this look that no key of ours opens */
+    enum met_what what;   /* of the text that the look will end with */
     void *multi;          /* http; set by place_multi */
     uint8_t *answer;
     struct http_socket *sockets; /* node lock */

@@ -15,10 +15,11 @@ size_t met_add(struct met *m, const char *place) {
     return m->n++;
 }
 
-bool met_tell(struct met *m, size_t place, int code, const char *text) {
+bool met_tell(struct met *m, size_t place, int code, enum met_what what, const char *text) {
     struct met_place *p = &m->of[place];
     bool news = p->code != code;
     p->code = code;
+    p->what = what;
     p->asked++;
     if (code == 0) p->answered = true;
     snprintf(p->text, sizeof p->text, "%s", text);
@@ -44,16 +45,23 @@ bool met_ahead(struct met *m, int64_t seconds) {
     return first;
 }
 
-void met_dial_failed(struct met *m, const uint8_t id[16], const char *text) {
+enum met_what met_dial_what(int code) {
+    return code == MOYAI_EPERM ? MET_KEY_TOLD : code == MOYAI_ETIMEDOUT ? MET_SILENT : MET_OTHER;
+}
+
+void met_dial_failed(struct met *m, const uint8_t id[16], enum met_what what, const char *text) {
     char name[33];
     id_format(id, name);
+    memcpy(m->dial_id, id, 16);
+    m->dial_what = what;
     snprintf(m->dial, sizeof m->dial, "cannot connect to node %.8s: %s", name, text);
 }
 
-bool met_nobody(const struct met *m, char *out, size_t n) {
+bool met_nobody(const struct met *m, char *out, size_t n, struct met_about *about) {
     size_t at = 0;
     bool well = m->others;
     out[0] = 0;
+    *about = (struct met_about){0};
     for (size_t i = 0; i < m->n; i++) {
         const struct met_place *p = &m->of[i];
         char foreign[MET_TEXT];
@@ -64,16 +72,21 @@ bool met_nobody(const struct met *m, char *out, size_t n) {
         int k = snprintf(out + at, n - at, "%s%s%s%s", at ? "; " : "", m->n > 1 ? p->place : "", m->n > 1 ? ": " : "",
                          text);
         if (k > 0) at += (size_t)k;
+        about->what |= p->code ? p->what : MET_KEY;
     }
     bool places = at > 0;
-    if (!places && m->dial[0])
+    if (!places && m->dial[0]) {
         snprintf(out, n, "%s", m->dial);
-    else if (!places && m->ahead)
+        about->what = m->dial_what;
+        memcpy(about->id, m->dial_id, 16);
+    } else if (!places && m->ahead) {
         snprintf(
             out, n,
             "an entry there seems to be made %lld s from now, and is not believed: this host's clock is behind, or "
             "the other's ahead",
             (long long)m->ahead);
+        about->what = MET_CLOCK;
+    }
     return places && !well;
 }
 
@@ -97,27 +110,46 @@ static void add(char *out, size_t n, const char *fmt, ...) {
     va_end(ap);
 }
 
-void met_report(const struct met *m, moyai_dur waited, char *out, size_t n) {
+/* Of a place that is not this node's own, in words. */
+static unsigned report(const struct met *m, const struct met_place *p, moyai_dur waited, char text[MET_TEXT]) {
+    const bool http = strncmp(p->place, "http", 4) == 0;
+    if (p->code) {
+        snprintf(text, MET_TEXT, "%s", p->text);
+        return p->what;
+    }
+    if (p->foreign) {
+        met_foreign_text(p->foreign, text);
+        return MET_KEY;
+    }
+    if (p->asked) {
+        snprintf(text, MET_TEXT, "it answers, and knows %s of this grid%s%.80s", m->others ? "nodes" : "nobody",
+                 p->text[0] ? ": " : "", p->text);
+        return MET_ANSWERS | (http && !m->others ? MET_EMPTY : 0);
+    }
+    if (http && waited > MET_CONNECTED)
+        snprintf(text, MET_TEXT, "it accepts the connection, and has said nothing for %s", DUR(waited));
+    else
+        snprintf(text, MET_TEXT, "it has not answered");
+    return p->answered ? MET_OTHER : MET_NOT_YET; /* descriptors never do */
+}
+
+unsigned met_report(const struct met *m, moyai_dur waited, char *out, size_t n) {
+    unsigned what = m->others ? MET_ANSWERS : 0;
     out[0] = 0;
     for (size_t i = 0; i < m->n; i++) {
         const struct met_place *p = &m->of[i];
-        char text[MET_TEXT];
-        met_foreign_text(p->foreign, text);
-        if (p->own)
-            snprintf(text, sizeof text, "is this node's own address");
-        else if (p->code)
-            snprintf(text, sizeof text, "%s", p->text);
-        else if (p->foreign == 0 && p->asked)
-            snprintf(text, sizeof text, "it answers, and knows %s of this grid%s%.80s", m->others ? "nodes" : "nobody",
-                     p->text[0] ? ": " : "", p->text);
-        else if (p->foreign == 0 && strncmp(p->place, "http", 4) == 0 && waited > MET_CONNECTED)
-            snprintf(text, sizeof text, "it accepts the connection, and has said nothing for %s", DUR(waited));
-        else if (p->foreign == 0)
-            snprintf(text, sizeof text, "it has not answered");
+        char text[MET_TEXT] = "is this node's own address";
+        if (!p->own) what |= report(m, p, waited, text);
         add(out, n, "%s: %s", p->place, text);
     }
-    if (m->dial[0]) add(out, n, "%s", m->dial);
-    if (m->ahead)
+    if (m->dial[0]) {
+        add(out, n, "%s", m->dial);
+        what |= m->dial_what;
+    }
+    if (m->ahead) {
         add(out, n, "an entry seems to be made %lld s from now: clocks differ, and it is not believed",
             (long long)m->ahead);
+        what |= MET_CLOCK;
+    }
+    return what;
 }

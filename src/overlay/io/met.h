@@ -17,6 +17,7 @@ struct met_place {
     bool own;            /* it is this node's own address: nobody else is to be met there */
     unsigned asked;      /* so often to the end */
     int code;            /* of the last time; 0: well, or not asked yet */
+    enum met_what what;  /* of the text */
     size_t foreign;      /* entries there that no key of ours opens, at the last time */
     char text[MET_TEXT]; /* with code 0: why others may come yet */
 };
@@ -24,28 +25,39 @@ struct met_place {
 struct met {
     struct met_place of[MEET_PLACES + PLACES_MOST];
     size_t n;
-    bool others;         /* somebody has been met, at any place and time */
-    int64_t ahead;       /* seconds: an entry that seems to come from the future; 0: none has */
-    char dial[MET_TEXT]; /* the connection to one who was met that failed last */
+    bool others;   /* somebody has been met, at any place and time */
+    int64_t ahead; /* seconds: an entry that seems to come from the future; 0: none has */
+    /* The connection to one who was met that failed last; of what the text is, and to whom. */
+    char dial[MET_TEXT];
+    enum met_what dial_what;
+    uint8_t dial_id[16];
+};
+
+/* What a text says, in short. */
+struct met_about {
+    unsigned what;  /* enum met_what */
+    uint8_t id[16]; /* of a connection that failed: to whom; else zero */
 };
 
 size_t met_add(struct met *m, const char *place); /* its number */
 /* What has come of asking it. True: that is news, and worth a word. */
-bool met_tell(struct met *m, size_t place, int code, const char *text);
+bool met_tell(struct met *m, size_t place, int code, enum met_what what, const char *text);
 bool met_foreign(struct met *m, size_t place, size_t n);
 void met_foreign_text(size_t n, char out[MET_TEXT]);
 bool met_ahead(struct met *m, int64_t seconds); /* true: the first */
-void met_dial_failed(struct met *m, const uint8_t id[16], const char *text);
+void met_dial_failed(struct met *m, const uint8_t id[16], enum met_what what, const char *text);
+/* Of a connection that failed with this code. */
+enum met_what met_dial_what(int code);
 
 /* All places have answered twice that they know of nobody; unless new_too none of them is so new that others may come.
  */
 bool met_settled(const struct met *m, bool new_too);
-/* Each place, and what was last known of it. waited: since it was first asked; a server that is to answer by HTTP has
- * taken the connection when MET_CONNECTED has passed, or it is known that it has not. */
+/* Each place, and what was last known of it; returns what that is. waited: since it was first asked; a server that is
+ * to answer by HTTP has taken the connection when MET_CONNECTED has passed, or it is known that it has not. */
 #define MET_CONNECTED (5 * MOYAI_SEC)
-void met_report(const struct met *m, moyai_dur waited, char *out, size_t n);
+unsigned met_report(const struct met *m, moyai_dur waited, char *out, size_t n);
 
 /* What is wrong, with all of them; "": nothing that is known of. True: so nobody could be met there, ever. */
-bool met_nobody(const struct met *m, char *out, size_t n);
+bool met_nobody(const struct met *m, char *out, size_t n, struct met_about *about);
 
 #endif

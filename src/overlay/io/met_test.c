@@ -8,10 +8,15 @@
 
 #include <cmocka.h>
 
-static void says(const struct met *m, bool nobody, const char *text) {
+static const uint8_t node[16] = {0xab, 0xcd, 0xef, 0x01}, none[16];
+
+static void says(const struct met *m, bool nobody, unsigned what, const char *text) {
     char out[512];
-    assert_int_equal(met_nobody(m, out, sizeof out), nobody);
+    struct met_about about;
+    assert_int_equal(met_nobody(m, out, sizeof out, &about), nobody);
     assert_string_equal(out, text);
+    assert_int_equal(about.what, what);
+    assert_memory_equal(about.id, m->dial[0] && what == m->dial_what ? node : none, 16);
 }
 
 /* What is wrong with places goes before what was seen there; who has met somebody has not met nobody. */
@@ -19,18 +24,18 @@ static void tells_why_nobody_was_met(void **state) {
     (void)state;
     struct met m = {0};
     size_t a = met_add(&m, "http://a/g"), b = met_add(&m, "b:1");
-    says(&m, false, "");
-    assert_true(met_tell(&m, a, -1, "no answer"));
-    assert_false(met_tell(&m, a, -1, "no answer"));
-    says(&m, true, "http://a/g: no answer");
+    says(&m, false, 0, "");
+    assert_true(met_tell(&m, a, -1, MET_SILENT, "no answer"));
+    assert_false(met_tell(&m, a, -1, MET_SILENT, "no answer"));
+    says(&m, true, MET_SILENT, "http://a/g: no answer");
     assert_true(met_foreign(&m, b, 2));
     assert_false(met_foreign(&m, b, 3));
-    says(&m, true, "http://a/g: no answer; b:1: 3 entries there are sealed with another key");
+    says(&m, true, MET_SILENT | MET_KEY, "http://a/g: no answer; b:1: 3 entries there are sealed with another key");
     m.others = true;
-    says(&m, false, "http://a/g: no answer; b:1: 3 entries there are sealed with another key");
-    assert_true(met_tell(&m, a, 0, ""));
+    says(&m, false, MET_SILENT | MET_KEY, "http://a/g: no answer; b:1: 3 entries there are sealed with another key");
+    assert_true(met_tell(&m, a, 0, MET_OTHER, ""));
     assert_false(met_foreign(&m, b, 0));
-    says(&m, false, "");
+    says(&m, false, 0, "");
 }
 
 /* Clocks that differ: said once, and where nothing else is known of. */
@@ -40,22 +45,21 @@ static void tells_of_clocks(void **state) {
     size_t a = met_add(&m, "http://a/g");
     assert_true(met_ahead(&m, 70));
     assert_false(met_ahead(&m, 71));
-    says(&m, false,
+    says(&m, false, MET_CLOCK,
          "an entry there seems to be made 71 s from now, and is not believed: this host's clock is behind, or the "
          "other's "
          "ahead");
-    const uint8_t id[16] = {0xab, 0xcd, 0xef, 0x01};
-    met_dial_failed(&m, id, "refused");
-    says(&m, false, "cannot connect to node abcdef01: refused");
-    assert_true(met_tell(&m, a, -1, "no answer"));
-    says(&m, true, "no answer");
+    met_dial_failed(&m, node, MET_OTHER, "refused");
+    says(&m, false, MET_OTHER, "cannot connect to node abcdef01: refused");
+    assert_true(met_tell(&m, a, -1, MET_SILENT, "no answer"));
+    says(&m, true, MET_SILENT, "no answer");
 }
 
-static void reports(const struct met *m, moyai_dur waited, const char *text) {
+static void reports(const struct met *m, moyai_dur waited, unsigned what, const char *text) {
     char out[512], less[40];
-    met_report(m, waited, out, sizeof out);
+    assert_int_equal(met_report(m, waited, out, sizeof out), what);
     assert_string_equal(out, text);
-    met_report(m, waited, less, sizeof less);
+    (void)met_report(m, waited, less, sizeof less);
     assert_true(strlen(less) < sizeof less);
     assert_memory_equal(less, out, strlen(less));
 }
@@ -67,46 +71,45 @@ static void reports_each_place(void **state) {
     assert_false(met_settled(&m, false));
     size_t a = met_add(&m, "http://a/g"), b = met_add(&m, "b:1"), c = met_add(&m, "c:1");
     m.of[c].own = true;
-    reports(&m, 2 * MOYAI_SEC,
+    reports(&m, 2 * MOYAI_SEC, MET_NOT_YET,
             "http://a/g: it has not answered; b:1: it has not answered; c:1: is this node's own address");
     reports(
-        &m, 7 * MOYAI_SEC,
+        &m, 7 * MOYAI_SEC, MET_NOT_YET,
         "http://a/g: it accepts the connection, and has said nothing for 7 s; b:1: it has not answered; c:1: is this "
         "node's own address");
-    (void)met_tell(&m, c, -1, "refused");
-    says(&m, false, ""); /* where it would reach itself it need not */
+    (void)met_tell(&m, c, -1, MET_OTHER, "refused");
+    says(&m, false, 0, ""); /* where it would reach itself it need not */
     for (int i = 0; i < 2; i++) {
         assert_false(met_settled(&m, false));
-        (void)met_tell(&m, a, 0, "");
+        (void)met_tell(&m, a, 0, MET_OTHER, "");
         assert_false(met_settled(&m, false));
-        (void)met_tell(&m, b, 0, "");
+        (void)met_tell(&m, b, 0, MET_OTHER, "");
     }
     assert_true(met_settled(&m, false));
-    (void)met_tell(&m, a, 0, "it began 3 s ago"); /* so some may come yet */
+    (void)met_tell(&m, a, 0, MET_OTHER, "it began 3 s ago"); /* so some may come yet */
     assert_false(met_settled(&m, false));
     assert_true(met_settled(&m, true));
     (void)met_foreign(&m, a, 1);
     assert_true(met_settled(&m, false));
     (void)met_foreign(&m, a, 0);
-    reports(&m, 0,
+    reports(&m, 0, MET_ANSWERS | MET_EMPTY,
             "http://a/g: it answers, and knows nobody of this grid: it began 3 s ago; b:1: it answers, and knows "
             "nobody of this grid; c:1: is this node's own address");
-    (void)met_tell(&m, a, 0, "");
+    (void)met_tell(&m, a, 0, MET_OTHER, "");
     assert_true(met_settled(&m, false));
     (void)met_foreign(&m, b, 2);
-    reports(&m, 0,
+    reports(&m, 0, MET_ANSWERS | MET_EMPTY | MET_KEY,
             "http://a/g: it answers, and knows nobody of this grid; b:1: 2 entries there are sealed with another key; "
             "c:1: is this node's own address");
     assert_true(met_settled(&m, false));
-    (void)met_tell(&m, b, -1, "broken");
+    (void)met_tell(&m, b, -1, MET_OTHER, "broken");
     assert_false(met_settled(&m, false));
-    (void)met_tell(&m, b, 0, "");
+    (void)met_tell(&m, b, 0, MET_OTHER, "");
     m.others = true;
     assert_false(met_settled(&m, false));
-    const uint8_t id[16] = {0xab, 0xcd, 0xef, 0x01};
-    met_dial_failed(&m, id, "refused");
+    met_dial_failed(&m, node, met_dial_what(MOYAI_EPERM), "refused");
     reports(
-        &m, 0,
+        &m, 0, MET_ANSWERS | MET_KEY | MET_KEY_TOLD,
         "http://a/g: it answers, and knows nodes of this grid; b:1: 2 entries there are sealed with another key; c:1: "
         "is this node's own address; cannot connect to node abcdef01: refused");
 }

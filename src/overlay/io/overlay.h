@@ -178,15 +178,16 @@ uint8_t *overlay_buffer(struct overlay *o, size_t n);
 void overlay_buffer_free(struct overlay *o, uint8_t *p);
 
 size_t overlay_links(const struct overlay *o); /* that are up */
-/* What is wrong with the places where others are to be met; "": nothing that is known of. True: so nobody could be met
- * there, since the beginning. */
+/* What is wrong with the places where others are to be met (met.h); "": nothing that is known of. True: so nobody could
+ * be met there, since the beginning. */
 #define OVERLAY_UNMET 240
-bool overlay_unmet(const struct overlay *o, char out[OVERLAY_UNMET]);
+struct met_about;
+bool overlay_unmet(const struct overlay *o, char out[OVERLAY_UNMET], struct met_about *about);
 void overlay_observe(struct overlay *o); /* this node looks at others, who need not take it for one of them */
 /* All of these places have answered, twice, that they know of nobody: there is no use in waiting for a link. */
 bool overlay_settled(const struct overlay *o, bool new_too);
-/* Each of them, and what was last known of it. */
-void overlay_report(const struct overlay *o, char *out, size_t n);
+/* Each of them, and what was last known of it. Returns of what the text is: enum met_what. */
+unsigned overlay_report(const struct overlay *o, char *out, size_t n);
 
 /* For reports (info.c): what this node calls itself, and its links that are up until fn returns false. */
 struct overlay_self {

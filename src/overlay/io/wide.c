@@ -150,7 +150,7 @@ static bool place_news(struct wide *w, const char *place, int code, const char *
     size_t len = strlen(place);
     if (strncmp(text, place, len) == 0 && strncmp(text + len, ": ", 2) == 0) *text_ = text += len + 2;
     for (size_t i = 0; i < w->places.n_member; i++)
-        if (w->places.member[i] == place) return met_tell(&w->met, w->at_member + i, code, text);
+        if (w->places.member[i] == place) return met_tell(&w->met, w->at_member + i, code, met_dial_what(code), text);
     return true;
 }
 
@@ -176,7 +176,7 @@ static void on_dialled(void *arg, const struct dialled *got, const struct moyai_
     } else {
         char id[33] = "";
         if (!m->place) id_format(m->id, id);
-        if (!m->place && !m->direct) met_dial_failed(&w->met, m->id, why->text);
+        if (!m->place && !m->direct) met_dial_failed(&w->met, m->id, met_dial_what(why->code), why->text);
         const char *text = why->text;
         /* What somebody has typed, and that no key fits, is worth a word: once, as long as it stays so. */
         if (m->place ? place_news(w, m->place, why->code, &text) : why->code == MOYAI_EPERM)
@@ -309,9 +309,9 @@ static void on_entry(void *ctx, const uint8_t *p, size_t n) {
 }
 
 /* What stays as it is need not be said each time. */
-static void on_asked(void *ctx, size_t place, const char *url, int code, const char *text) {
+static void on_asked(void *ctx, size_t place, const char *url, int code, enum met_what what, const char *text) {
     struct wide *w = ctx;
-    if (!met_tell(&w->met, place, code, text)) return;
+    if (!met_tell(&w->met, place, code, what, text)) return;
     if (code < 0)
         log_warning(w->o->cfg.log, "overlay", "MOYAI-RENDEZVOUS", "%s: %s", url, text);
     else
@@ -340,7 +340,7 @@ static void on_fd_trouble(void *ctx, int code, const char *text) {
     if (code == MOYAI_EPERM)
         (void)met_foreign(&w->met, w->at_fd, 1);
     else
-        (void)met_tell(&w->met, w->at_fd, code, text);
+        (void)met_tell(&w->met, w->at_fd, code, MET_OTHER, text);
     log_warning(w->o->cfg.log, "overlay", "MOYAI-RENDEZVOUS", "fd:%d,%d: %s", w->places.in, w->places.out, text);
 }
 
@@ -410,7 +410,7 @@ static void refused_as_full(struct wide *w, const struct olink *k) {
     static const char text[] = "it has no place for a link more: let more nodes listen";
     struct peers_count n = peers_count(w->peers);
     if (n.mesh > 0) return;
-    met_dial_failed(&w->met, k->peer->id, text);
+    met_dial_failed(&w->met, k->peer->id, MET_OTHER, text);
     if (n.known <= PEERS_OTHERS) log_warning(w->o->cfg.log, "overlay", "MOYAI-FULL", "the node at %s: %s", k->at, text);
 }
 
@@ -744,12 +744,12 @@ bool wide_settled(const struct wide *w, bool new_too) {
     return met_settled(&w->met, new_too) && !w->closing;
 }
 
-void wide_report(const struct wide *w, char *out, size_t n) {
-    met_report(&w->met, (moyai_dur)(moyai_now() - w->began), out, n);
+unsigned wide_report(const struct wide *w, char *out, size_t n) {
+    return met_report(&w->met, (moyai_dur)(moyai_now() - w->began), out, n);
 }
 
-bool wide_nobody(const struct wide *w, char *out, size_t n) {
-    return met_nobody(&w->met, out, n);
+bool wide_nobody(const struct wide *w, char *out, size_t n, struct met_about *about) {
+    return met_nobody(&w->met, out, n, about);
 }
 
 void wide_pause(struct wide *w) {

@@ -11,6 +11,7 @@
 
 #include "overlay/io/internal.h"
 
+struct met_about;
 struct wide;
 struct peers_endpoint;
 
@@ -24,9 +25,9 @@ void wide_pause(struct wide *w);
 void wide_again(struct wide *w);
 
 /* As met_nobody (met.h), of the places where the grid is met. */
-bool wide_nobody(const struct wide *w, char *out, size_t n);
+bool wide_nobody(const struct wide *w, char *out, size_t n, struct met_about *about);
 bool wide_settled(const struct wide *w, bool new_too);
-void wide_report(const struct wide *w, char *out, size_t n);
+unsigned wide_report(const struct wide *w, char *out, size_t n);
 
 void wide_hello(struct olink *k, const struct link_hello *h); /* it is greeted */
 /* It greets, and is not whom this node called there: the link ends. */
