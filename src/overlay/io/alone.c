@@ -70,6 +70,8 @@ void alone_look(struct alone *a) {
         exec_timer_clear(a->o->x, &a->timer);
         if (a->again == 0) return;
         a->again = 0;
+        /* Good news, and yet an error: by default the log shows nothing else, and who was shown the loss must be shown
+         * its end, or he looks for what is mended. */
         log_error(a->o->cfg.log, "overlay", "MOYAI-ALONE", "there is a link to another %s again", what(a));
     } else if (!others && !waits) {
         exec_timer_set(a->o->x, &a->timer, moyai_now() + (moyai_ns)ALONE_TIME);
