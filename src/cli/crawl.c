@@ -8,9 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WINDOW   256u    /* asked at once: each takes a link */
-#define MOST     1000000 /* nodes: what others name is taken no further */
-#define LOAD_ONE 0       /* of three load averages, that of a minute */
+#define WINDOW   256u             /* asked at once: each takes a link */
+#define MOST     1000000          /* nodes: what others name is taken no further */
+#define FRESH    (60 * MOYAI_SEC) /* an entry of a node that may be there */
+#define LOAD_ONE 0                /* of three load averages, that of a minute */
 
 /* ---- info ------------------------------------------------------------------------------------ */
 
@@ -60,7 +61,7 @@ struct work {
     bool no_memory;
 };
 
-static void add(struct work *w, const char *text, const char *title, int64_t pid) {
+static void add(struct work *w, const char *text, const char *title, int64_t pid, bool entry) {
     struct crawl_node *k;
     uint8_t bits[16];
     char id[33];
@@ -68,6 +69,7 @@ static void add(struct work *w, const char *text, const char *title, int64_t pid
     id_format(bits, id); /* there is one way to write it */
     if (strcmp(id, w->c->self) == 0 || HASH_COUNT(w->c->all) >= MOST) return;
     HASH_FIND_STR(w->c->all, id, k);
+    if (k) k->entry &= entry;
     if (k) return;
     k = calloc(1, sizeof *k);
     if (!k) {
@@ -77,6 +79,7 @@ static void add(struct work *w, const char *text, const char *title, int64_t pid
     memcpy(k->id, id, sizeof k->id);
     snprintf(k->title, sizeof k->title, "%s", title);
     k->pid = pid;
+    k->entry = entry;
     HASH_ADD_STR(w->c->all, id, k);
     if (!w->next) w->next = k;
 }
@@ -85,7 +88,7 @@ static void add_links(struct work *w, const moyai_value *info) {
     const moyai_value *links = moyai_value_find(info, "links");
     for (size_t i = 0; i < moyai_value_count(links); i++) {
         const moyai_value *l = moyai_value_at(links, i);
-        add(w, info_text(l, "peer"), info_text(l, "title"), 0);
+        add(w, info_text(l, "peer"), info_text(l, "title"), 0, false);
     }
 }
 
@@ -93,7 +96,31 @@ static bool add_known(const struct rdv_node *node, const struct moyai_error *bad
     char id[33];
     if (bad) return true; /* an entry that cannot be read: of what node is not known */
     id_format(node->id.b, id);
-    add(ctx, id, node->title, node->pid);
+    add(ctx, id, node->title, node->pid, false);
+    return true;
+}
+
+static bool add_entry(const struct overlay_known *known, void *ctx) {
+    char id[33];
+    id_format(known->id, id);
+    if (known->age < FRESH) add(ctx, id, "", 0, true);
+    return true;
+}
+
+/* Meanwhile it may have been found out that it is not there, or is another now. */
+static bool add_lost(const struct overlay_known *known, void *ctx) {
+    struct work *w = ctx;
+    struct crawl_lost *l = &w->c->lost;
+    struct crawl_node *k;
+    char id[33];
+    id_format(known->id, id);
+    HASH_FIND_STR(w->c->all, id, k);
+    if (!k || !k->entry || !k->over || k->state == CRAWL_UP || k->state == CRAWL_DEAD) return true;
+    if (l->n < CRAWL_LOST) {
+        memcpy(l->of[l->n].id, id, sizeof id);
+        snprintf(l->of[l->n].at, sizeof l->of[l->n].at, "%s", known->at);
+    }
+    l->n++;
     return true;
 }
 
@@ -175,6 +202,12 @@ static void ask_all(struct work *w) {
     for (moyai_future *f; (f = moyai_set_next(w->set));) moyai_future_free(f);
 }
 
+static void each_known(struct work *w, bool (*fn)(const struct overlay_known *k, void *ctx)) {
+    exec_lock(node_exec(w->n));
+    node_each_known(w->n, fn, w);
+    exec_unlock(node_exec(w->n));
+}
+
 /* ---- the result ------------------------------------------------------------------------------ */
 
 static int compare(const void *a, const void *b) {
@@ -196,13 +229,18 @@ int crawl(struct crawl *c, moyai_node *n, moyai_dur timeout, struct moyai_error 
         add_own_links(&w);
         ask_all(&w);
     }
+    if (rc == 0 && c->all_known) {
+        each_known(&w, add_entry);
+        ask_all(&w);
+        each_known(&w, add_lost);
+    }
     moyai_set_free(w.set);
     if (rc < 0) return rc;
     if (!w.no_memory) c->node = calloc(HASH_COUNT(c->all) + 1, sizeof *c->node);
     if (!c->node) return err_set(why, MOYAI_ENOMEM, "out of memory for %u nodes", HASH_COUNT(c->all));
     struct crawl_node *k, *tmp;
     HASH_ITER (hh, c->all, k, tmp)
-        if (k->over) c->node[c->n++] = k;
+        if (k->over && (!k->entry || k->state == CRAWL_UP)) c->node[c->n++] = k;
     qsort(c->node, c->n, sizeof *c->node, compare);
     return 0;
 }

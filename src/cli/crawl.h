@@ -4,6 +4,10 @@
  * name as linked to them, until nobody new is named. So it finds all nodes of a connected grid, also where a rendezvous
  * gives a sample only, or there is none.
  *
+ * Who is known where a grid of several hosts is met, and not found so, may be in a part of the grid that has no link to
+ * the one that was found, or have ended without a word: it is asked at last. A node leaves its entry anew within 45 s,
+ * so what is older is not asked.
+ *
  * All are asked through their runtime (moyai_node_ref), many at a time. Observers are left out.
  */
 #ifndef CLI_CRAWL_H
@@ -24,6 +28,7 @@ struct crawl_node {
     char id[33];
     enum crawl_state state;
     bool over;
+    bool entry;        /* nobody is linked to it, as far as is known */
     moyai_value *info; /* NULL unless it is up: doc/spec/02-calls.md, 6.3 */
     struct moyai_error why;
     int64_t pid; /* 0: not known. With the title: what others say of it, or it itself */
@@ -35,6 +40,8 @@ struct crawl {
      */
     void (*seen)(const struct crawl_node *k, void *arg);
     void *arg;
+    bool all_known; /* ask also who is known where the grid is met only: that may take the timeout once more */
+    struct crawl_lost lost;
     char self[33];            /* the node that asks */
     struct crawl_node *all;   /* by id */
     struct crawl_node **node; /* those that are there, sorted by site, host, title and pid */

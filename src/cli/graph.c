@@ -160,7 +160,7 @@ int cli_graph(int argc, char **argv) {
     struct observer o;
     int status = observer_join(&o, argv[0], &q.o);
     if (status) return status;
-    struct crawl c = {.n = 0};
+    struct crawl c = {.all_known = true};
     struct moyai_error why = {0};
     int rc = crawl(&c, o.node, q.o.timeout, &why);
     if (rc == 0) rc = draw(&c, q.form, &why);
@@ -168,6 +168,7 @@ int cli_graph(int argc, char **argv) {
         cli_say(argv[0], "%s", why.text);
         status = CLI_FAILED;
     } else {
+        o.lost = c.lost;
         status = observer_doubts(&o);
     }
     crawl_done(&c);

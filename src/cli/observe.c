@@ -146,6 +146,22 @@ int observer_join(struct observer *o, const char *title, const struct observe_op
     return why.code == MOYAI_EINVAL ? CLI_USAGE : CLI_FAILED;
 }
 
+/* Who has left, or died among others, has been told of; of who has ended alone nobody knows. */
+static void say_lost(const struct observer *o) {
+    const struct crawl_lost *l = &o->lost;
+    const bool one = l->n == 1;
+    char who[CRAWL_LOST * sizeof l->of[0] + 40] = "";
+    size_t n = 0;
+    for (size_t i = 0; i < l->n && i < CRAWL_LOST; i++)
+        n += (size_t)snprintf(who + n, sizeof who - n, "%s%.8s at %s", i ? ", " : "", l->of[i].id, l->of[i].at);
+    if (l->n > CRAWL_LOST) snprintf(who + n, sizeof who - n, " and %zu more", l->n - CRAWL_LOST);
+    cli_say(
+        o->title,
+        "perhaps not all of the grid at '%.200s' is seen: %zu node%s that said in the last minute where %s cannot be "
+        "reached from here, or %s ended since: %s",
+        o->grid.address, l->n, one ? "" : "s", one ? "it is" : "they are", one ? "has" : "have", who);
+}
+
 int observer_doubts(struct observer *o) {
     char line[UNMET_LINE];
     if (o->grid.path[0]) return CLI_OK;
@@ -154,7 +170,8 @@ int observer_doubts(struct observer *o) {
     exec_unlock(node_exec(o->node));
     (void)fflush(stdout); /* it stands below what it is about */
     if (some) cli_say(o->title, "%s", line);
-    return some ? CLI_FAILED : CLI_OK;
+    if (o->lost.n) say_lost(o);
+    return some || o->lost.n ? CLI_FAILED : CLI_OK;
 }
 
 void observer_leave(struct observer *o) {
@@ -186,8 +203,9 @@ static bool match_known(const struct rdv_node *node, const struct moyai_error *b
 
 /* By asking all nodes: where no directory knows them. */
 static int match_all(struct observer *o, struct prefix *p, struct moyai_error *why) {
-    struct crawl c = {.n = 0};
+    struct crawl c = {.all_known = true};
     int rc = crawl(&c, o->node, FIND_TIME, why);
+    o->lost = c.lost;
     for (size_t i = 0; i < c.n; i++) match(p, c.node[i]->id);
     crawl_done(&c);
     return rc;

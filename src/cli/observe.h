@@ -11,10 +11,20 @@
 #include <moyai.h>
 #include <stdio.h>
 
+/* Those that are known where the grid is met, and did not answer. */
+#define CRAWL_LOST 3u
+struct crawl_lost {
+    size_t n; /* of all; of the first CRAWL_LOST this: */
+    struct {
+        char id[33], at[80];
+    } of[CRAWL_LOST];
+};
+
 struct observer {
     moyai_node *node;
     const char *title;
     struct run_grid grid;
+    struct crawl_lost lost; /* of the last crawl */
 };
 
 /* Their options. In a parser: the rows at the end of its options, and observe_option in its function: true if it was
@@ -45,8 +55,8 @@ bool observe_target(int key, char *arg, const struct argp_state *state, const ch
 int observer_join(struct observer *o, const char *title, const struct observe_opts *opts);
 void observer_leave(struct observer *o);
 
-/* For who looks at all nodes, when he has: are there some that cannot be seen, for want of a key? The exit status; it
- * is said, and what to do. */
+/* For who looks at all nodes, when he has, and has put crawl.lost there: are there some that cannot be seen, for want
+ * of a key, or of a way? The exit status; it is said, and what to do. */
 int observer_doubts(struct observer *o);
 
 /*

@@ -205,7 +205,7 @@ int cli_ps(int argc, char **argv) {
     struct observer o;
     int status = observer_join(&o, argv[0], &q.o);
     if (status) return status;
-    struct crawl c = {.n = 0};
+    struct crawl c = {.all_known = true};
     struct moyai_error why = {0};
     if (crawl(&c, o.node, q.o.timeout, &why) < 0) {
         cli_say(argv[0], "%s", why.text);
@@ -215,6 +215,7 @@ int cli_ps(int argc, char **argv) {
     } else {
         print_table(&c, &q);
     }
+    o.lost = c.lost;
     if (status == CLI_OK) status = observer_doubts(&o);
     crawl_done(&c);
     observer_leave(&o);

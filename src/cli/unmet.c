@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/unmet.h"
 
-#include "base/id.h"
 #include "node/node.h"
 #include "overlay/io/met.h"
 
@@ -58,26 +57,16 @@ static bool same(const char *said, const char *text) {
     return strcmp(a, b) == 0;
 }
 
-static bool look_link(const struct overlay_link_info *l, void *ctx) {
-    const uint8_t **id = ctx;
-    if (id_equal(l->peer, *id)) *id = NULL;
-    return *id != NULL;
-}
-
-/* A connection that failed is remembered, also when that node has linked itself to us since. */
-static bool others_are_hidden(moyai_node *n, const struct met_about *about) {
-    const uint8_t *id = about->id;
-    if (!(about->what & (MET_KEY | MET_KEY_TOLD | MET_CLOCK))) return false;
-    node_each_link(n, look_link, &id);
-    return id != NULL;
+static bool others_are_hidden(unsigned what) {
+    return what & (MET_KEY | MET_KEY_TOLD | MET_CLOCK);
 }
 
 bool unmet_some(moyai_node *n, const char *grid, char line[UNMET_LINE]) {
     char text[NODE_UNMET];
-    struct met_about about;
+    unsigned about;
     (void)node_unmet(n, text, &about);
-    if (!others_are_hidden(n, &about)) return false;
-    snprintf(line, UNMET_LINE, "not all of the grid at '%.200s' is seen: %s%s", grid, text, unmet_advice(about.what));
+    if (!others_are_hidden(about)) return false;
+    snprintf(line, UNMET_LINE, "not all of the grid at '%.200s' is seen: %s%s", grid, text, unmet_advice(about));
     return true;
 }
 
@@ -174,12 +163,12 @@ static bool look_alone(struct unmet *u, moyai_node *n, const char *grid, char li
 
 bool unmet_look(struct unmet *u, moyai_node *n, const char *grid, char line[UNMET_LINE]) {
     char text[NODE_UNMET], report[REPORT];
-    struct met_about about;
+    unsigned about;
     bool wrong = node_unmet(n, text, &about), late = moyai_now() - u->began >= (moyai_ns)UNMET_SILENT;
     const unsigned what = node_report(n, report, sizeof report);
     bool silent = what & MET_NOT_YET && !(what & MET_ANSWERS);
     if (wrong && (late || !silent)) { /* else another place may still answer */
-        if (!news(u, text, about.what)) return false;
+        if (!news(u, text, about)) return false;
         u->waits = true;
         snprintf(line, UNMET_LINE, "nobody of the grid at '%.200s' could be met: %s%s", grid, text, u->advice);
         return true;
@@ -190,8 +179,8 @@ bool unmet_look(struct unmet *u, moyai_node *n, const char *grid, char line[UNME
         snprintf(line, UNMET_LINE, "nobody of the grid at '%.200s' could be met yet: %s%s", grid, report, u->advice);
         return true;
     }
-    if (lasts(u, !wrong && others_are_hidden(n, &about))) {
-        if (!news(u, text, about.what)) return false;
+    if (lasts(u, !wrong && others_are_hidden(about))) {
+        if (!news(u, text, about)) return false;
         u->waits = false;
         u->some = true;
         return unmet_some(n, grid, line);

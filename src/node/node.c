@@ -530,12 +530,16 @@ bool node_is_first(moyai_node *n) {
     return overlay_links(n->o) == 0 && overlay_settled(n->o, true);
 }
 
+void node_each_known(moyai_node *n, bool (*fn)(const struct overlay_known *k, void *ctx), void *ctx) {
+    overlay_each_known(n->o, fn, ctx);
+}
+
 void node_each_link(moyai_node *n, bool (*fn)(const struct overlay_link_info *l, void *ctx), void *ctx) {
     overlay_each_link(n->o, fn, ctx);
 }
 
-bool node_unmet(moyai_node *n, char out[NODE_UNMET], struct met_about *about) {
-    return overlay_unmet(n->o, out, about);
+bool node_unmet(moyai_node *n, char out[NODE_UNMET], unsigned *what) {
+    return overlay_unmet(n->o, out, what);
 }
 
 struct link_wait {

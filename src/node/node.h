@@ -50,12 +50,15 @@ unsigned node_report(moyai_node *n, char *out, size_t size);
 /* Is it in a grid of several hosts, and has no link, since the places where that is met know of nobody? Lock held. */
 bool node_is_first(moyai_node *n);
 
+/* As overlay_each_known. Lock held. */
+void node_each_known(moyai_node *n, bool (*fn)(const struct overlay_known *k, void *ctx), void *ctx);
+
 /* As overlay_each_link. Lock held. */
 void node_each_link(moyai_node *n, bool (*fn)(const struct overlay_link_info *l, void *ctx), void *ctx);
 
 /* As overlay_unmet. Lock held. */
 #define NODE_UNMET OVERLAY_UNMET
-bool node_unmet(moyai_node *n, char out[NODE_UNMET], struct met_about *about);
+bool node_unmet(moyai_node *n, char out[NODE_UNMET], unsigned *what);
 
 /* moyai_go with the lock held. */
 int node_go(moyai_node *n, void (*fn)(void *arg), void *arg);

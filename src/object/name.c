@@ -13,7 +13,6 @@
 #include "base/err.h"
 #include "base/near.h"
 #include "object/internal.h"
-#include "overlay/io/met.h"
 
 #include <stdlib.h>
 
@@ -433,8 +432,8 @@ static int not_found(moyai_node *n, const char *name, int rc, const char *late, 
     if (overlay_locates(n->o)) {
         char unmet[OVERLAY_UNMET];
         overlay_each_link(n->o, count_linked, &o);
-        struct met_about about;
-        (void)overlay_unmet(n->o, unmet, &about);
+        unsigned what;
+        (void)overlay_unmet(n->o, unmet, &what);
         const bool said = o.found == 0 && unmet[0];
         return err_set(e, rc,
                        "nobody has registered the name \"%.100s\"%s in the grid at \"%.100s\", which has %zu node%s "

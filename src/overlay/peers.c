@@ -544,6 +544,14 @@ moyai_ns peers_deadline(const struct peers *p) {
     return at;
 }
 
+bool peers_knows(const struct peers *p, const uint8_t id[16]) {
+    return peers_find(p, id);
+}
+
+struct peers_endpoint peers_known_at(const struct peers *p, uint32_t i, moyai_ns now) {
+    return known_endpoint(p, i, now);
+}
+
 struct peers_count peers_count(const struct peers *p) {
     return (struct peers_count){p->mesh, p->direct, p->dials_n + p->offered, p->known_n};
 }

@@ -165,5 +165,8 @@ struct peers_count {
     uint32_t known;
 };
 struct peers_count peers_count(const struct peers *p);
+/* The i-th of the known, i < peers_count().known; as it is told to others at that time. Valid until the next step. */
+bool peers_knows(const struct peers *p, const uint8_t id[16]);
+struct peers_endpoint peers_known_at(const struct peers *p, uint32_t i, moyai_ns now);
 
 #endif

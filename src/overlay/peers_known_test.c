@@ -137,6 +137,11 @@ static void test_found(void **state) {
     assert_true(known(t, 4)); /* it is at another site, maybe: nobody was there */
     struct moyai_node_id id = node(3);
     uint32_t at = (uint32_t)(peers_find(t->p, id.b) - peers_knowns(t->p));
+    struct peers_endpoint seen = peers_known_at(t->p, at, t->now);
+    assert_true(peers_knows(t->p, id.b) && id_equal(seen.id.b, id.b) && seen.lifetime > 0);
+    assert_int_equal(peers_known_at(t->p, at, t->now + 1000000000000000000u).lifetime, 0);
+    id = node(1);
+    assert_false(peers_knows(t->p, id.b));
     struct peers_endpoint left = {.text = peers_text(t->p, at), .n_text = peers_knowns(t->p)[at].n_text};
     assert_true(peers_address_get(&left, 0, address));
     assert_string_equal(address, "home:7");

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define NOWHERE "http://127.0.0.1:1/lab"
@@ -268,6 +269,83 @@ static void who_sees_some_only_is_told(void **state) {
     cli_free(&old);
 }
 
+/* Who is known where the grid is met, and cannot be reached: it may be in another part of the grid, or have ended. */
+static void who_sees_a_part_is_told(void **state) {
+    (void)state;
+    static const char *const away[] = {"MOYAI_ADVERTISE=127.0.0.1:1", NULL};
+    struct cli far, here, c;
+    char parts[120], text[300];
+    snprintf(parts, sizeof parts, "%.90s-parts", url);
+    cli_start(&far, &(struct cli_opts){.env = away}, "node", "--grid", parts, "--key-file", key[0], NULL);
+    (void)cli_line(&far, 2, "nobody else is known there yet");
+    pid_t agent = kit_child_of(kit_child_of(far.pid)); /* behind its front and the keeper of that */
+    assert_int_equal(kill(agent, SIGSTOP), 0);
+    cli_start(&here, NULL, "node", "--grid", parts, "--key-file", key[0], NULL);
+    (void)cli_line(&here, 2, "takes commands");
+    snprintf(text, sizeof text,
+             "perhaps not all of the grid at '%s' is seen: 1 node that said in the last minute where it is cannot be "
+             "reached from here, or has ended since: ",
+             parts);
+    static const char *const verbs[][2] = {{"ps", NULL}, {"ps", "--json"}, {"graph", NULL}, {"ping", "0123"}};
+    for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++) {
+        assert_int_equal(cli_do(&c, verbs[i][0], "--grid", parts, "--key-file", key[0], verbs[i][1], NULL), 1);
+        if (i < 3) assert_int_equal(kit_count(&c.text[0], "moyai node"), 1);
+        if (!strstr(c.text[1].p, text)) fail_msg("%s: not \"%s\" but: %s", verbs[i][0], text, c.text[1].p);
+        assert_non_null(strstr(c.text[1].p, " at 127.0.0.1:1\n"));
+        cli_free(&c);
+    }
+    assert_int_equal(kill(agent, SIGCONT), 0);
+    for (int rows = 0; rows < 2; cli_free(&c)) {
+        int status = cli_do(&c, "ps", "--grid", parts, "--key-file", key[0], NULL);
+        rows = kit_count(&c.text[0], "moyai node");
+        assert_int_equal(status, rows == 2 ? 0 : 1);
+    }
+    /* Who has left is not missed. */
+    kill(far.pid, SIGTERM);
+    assert_int_equal(cli_wait(&far), 0);
+    assert_int_equal(cli_do(&c, "ps", "--grid", parts, "--key-file", key[0], NULL), 0);
+    assert_string_equal(c.text[1].p, "");
+    cli_free(&c);
+    kill(here.pid, SIGTERM);
+    assert_int_equal(cli_wait(&here), 0);
+    cli_free(&here);
+    cli_free(&far);
+}
+
+static void key_file(const char *path, const char *a, const char *b) {
+    char command[600];
+    snprintf(command, sizeof command, "umask 077; cat %s %s > %s.new && mv %s.new %s", a, b, path, path, path);
+    assert_int_equal(system(command), 0);
+}
+
+/* Of who has no key that fits it is told as long as it is there. */
+static void who_is_hidden_and_ends_is_not_told_of_any_more(void **state) {
+    (void)state;
+    struct cli hidden, c;
+    char file[80], keys[100], run[100], grid[120];
+    snprintf(file, sizeof file, "%s-both", key[0]);
+    snprintf(keys, sizeof keys, "MOYAI_KEY_FILE=%s", file);
+    snprintf(grid, sizeof grid, "%.90s-keys", url);
+    snprintf(run, sizeof run, "MOYAI_RUN_DIR=%s-run", key[0]); /* as on a host of its own */
+    assert_int_equal(mkdir(strchr(run, '=') + 1, 0700), 0);
+    key_file(file, key[0], key[1]);
+    cli_start(&hidden, &(struct cli_opts){.env = (const char *const[]){run, keys, NULL}}, "node", "--grid", grid, NULL);
+    (void)cli_line(&hidden, 2, "nobody else is known there yet");
+    key_file(file, key[1], "/dev/null");
+    cli_start(&c, NULL, "node", "--grid", grid, "--key-file", key[0], NULL);
+    const char *said = cli_line(&c, 2, "' is seen: ");
+    if (strstr(said, "cannot connect")) assert_non_null(strstr(said, "show on both, and copy the key file"));
+    kill(hidden.pid, SIGTERM);
+    assert_int_equal(cli_wait(&hidden), 0);
+    (void)cli_line(&c, 2, "' is seen now, as far as is known");
+    kill(c.pid, SIGTERM);
+    assert_int_equal(cli_wait(&c), 0);
+    cli_free(&c);
+    cli_free(&hidden);
+    unlink(file);
+    (void)rmdir(strchr(run, '=') + 1);
+}
+
 static void a_missing_name_is_missing_in_that_grid(void **state) {
     (void)state;
     char text[200];
@@ -285,6 +363,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(who_goes_on_is_told_why),
         cmocka_unit_test(who_goes_on_is_told_of_silence_and_of_its_end),
         cmocka_unit_test(who_sees_some_only_is_told),
+        cmocka_unit_test(who_sees_a_part_is_told),
+        cmocka_unit_test(who_is_hidden_and_ends_is_not_told_of_any_more),
         cmocka_unit_test(a_missing_name_is_missing_in_that_grid),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -4,6 +4,9 @@
 #include "overlay/io/met.h"
 #include "overlay/io/route.h"
 #include "overlay/io/wide.h"
+#include "overlay/peers.h"
+#include "overlay/peers_entry.h"
+#include "overlay/peers_wire.h"
 
 void overlay_self(const struct overlay *o, struct overlay_self *out) {
     *out = (struct overlay_self){.title = o->title, .site = o->site};
@@ -11,10 +14,10 @@ void overlay_self(const struct overlay *o, struct overlay_self *out) {
     route_counts(o->route, &out->locating, &out->forwarded);
 }
 
-bool overlay_unmet(const struct overlay *o, char out[OVERLAY_UNMET], struct met_about *about) {
+bool overlay_unmet(const struct overlay *o, char out[OVERLAY_UNMET], unsigned *what) {
     out[0] = 0;
-    *about = (struct met_about){0};
-    return o->wide && wide_nobody(o->wide, out, OVERLAY_UNMET, about);
+    *what = 0;
+    return o->wide && met_nobody(wide_met(o->wide), out, OVERLAY_UNMET, what);
 }
 
 void overlay_observe(struct overlay *o) {
@@ -22,12 +25,26 @@ void overlay_observe(struct overlay *o) {
 }
 
 bool overlay_settled(const struct overlay *o, bool new_too) {
-    return o->wide && wide_settled(o->wide, new_too);
+    return o->wide && !o->closing && met_settled(wide_met(o->wide), new_too);
 }
 
 unsigned overlay_report(const struct overlay *o, char *out, size_t n) {
     out[0] = 0;
-    return o->wide ? wide_report(o->wide, out, n) : 0;
+    if (!o->wide) return 0;
+    const struct met *m = wide_met(o->wide);
+    return met_report(m, (moyai_dur)(moyai_now() - m->began), out, n);
+}
+
+void overlay_each_known(const struct overlay *o, bool (*fn)(const struct overlay_known *k, void *ctx), void *ctx) {
+    const struct peers *p = o->wide ? wide_peers(o->wide) : NULL;
+    const uint32_t n = p ? peers_count(p).known : 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const struct peers_endpoint e = peers_known_at(p, i, exec_now(o->x));
+        char at[PEERS_ADDRESS + 1];
+        if (!peers_address_get(&e, 0, at)) continue;
+        uint32_t age = e.lifetime < PEERS_ENTRY_LIFETIME ? PEERS_ENTRY_LIFETIME - e.lifetime : 0;
+        if (!fn(&(struct overlay_known){e.id.b, at, (moyai_dur)age * MOYAI_SEC}, ctx)) return;
+    }
 }
 
 static const char *kind_of(const struct olink *k) {

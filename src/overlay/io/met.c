@@ -51,17 +51,23 @@ enum met_what met_dial_what(int code) {
 
 void met_dial_failed(struct met *m, const uint8_t id[16], enum met_what what, const char *text) {
     char name[33];
+    /* That another has no key that fits stays worth more, as long as it may be there. */
+    if (m->dial[0] && m->dial_what == MET_KEY_TOLD && what != MET_KEY_TOLD && !id_equal(m->dial_id, id)) return;
     id_format(id, name);
     memcpy(m->dial_id, id, 16);
     m->dial_what = what;
     snprintf(m->dial, sizeof m->dial, "cannot connect to node %.8s: %s", name, text);
 }
 
-bool met_nobody(const struct met *m, char *out, size_t n, struct met_about *about) {
+void met_dial_over(struct met *m, const uint8_t id[16]) {
+    if (id_equal(m->dial_id, id)) m->dial[0] = 0;
+}
+
+bool met_nobody(const struct met *m, char *out, size_t n, unsigned *what) {
     size_t at = 0;
     bool well = m->others;
     out[0] = 0;
-    *about = (struct met_about){0};
+    *what = 0;
     for (size_t i = 0; i < m->n; i++) {
         const struct met_place *p = &m->of[i];
         char foreign[MET_TEXT];
@@ -72,20 +78,19 @@ bool met_nobody(const struct met *m, char *out, size_t n, struct met_about *abou
         int k = snprintf(out + at, n - at, "%s%s%s%s", at ? "; " : "", m->n > 1 ? p->place : "", m->n > 1 ? ": " : "",
                          text);
         if (k > 0) at += (size_t)k;
-        about->what |= p->code ? p->what : MET_KEY;
+        *what |= p->code ? p->what : MET_KEY;
     }
     bool places = at > 0;
     if (!places && m->dial[0]) {
         snprintf(out, n, "%s", m->dial);
-        about->what = m->dial_what;
-        memcpy(about->id, m->dial_id, 16);
+        *what = m->dial_what;
     } else if (!places && m->ahead) {
         snprintf(
             out, n,
             "an entry there seems to be made %lld s from now, and is not believed: this host's clock is behind, or "
             "the other's ahead",
             (long long)m->ahead);
-        about->what = MET_CLOCK;
+        *what = MET_CLOCK;
     }
     return places && !well;
 }

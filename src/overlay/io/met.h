@@ -9,7 +9,7 @@
 #include "overlay/io/meet.h"
 #include "overlay/io/places.h"
 
-#define MET_TEXT 160u
+#define MET_TEXT 220u
 
 struct met_place {
     const char *place;   /* borrowed */
@@ -25,18 +25,13 @@ struct met_place {
 struct met {
     struct met_place of[MEET_PLACES + PLACES_MOST];
     size_t n;
+    moyai_ns began;
     bool others;   /* somebody has been met, at any place and time */
     int64_t ahead; /* seconds: an entry that seems to come from the future; 0: none has */
     /* The connection to one who was met that failed last; of what the text is, and to whom. */
     char dial[MET_TEXT];
     enum met_what dial_what;
     uint8_t dial_id[16];
-};
-
-/* What a text says, in short. */
-struct met_about {
-    unsigned what;  /* enum met_what */
-    uint8_t id[16]; /* of a connection that failed: to whom; else zero */
 };
 
 size_t met_add(struct met *m, const char *place); /* its number */
@@ -46,6 +41,7 @@ bool met_foreign(struct met *m, size_t place, size_t n);
 void met_foreign_text(size_t n, char out[MET_TEXT]);
 bool met_ahead(struct met *m, int64_t seconds); /* true: the first */
 void met_dial_failed(struct met *m, const uint8_t id[16], enum met_what what, const char *text);
+void met_dial_over(struct met *m, const uint8_t id[16]); /* it has been reached, or is not there any more */
 /* Of a connection that failed with this code. */
 enum met_what met_dial_what(int code);
 
@@ -57,7 +53,8 @@ bool met_settled(const struct met *m, bool new_too);
 #define MET_CONNECTED (5 * MOYAI_SEC)
 unsigned met_report(const struct met *m, moyai_dur waited, char *out, size_t n);
 
-/* What is wrong, with all of them; "": nothing that is known of. True: so nobody could be met there, ever. */
-bool met_nobody(const struct met *m, char *out, size_t n, struct met_about *about);
+/* What is wrong, with all of them, and of what that is; "": nothing that is known of. True: so nobody could be met
+ * there, ever. */
+bool met_nobody(const struct met *m, char *out, size_t n, unsigned *what);
 
 #endif

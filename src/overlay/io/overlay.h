@@ -179,10 +179,9 @@ void overlay_buffer_free(struct overlay *o, uint8_t *p);
 
 size_t overlay_links(const struct overlay *o); /* that are up */
 /* What is wrong with the places where others are to be met (met.h); "": nothing that is known of. True: so nobody could
- * be met there, since the beginning. */
+ * be met there, since the beginning. what: of the text. */
 #define OVERLAY_UNMET 240
-struct met_about;
-bool overlay_unmet(const struct overlay *o, char out[OVERLAY_UNMET], struct met_about *about);
+bool overlay_unmet(const struct overlay *o, char out[OVERLAY_UNMET], unsigned *what);
 void overlay_observe(struct overlay *o); /* this node looks at others, who need not take it for one of them */
 /* All of these places have answered, twice, that they know of nobody: there is no use in waiting for a link. */
 bool overlay_settled(const struct overlay *o, bool new_too);
@@ -208,6 +207,14 @@ struct overlay_link_info {
     size_t queued;       /* bytes not written yet */
 };
 void overlay_each_link(const struct overlay *o, bool (*fn)(const struct overlay_link_info *l, void *ctx), void *ctx);
+
+/* Nodes that may be linked to, and need not be: by what they left where the grid is met, or others tell of them. */
+struct overlay_known {
+    const uint8_t *id;
+    const char *at; /* the first of its addresses */
+    moyai_dur age;  /* since it has said so */
+};
+void overlay_each_known(const struct overlay *o, bool (*fn)(const struct overlay_known *k, void *ctx), void *ctx);
 
 /* The next node on the way of a session's messages. path: its id, where it goes over others; 0: find it by the peer,
  * with whom this node has the session. False: there is none here. */

@@ -70,7 +70,6 @@ struct wide {
     int64_t made; /* the last entry; seconds since 1970 */
     bool looked;  /* the machine is still to hear that all have */
     bool stepping, closing;
-    moyai_ns began;
     bool waits; /* the machine is still to hear that a session does */
     /* Large, and of one step at a time. */
     struct peers_effect fx;
@@ -352,6 +351,7 @@ static void look(struct wide *w) {
     struct moyai_error why = {0};
     keys_look(w);
     log_left_out(w->o->cfg.log);
+    if (w->met.dial[0] && !peers_knows(w->peers, w->met.dial_id)) met_dial_over(&w->met, w->met.dial_id);
     w->looking = 1; /* this function */
     w->entries = 0;
     if (w->meet) {
@@ -431,6 +431,7 @@ static void effect(struct wide *w, const struct peers_effect *fx) {
         break;
     case PEERS_FX_USE:
         k = olink_by_number(o, fx->link);
+        if (k) met_dial_over(&w->met, k->peer->id);
         if (k) olink_used(k);
         if (k && k->line) lines_used(k->line);
         break;
@@ -637,6 +638,7 @@ void wide_leave(struct wide *w) {
 void wide_died(struct wide *w, const uint8_t id[16]) {
     struct peers_event ev = {.kind = PEERS_EV_GONE};
     memcpy(ev.id.b, id, 16);
+    met_dial_over(&w->met, id);
     cancel(w, id);
     step(w, &ev);
 }
@@ -728,7 +730,7 @@ int wide_new(struct overlay *o, const struct places *places, struct moyai_error 
     struct wide *w = calloc(1, sizeof *w);
     if (!w) return err_set(reterr, MOYAI_ENOMEM, "out of memory");
     w->o = o;
-    w->began = moyai_now();
+    w->met.began = moyai_now();
     w->places = *places;
     exec_timer_init(&w->timer, on_timer);
     alone_init(&w->alone, o);
@@ -740,16 +742,12 @@ int wide_new(struct overlay *o, const struct places *places, struct moyai_error 
     return 0;
 }
 
-bool wide_settled(const struct wide *w, bool new_too) {
-    return met_settled(&w->met, new_too) && !w->closing;
+const struct met *wide_met(const struct wide *w) {
+    return &w->met;
 }
 
-unsigned wide_report(const struct wide *w, char *out, size_t n) {
-    return met_report(&w->met, (moyai_dur)(moyai_now() - w->began), out, n);
-}
-
-bool wide_nobody(const struct wide *w, char *out, size_t n, struct met_about *about) {
-    return met_nobody(&w->met, out, n, about);
+const struct peers *wide_peers(const struct wide *w) {
+    return w->peers;
 }
 
 void wide_pause(struct wide *w) {

@@ -11,7 +11,8 @@
 
 #include "overlay/io/internal.h"
 
-struct met_about;
+struct met;
+struct peers;
 struct wide;
 struct peers_endpoint;
 
@@ -24,10 +25,8 @@ void wide_free(struct wide *w);
 void wide_pause(struct wide *w);
 void wide_again(struct wide *w);
 
-/* As met_nobody (met.h), of the places where the grid is met. */
-bool wide_nobody(const struct wide *w, char *out, size_t n, struct met_about *about);
-bool wide_settled(const struct wide *w, bool new_too);
-unsigned wide_report(const struct wide *w, char *out, size_t n);
+const struct met *wide_met(const struct wide *w);     /* of the places where the grid is met */
+const struct peers *wide_peers(const struct wide *w); /* the machine, to be looked at */
 
 void wide_hello(struct olink *k, const struct link_hello *h); /* it is greeted */
 /* It greets, and is not whom this node called there: the link ends. */
