@@ -136,7 +136,7 @@ int observer_join(struct observer *o, const char *title, const struct observe_op
     if (rc == 0) {
         node_observe(o->node);
         cli_log(o->node, title);
-        moyai_dur most = given->timed && given->timeout < LINK_TIME ? given->timeout : LINK_TIME;
+        moyai_dur most = given->timed ? given->timeout : LINK_TIME;
         if (o->grid.path[0] || await_link(o->node, title, grid, most) == 0) return CLI_OK;
     } else {
         cli_say(title, "%s", why.text);

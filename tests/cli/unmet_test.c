@@ -346,6 +346,44 @@ static void who_is_hidden_and_ends_is_not_told_of_any_more(void **state) {
     (void)rmdir(strchr(run, '=') + 1);
 }
 
+/* Of an endpoint that has just begun, which has heard of one only, to whom nobody can connect. */
+static void who_is_early_waits(void **state) {
+    (void)state;
+    struct cli late, nat, open, hasty, patient;
+    char grid[100], run[2][100];
+    for (int i = 0; i < 2; i++) { /* as on hosts of their own */
+        snprintf(run[i], sizeof run[i], "MOYAI_RUN_DIR=%s-run%d", key[0], i);
+        assert_int_equal(mkdir(strchr(run[i], '=') + 1, 0700), 0);
+    }
+    cli_start(&late, NULL, "endpoint", "--listen", "127.0.0.1:0", NULL);
+    snprintf(grid, sizeof grid, "%.80s", strstr(cli_line(&late, 1, "http://"), "http://"));
+    strcpy(strstr(grid + 7, "/"), "/lab");
+    cli_start(&nat, &(struct cli_opts){.env = (const char *const[]){run[0], "MOYAI_ADVERTISE=127.0.0.1:1", NULL}},
+              "node", "--grid", grid, "--key-file", key[0], NULL);
+    (void)cli_line(&nat, 2, "nobody else is known there yet");
+    cli_start(&hasty, NULL, "ps", "--grid", grid, "--timeout", "11s", "--key-file", key[0], NULL);
+    cli_start(&patient, NULL, "ps", "--grid", grid, "--timeout", "100s", "--key-file", key[0], NULL);
+    assert_int_equal(cli_wait(&hasty), 1);
+    cli_start(&open, &(struct cli_opts){.env = (const char *const[]){run[1], NULL}}, "node", "--grid", grid,
+              "--key-file", key[0], NULL);
+    const char *said = hasty.text[1].p;
+    if (!strstr(said, "within 11 s: ") || !strstr(said, "/lab: it answers, and knows nodes of this grid: it began ") ||
+        !strstr(said, "; an endpoint that has just begun hears of all nodes within 45 s\n"))
+        fail_msg("%s", said);
+    (void)cli_wait(&patient); /* the two may not be linked yet: then it says so */
+    assert_true(kit_count(&patient.text[0], "moyai node") >= 1);
+    assert_null(strstr(patient.text[1].p, "could be "));
+    struct cli *all[] = {&nat, &open, &late};
+    for (int i = 0; i < 3; i++) {
+        kill(all[i]->pid, SIGTERM);
+        assert_int_equal(cli_wait(all[i]), 0);
+        cli_free(all[i]);
+        if (i < 2) (void)rmdir(strchr(run[i], '=') + 1);
+    }
+    cli_free(&hasty);
+    cli_free(&patient);
+}
+
 static void a_missing_name_is_missing_in_that_grid(void **state) {
     (void)state;
     char text[200];
@@ -364,6 +402,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(who_goes_on_is_told_of_silence_and_of_its_end),
         cmocka_unit_test(who_sees_some_only_is_told),
         cmocka_unit_test(who_sees_a_part_is_told),
+        cmocka_unit_test(who_is_early_waits),
         cmocka_unit_test(who_is_hidden_and_ends_is_not_told_of_any_more),
         cmocka_unit_test(a_missing_name_is_missing_in_that_grid),
     };

@@ -27,8 +27,9 @@ enum met_what {
     MET_SILENT = 16,      /* there was none in time */
     MET_NO_ENDPOINT = 32, /* what answers by HTTP's port does not speak HTTP */
     MET_ANSWERS = 64,     /* a place has answered, or others have come by one ... */
-    MET_EMPTY = 128,      /* and an endpoint knows nobody */
-    MET_OTHER = 256,      /* whatever else the text says */
+    MET_EMPTY = 128,      /* and an endpoint knows nobody ... */
+    MET_YOUNG = 256,      /* or has just begun, and may not know of all */
+    MET_OTHER = 512,      /* whatever else the text says */
 };
 
 struct meet;

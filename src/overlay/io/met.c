@@ -129,7 +129,7 @@ static unsigned report(const struct met *m, const struct met_place *p, moyai_dur
     if (p->asked) {
         snprintf(text, MET_TEXT, "it answers, and knows %s of this grid%s%.80s", m->others ? "nodes" : "nobody",
                  p->text[0] ? ": " : "", p->text);
-        return MET_ANSWERS | (http && !m->others ? MET_EMPTY : 0);
+        return MET_ANSWERS | (http && !m->others ? MET_EMPTY : http && p->text[0] ? MET_YOUNG : 0);
     }
     if (http && waited > MET_CONNECTED)
         snprintf(text, MET_TEXT, "it accepts the connection, and has said nothing for %s", DUR(waited));

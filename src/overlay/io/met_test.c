@@ -119,6 +119,12 @@ static void reports_each_place(void **state) {
     assert_false(met_settled(&m, false));
     (void)met_tell(&m, b, 0, MET_OTHER, "");
     m.others = true;
+    (void)met_tell(&m, a, 0, MET_OTHER, "it began 3 s ago");
+    reports(
+        &m, 0, MET_ANSWERS | MET_YOUNG | MET_KEY,
+        "http://a/g: it answers, and knows nodes of this grid: it began 3 s ago; b:1: 2 entries there are sealed with "
+        "another key; c:1: is this node's own address");
+    (void)met_tell(&m, a, 0, MET_OTHER, "");
     assert_false(met_settled(&m, false));
     met_dial_failed(&m, node, met_dial_what(MOYAI_EPERM), "refused");
     reports(
