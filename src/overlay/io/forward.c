@@ -25,6 +25,7 @@
 #define RETRY_MOST (10 * MOYAI_SEC)
 #define PATIENCE   (60 * MOYAI_SEC)
 #define LAST       200u /* bytes of the last line that ssh has said */
+#define WORSE      300u /* of what has gone wrong */
 
 struct forward {
     struct exec *x;
@@ -45,6 +46,11 @@ struct forward {
     moyai_ns started;
     moyai_dur wait;
     bool complained; /* about a lock that cannot be had */
+    bool of_use;     /* this ssh has been */
+    bool wrong;      /* something has been shown to be so, and not that it is not any more */
+    char told[WORSE];
+    moyai_ns told_at, tell_at; /* not again before */
+    moyai_dur pause;           /* until then; 0: nothing was told yet */
 
     uint16_t port; /* to connect to */
     moyai_dur retry;
@@ -52,6 +58,10 @@ struct forward {
     bool linked;
     moyai_ns until; /* the port is to be open; UINT64_MAX: it has been */
 };
+
+static const char *leads_to(const struct forward *f) {
+    return f->cfg.line->host[f->cfg.line->reverse ? 0 : 1];
+}
 
 /* A bit earlier or later, so that what failed at once is not tried again at once. */
 static moyai_ns soon(struct forward *f, moyai_dur d) {
@@ -61,6 +71,41 @@ static moyai_ns soon(struct forward *f, moyai_dur d) {
 
 static void double_up_to(moyai_dur *d, moyai_dur most) {
     *d = *d < most / 2 ? *d * 2 : most;
+}
+
+/* Without numbers: those of ports and processes make no other reason. */
+static bool same(const char *a, const char *b) {
+    for (;; a++, b++) {
+        a += strspn(a, "0123456789");
+        b += strspn(b, "0123456789");
+        if (*a != *b) return false;
+        if (!*a) return true;
+    }
+}
+
+/* It does not work: as an error, since that is shown by default, but with the pauses of warnings. */
+static void complain(struct forward *f, const char *text) {
+    const struct gridfile_line *l = f->cfg.line;
+    moyai_ns now = moyai_now();
+    bool due =
+        f->pause == 0 || now >= f->tell_at || (now - f->told_at >= (moyai_ns)f->cfg.repeat && !same(f->told, text));
+    if (!due) {
+        log_warning(f->cfg.log, "overlay", "MOYAI-FORWARD", "\"%s\", line %u: %s; again in %s", f->cfg.file, l->number,
+                    text, DUR(f->wait));
+        return;
+    }
+    char more[32] = "";
+    if (l->port) snprintf(more, sizeof more, " -p %u", l->port);
+    log_error(f->cfg.log, "overlay", "MOYAI-FORWARD",
+              "\"%s\", line %u: %s; again in %s. Does '%s -o BatchMode=yes%s%s%s%s%s %s true' work?", f->cfg.file,
+              l->number, text, DUR(f->wait), f->cfg.ssh, l->user[0] ? " -l " : "", l->user, more,
+              l->jump[0] ? " -J " : "", l->jump, leads_to(f));
+    snprintf(f->told, sizeof f->told, "%s", text);
+    f->wrong = true;
+    f->pause = f->pause ? f->pause : f->cfg.repeat;
+    f->told_at = now;
+    f->tell_at = now + (moyai_ns)f->pause;
+    double_up_to(&f->pause, LOG_REPEAT_MOST);
 }
 
 /* ---- the lock -------------------------------------------------------------------------------- */
@@ -100,8 +145,8 @@ static void on_look(struct exec *x, struct exec_timer *t) {
     int rc = take_lock(f, &why);
     if (rc < 0 && !f->complained) {
         f->complained = true;
-        log_warning(f->cfg.log, "overlay", "MOYAI-FORWARD", "\"%s\", line %u: %s", f->cfg.file, f->cfg.line->number,
-                    why.text);
+        log_error(f->cfg.log, "overlay", "MOYAI-FORWARD", "\"%s\", line %u: %s", f->cfg.file, f->cfg.line->number,
+                  why.text);
     }
     if (rc <= 0)
         exec_timer_set(x, t, soon(f, f->cfg.look));
@@ -178,10 +223,6 @@ static void command(const struct forward *f, struct command *c) {
     add(c, NULL);
 }
 
-static const char *leads_to(const struct forward *f) {
-    return f->cfg.line->host[f->cfg.line->reverse ? 0 : 1];
-}
-
 /* The end of a line that ssh says. */
 static void line_ends(struct forward *f) {
     while (f->n_line > 0 && (f->line[f->n_line - 1] == '\r' || f->line[f->n_line - 1] == ' ')) f->n_line--;
@@ -235,8 +276,10 @@ static void on_end(struct exec_child *c, int status, void *arg) {
     hear(f);
     line_ends(f);
     /* One that has run for long has not failed to begin. */
-    if (moyai_now() - f->started > (moyai_ns)f->cfg.most) f->wait = f->cfg.first;
-    char how[64];
+    const moyai_ns lived = moyai_now() - f->started;
+    if (lived > (moyai_ns)f->cfg.most) f->wait = f->cfg.first;
+    if (f->of_use && lived > (moyai_ns)LOG_FORGET) f->pause = 0;
+    char how[64], text[WORSE];
     if (f->killed)
         snprintf(how, sizeof how, "was ended");
     else if (status == EXEC_STATUS_UNKNOWN)
@@ -245,10 +288,13 @@ static void on_end(struct exec_child *c, int status, void *arg) {
         snprintf(how, sizeof how, "was killed by signal %d", WTERMSIG(status));
     else
         snprintf(how, sizeof how, "has ended with status %d", WEXITSTATUS(status));
-    log_warning(f->cfg.log, "overlay", "MOYAI-FORWARD", "\"%s\", line %u: %s to %s %s%s%s%s%s%s; again in %s",
-                f->cfg.file, f->cfg.line->number, f->cfg.ssh, leads_to(f), how, f->killed ? " since " : "",
-                f->killed ? f->killed : "", f->last[0] ? ", and said last: \"" : "", f->last, f->last[0] ? "\"" : "",
-                DUR(f->wait));
+    snprintf(text, sizeof text, "%s to %s %s%s%s%s%s%s", f->cfg.ssh, leads_to(f), how, f->killed ? " since " : "",
+             f->killed ? f->killed : "", f->last[0] ? ", and said last: \"" : "", f->last, f->last[0] ? "\"" : "");
+    if (f->of_use || (!f->cfg.connects && lived > (moyai_ns)f->cfg.most)) /* the next one will be, too */
+        log_warning(f->cfg.log, "overlay", "MOYAI-FORWARD", "\"%s\", line %u: %s; again in %s", f->cfg.file,
+                    f->cfg.line->number, text, DUR(f->wait));
+    else
+        complain(f, text);
     stop_dialling(f);
     let_go(f);
     again(f);
@@ -297,9 +343,9 @@ static void on_start(struct exec *x, struct exec_timer *t) {
     struct forward *f = (struct forward *)((char *)t - offsetof(struct forward, start_timer));
     struct moyai_error why = {0};
     f->started = moyai_now();
+    f->of_use = false;
     if (start(f, &why) < 0) {
-        log_warning(f->cfg.log, "overlay", "MOYAI-FORWARD", "\"%s\", line %u: %s; again in %s", f->cfg.file,
-                    f->cfg.line->number, why.text, DUR(f->wait));
+        complain(f, why.text);
         again(f);
         return;
     }
@@ -329,7 +375,7 @@ static void dial_later(struct forward *f, moyai_dur most) {
 void forward_failed(struct forward *f, const struct moyai_error *why) {
     f->dialling = false;
     /* Somebody has taken the connection, if only to close it since nobody is there: ssh does what it should. */
-    if (why->code != MOYAI_EUNREACHABLE) f->until = UINT64_MAX;
+    if (why->code != MOYAI_EUNREACHABLE && why->code != MOYAI_ETIMEDOUT) f->until = UINT64_MAX;
     if (f->runs && f->child && !f->killed && moyai_now() > f->until) {
         f->killed = "its port did not open";
         (void)exec_child_kill(f->child, SIGKILL, true);
@@ -338,9 +384,14 @@ void forward_failed(struct forward *f, const struct moyai_error *why) {
 }
 
 void forward_up(struct forward *f) {
-    log_info(f->cfg.log, "overlay", "MOYAI-FORWARD", "\"%s\", line %u: there is a link", f->cfg.file,
-             f->cfg.line->number);
-    f->linked = true;
+    if (f->wrong) /* who was shown that must be shown this */
+        log_error(f->cfg.log, "overlay", "MOYAI-FORWARD", "\"%s\", line %u: there is a link now", f->cfg.file,
+                  f->cfg.line->number);
+    else
+        log_info(f->cfg.log, "overlay", "MOYAI-FORWARD", "\"%s\", line %u: there is a link", f->cfg.file,
+                 f->cfg.line->number);
+    f->wrong = false;
+    f->linked = f->of_use = true;
     f->until = UINT64_MAX;
     f->wait = f->cfg.first;
 }
@@ -380,6 +431,7 @@ struct forward *forward_new(struct exec *x, const struct forward_cfg *cfg) {
     if (!f->cfg.most) f->cfg.most = MOST;
     if (!f->cfg.retry) f->cfg.retry = RETRY;
     if (!f->cfg.patience) f->cfg.patience = PATIENCE;
+    if (!f->cfg.repeat) f->cfg.repeat = LOG_REPEAT;
     f->wait = f->cfg.first;
     f->retry = f->cfg.retry;
     f->runs = cfg->connects != cfg->line->reverse;

@@ -12,6 +12,9 @@
  *   and has its node connect to the forwarded port, if its host is HOST1: again and again until there is a link, and
  *   again when that breaks. If the port does not open in a minute, ssh hangs and is replaced.
  *
+ * An ssh that has ended without having been of use is an error in the log, which is shown by default: what it said
+ * last, and what to try; then at ever longer times, as of warnings that say the same.
+ *
  * What the link is, is the driver's business (forward_ops). All functions: node lock held.
  */
 #ifndef OVERLAY_IO_FORWARD_H
@@ -45,6 +48,7 @@ struct forward_cfg {
     moyai_dur first, most; /* before ssh is started again; 1 s, 60 s */
     moyai_dur retry;       /* of connecting, at first; 100 ms, doubled up to 10 s */
     moyai_dur patience;    /* until the port is open; 60 s */
+    moyai_dur repeat;      /* before an error is logged again, at first; 30 s, doubled up to an hour */
 };
 
 /* Does a node of a host with this name have anything to do for the line? As HOST1 (*connects) or by running ssh. */

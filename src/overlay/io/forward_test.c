@@ -29,11 +29,14 @@ static struct world {
     uint16_t port;
     int dials, cancels;
     uint16_t dialled; /* the last port */
+    int n_errors;     /* in the log, and when */
+    moyai_ns errors[64];
 } w;
 
 static void sink(const struct log_event *ev, void *arg) {
     (void)arg;
     size_t n = strlen(w.seen);
+    if (ev->level == LOG_LEVEL_ERROR && w.n_errors < 64) w.errors[w.n_errors++] = moyai_now();
     snprintf(w.seen + n, sizeof w.seen - n, "%s\n", ev->text);
 }
 
@@ -301,6 +304,37 @@ static void the_pauses_grow(void **state) {
     forward_free(f);
 }
 
+/* What does not work is an error at once, and again after ever longer times; so is that it works. */
+static void what_does_not_work_is_shown(void **state) {
+    (void)state;
+    parse("forward here there user=me port=2222 jump=gate to=%u", w.port);
+    set_mode("refuse");
+    struct forward_cfg c = cfg_of("here");
+    c.repeat = 100 * MOYAI_MS;
+    struct forward *f = forward_new(w.x, &c);
+    UNTIL(w.n_errors == 1);
+    if (!strstr(w.seen, "\"grid.conf\", line 1: ") ||
+        !strstr(w.seen, "Permission denied (publickey).\"; again in 5 ms. Does '" FAKE_SSH
+                        " -o BatchMode=yes -l me -p 2222 -J gate there true' work?"))
+        fail_msg("%s", w.seen);
+    int n = attempts();
+    UNTIL(w.n_errors == 3);
+    assert_true(attempts() > n + 2);
+    assert_true(w.errors[1] - w.errors[0] >= 100 * MOYAI_MS && w.errors[2] - w.errors[1] >= 200 * MOYAI_MS);
+    n = w.dials;
+    set_mode("forward");
+    UNTIL(w.dials > n);
+    forward_up(f);
+    assert_true(w.n_errors >= 4 && strstr(w.seen, "line 1: there is a link now"));
+    /* One that has been of use is only started again. */
+    n = w.n_errors;
+    pid_t p = pid();
+    kill(p, SIGKILL);
+    UNTIL(pid() != p);
+    assert_int_equal(w.n_errors, n);
+    forward_free(f);
+}
+
 static void a_missing_program_is_named(void **state) {
     (void)state;
     parse("forward here there");
@@ -323,7 +357,7 @@ static void one_that_hangs_is_replaced(void **state) {
     UNTIL(pid() > 0);
     pid_t p = pid();
     UNTIL(w.dials == 1);
-    fail_with(f, MOYAI_EUNREACHABLE);
+    fail_with(f, MOYAI_ETIMEDOUT);
     UNTIL(pid() != p);
     UNTIL(has_ended(p));
     assert_non_null(strstr(w.seen, "was ended since its port did not open"));
@@ -468,6 +502,7 @@ int main(int argc, char **argv) {
         TEST(either_end_runs_it),
         TEST(it_is_started_again),
         TEST(the_pauses_grow),
+        TEST(what_does_not_work_is_shown),
         TEST(a_missing_program_is_named),
         TEST(one_that_hangs_is_replaced),
         TEST(what_was_superfluous_is_hastened),
