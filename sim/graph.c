@@ -235,8 +235,8 @@ static void turn(struct graph *g, uint32_t at) {
     struct graph_node *n = &g->nodes[at];
     struct locate_frame f;
     effects(g, at);
-    for (uint64_t left = locate_ready(n->l, g->w->now); left; left &= left - 1)
-        while (locate_pull(n->l, locate_low(left), g->w->now, &f)) send_frame(g, at, locate_low(left), &f);
+    SET_EACH (link, locate_ready(n->l, g->w->now))
+        while (locate_pull(n->l, link, g->w->now, &f)) send_frame(g, at, link, &f);
     if (g->cfg.check && !locate_check(n->l, &g->why)) g->broken = true;
     moyai_ns due = locate_deadline(n->l, g->w->now);
     if (due == UINT64_MAX || due == n->timer) return;
@@ -324,7 +324,7 @@ static uint32_t free_end(const struct graph *g, uint32_t node) {
 bool graph_link(struct graph *g, uint32_t a, uint32_t b) {
     uint32_t i = free_end(g, a), k = free_end(g, b);
     if (a == b || !g->nodes[a].alive || !g->nodes[b].alive || i == GRAPH_FAR || k == GRAPH_FAR) return false;
-    for (uint32_t x = 0; x < LOCATE_LINKS; x++)
+    for (uint32_t x = 0; x < GRAPH_LINKS; x++)
         if (g->nodes[a].ends[x].serial && g->nodes[a].ends[x].peer == b) return false;
     if (locate_dead(g->nodes[a].l, &g->nodes[b].id, g->w->now)) return false;
     if (locate_dead(g->nodes[b].l, &g->nodes[a].id, g->w->now)) return false;
@@ -385,9 +385,9 @@ void graph_cut(struct graph *g, uint32_t node, uint32_t link) {
 
 void graph_kill(struct graph *g, uint32_t node, int how) {
     struct graph_node *n = &g->nodes[node];
-    for (uint32_t i = 0; i < LOCATE_LINKS; i++) graph_cut(g, node, i);
+    for (uint32_t i = 0; i < GRAPH_LINKS; i++) graph_cut(g, node, i);
     n->alive = false;
-    for (uint32_t i = 0; i < LOCATE_LINKS; i++)
+    for (uint32_t i = 0; i < GRAPH_LINKS; i++)
         if (how && n->ends[i].serial && g->nodes[n->ends[i].peer].alive)
             (void)graph_step(
                 g, n->ends[i].peer,
@@ -454,7 +454,7 @@ uint32_t graph_distance(const struct graph *g, uint32_t from, uint32_t to, uint3
     queue[tail++] = from;
     while (head < tail) {
         uint32_t at = queue[head++];
-        for (uint32_t i = 0; i < LOCATE_LINKS; i++) {
+        for (uint32_t i = 0; i < GRAPH_LINKS; i++) {
             const struct graph_end *e = &g->nodes[at].ends[i];
             if (!e->serial || e->cut || d[e->peer] != GRAPH_FAR || !g->nodes[e->peer].alive) continue;
             d[e->peer] = d[at] + 1;
@@ -468,7 +468,7 @@ uint32_t graph_distance(const struct graph *g, uint32_t from, uint32_t to, uint3
 }
 
 uint32_t graph_walk(struct graph *g, uint32_t from, uint32_t to) {
-    uint64_t avoid = 0;
+    locate_set avoid = SET_NONE;
     uint32_t at = from;
     for (uint32_t hops = 0; hops <= g->n; hops++) {
         struct locate_hop hop;
@@ -477,7 +477,7 @@ uint32_t graph_walk(struct graph *g, uint32_t from, uint32_t to) {
             return GRAPH_FAR;
         const struct graph_end *e = &g->nodes[at].ends[hop.link];
         if (e->cut) return GRAPH_FAR;
-        avoid = BIT(e->peer_link);
+        avoid = set_of(e->peer_link);
         at = e->peer;
     }
     return GRAPH_LOOP;

@@ -32,6 +32,7 @@ struct graph_chore {
     uint64_t what;
 };
 
+#define GRAPH_LINKS 64 /* the most of a node */
 struct graph_end {
     uint32_t peer, peer_link; /* node, its number of the link; */
     uint32_t serial;          /* of the link; 0: none */
@@ -47,7 +48,7 @@ struct graph_node {
     uint32_t degree;
     moyai_ns timer;
     uint64_t sent; /* frames */
-    struct graph_end ends[LOCATE_LINKS];
+    struct graph_end ends[GRAPH_LINKS];
     struct graph_chore *chores, **last; /* waiting */
     uint32_t turn;                      /* who waits behind it for the machine, + 1 */
     bool waits;                         /* it is among them, or at work */

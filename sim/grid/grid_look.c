@@ -128,7 +128,7 @@ static void within(struct grid *g, struct grid_node *n) {
     if (o->n_links > g->count.links_most) g->count.links_most = (uint32_t)o->n_links;
     uint32_t peers = HASH_COUNT(o->peers) - (uint32_t)o->n_dead;
     if (peers > g->count.peers_most) g->count.peers_most = peers;
-    if (o->n_links - o->n_half_open > LOCATE_LINKS + 20) grid_law(g, n, "it has %zu links", o->n_links);
+    if (o->n_links - o->n_half_open > SMALL_LINKS + 20) grid_law(g, n, "it has %zu links", o->n_links);
 }
 
 static void invariants(struct grid *g, struct grid_node *n) {
@@ -144,7 +144,7 @@ static uint32_t links_of(struct grid *g, const struct grid_node *node) {
         lacks |= k->mesh && k->slot < 0 && !k->peer->dead;
     }
     /* There is none while one link more is up, of which one is about to go. */
-    for (uint32_t i = 0; i < LOCATE_LINKS && lacks; i++)
+    for (uint32_t i = 0; i < SMALL_LINKS && lacks; i++)
         if (!node->o->route->slot[i]) grid_law(g, node, "locating has no number for one of its links");
     return n;
 }

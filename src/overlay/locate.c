@@ -44,7 +44,7 @@ static bool layout(struct locate *l, const struct locate_cfg *cfg, size_t *size)
     memset(l, 0, sizeof *l);
     memcpy(l->self, cfg->self.b, 16);
     l->links = or (cfg->links, 45);
-    l->told = or (cfg->told, LOCATE_LINKS);
+    l->told = or (cfg->told, LOCATE_TOLD);
     l->rate = or (cfg->rate, 500);
     l->burst = or (cfg->burst, 100);
     l->keep = 3 * span(cfg->reattach, 10 * MOYAI_SEC);
@@ -62,12 +62,15 @@ static bool layout(struct locate *l, const struct locate_cfg *cfg, size_t *size)
                               or (cfg->routes, 1024), or (cfg->dead, 512),      or (cfg->memos, 256)};
     for (size_t i = 0; i < sizeof caps / sizeof *caps; i++)
         if (caps[i] > 1u << 16) return false;
-    if (l->links > LOCATE_LINKS || l->told > LOCATE_LINKS || id_zero(l->self) || caps[1] < 2 ||
+    if (l->links > LOCATE_LINKS || l->told > LOCATE_TOLD || id_zero(l->self) || caps[1] < 2 ||
         l->rate > MOYAI_SEC / 1000 || l->ring_min > l->ring_max)
         return false;
     size_t at = sizeof *l;
     l->off_links = (uint32_t)at;
     at += l->links * sizeof(struct locate_link);
+    l->off_near_at = (uint32_t)at;
+    at += (l->links + 1) * sizeof(uint32_t);
+    at = (at + 7) & ~(size_t)7;
     l->off_near = (uint32_t)at;
     at += (size_t)l->links * l->links * sizeof(struct locate_near);
     at = (at + 7) & ~(size_t)7;
@@ -137,7 +140,7 @@ static void graves_sweep(struct locate *l, moyai_ns now) {
  * all.
  */
 static void near_fit(struct locate *l, uint32_t link, uint32_t cap) {
-    uint32_t old = locate_near_cap(l, link), end = l->near_at[l->links], tail = end - l->near_at[link + 1];
+    uint32_t *from = locate_near_at(l), old = locate_near_cap(l, link), tail = from[l->links] - from[link + 1];
     struct locate_near *row = locate_near(l, link);
     if (cap == old) return;
     memmove(row + cap, row + old, tail * sizeof *row);
@@ -145,7 +148,7 @@ static void near_fit(struct locate *l, uint32_t link, uint32_t cap) {
         memset(row + old, 0, (cap - old) * sizeof *row);
     else
         memset(row + cap + tail, 0, (old - cap) * sizeof *row);
-    for (uint32_t i = link + 1; i <= l->links; i++) l->near_at[i] = (uint16_t)(l->near_at[i] + cap - old);
+    for (uint32_t i = link + 1; i <= l->links; i++) from[i] += cap - old;
 }
 
 static uint32_t near_steps(const struct locate *l, uint32_t n) {
@@ -173,39 +176,39 @@ static void link_forget(struct locate *l, uint32_t link, moyai_ns now) {
         l->near_n--;
     }
     locate_digest_link_down(l, link);
-    l->up &= ~BIT(link);
-    l->maybe &= ~BIT(link);
+    set_del(&l->up, link);
+    set_del(&l->maybe, link);
     l->changed = l->up; /* the slot is empty */
     locate_route_link_down(l, link);
     locate_ask_link_down(l, link);
     for (uint32_t i = 0; i < l->dead.n; i++) {
         struct locate_corpse *c = locate_entry(l, &l->dead, i);
-        c->send &= ~BIT(link);
+        set_del(&c->send, link);
     }
     for (uint32_t i = l->notes_n; i > 0; i--) {
         if (l->notes[i - 1].link != link) continue;
         memmove(&l->notes[i - 1], &l->notes[i], (l->notes_n - i) * sizeof l->notes[0]);
         memset(&l->notes[--l->notes_n], 0, sizeof l->notes[0]);
     }
-    for (uint64_t left = l->up; left; left &= left - 1) {
-        struct locate_link *k = locate_link(l, locate_low(left));
+    SET_EACH (i, l->up) {
+        struct locate_link *k = locate_link(l, i);
         uint64_t at = l->grace ? locate_after(now, l->grace) : 0;
-        if (!(k->dirty | k->names_dirty) || at < k->linger_at) k->linger_at = at;
-        k->dirty |= BIT(link);
+        if (!locate_changed(k) || at < k->linger_at) k->linger_at = at;
+        set_add(&k->dirty, link);
     }
 }
 
 /* No neighbour is lost by this change: others may go along with it. */
-static void change_gently(struct locate *l, uint64_t to, uint32_t link, moyai_ns now) {
-    for (; to; to &= to - 1) {
-        struct locate_link *k = locate_link(l, locate_low(to));
-        l->changed |= to & -to;
-        if (!(k->dirty | k->names_dirty)) k->linger_at = l->linger ? locate_after(now, l->linger) : 0;
-        k->dirty |= BIT(link);
+static void change_gently(struct locate *l, locate_set to, uint32_t link, moyai_ns now) {
+    l->changed |= to;
+    SET_EACH (i, to) {
+        struct locate_link *k = locate_link(l, i);
+        if (!locate_changed(k)) k->linger_at = l->linger ? locate_after(now, l->linger) : 0;
+        set_add(&k->dirty, link);
     }
 }
 
-void locate_bury(struct locate *l, const uint8_t node[16], uint32_t how, uint32_t ttl, uint64_t keep, uint64_t except,
+void locate_bury(struct locate *l, const uint8_t node[16], uint32_t how, uint32_t ttl, uint64_t keep, locate_set except,
                  bool tell, moyai_ns now) {
     struct locate_corpse *c = locate_get(l, &l->dead, node);
     if (c && c->until > now) return;
@@ -214,17 +217,18 @@ void locate_bury(struct locate *l, const uint8_t node[16], uint32_t how, uint32_
     c->until = locate_after(now, keep < l->keep ? keep : l->keep);
     c->how = how;
     c->ttl = ttl;
-    c->send = 0;
+    c->send = SET_NONE;
     if (tell && !c->tell) l->dead_tell++;
     if (tell) c->tell = 1;
     for (uint32_t i = 0; i < l->links; i++) {
         struct locate_link *k = locate_link(l, i);
         if (k->state != LINK_UP || !id_equal(k->node, node)) continue;
         k->state = LINK_DEAD;
-        k->dirty = k->names_dirty = k->delta_at = k->linger_at = k->paid = 0;
+        k->dirty = SET_NONE;
+        k->names_dirty = k->delta_at = k->linger_at = k->paid = 0;
         link_forget(l, i, now);
     }
-    locate_route_drop(l, node, UINT64_MAX);
+    locate_route_drop(l, node, SET_ALL);
     c = locate_get(l, &l->dead, node);
     if (ttl) c->send = l->up & ~except;
     l->maybe |= c->send;
@@ -234,7 +238,7 @@ void locate_bury(struct locate *l, const uint8_t node[16], uint32_t how, uint32_
 static int step_evidence(struct locate *l, const struct locate_event *ev) {
     if (ev->how != LOCATE_DEAD && ev->how != LOCATE_LEFT) return MOYAI_EINVAL;
     if (id_zero(ev->node.b) || id_equal(ev->node.b, l->self)) return MOYAI_EINVAL;
-    locate_bury(l, ev->node.b, ev->how, ev->told ? 0 : 2, l->keep, 0, false, ev->now);
+    locate_bury(l, ev->node.b, ev->how, ev->told ? 0 : 2, l->keep, SET_NONE, false, ev->now);
     return 0;
 }
 
@@ -242,7 +246,7 @@ static int receive_evidence(struct locate *l, const struct locate_event *ev) {
     const struct locate_frame *f = ev->frame;
     if ((f->how != LOCATE_DEAD && f->how != LOCATE_LEFT) || f->ttl < 1 || f->ttl > 2 || f->wait == 0 || id_zero(f->key))
         return MOYAI_EPROTO;
-    locate_bury(l, f->key, f->how, f->ttl - 1, f->wait * (uint64_t)MOYAI_MS, BIT(ev->link), true, ev->now);
+    locate_bury(l, f->key, f->how, f->ttl - 1, f->wait * (uint64_t)MOYAI_MS, set_of(ev->link), true, ev->now);
     return 0;
 }
 
@@ -264,10 +268,10 @@ static int step_link_up(struct locate *l, const struct locate_event *ev) {
     k->state = LINK_UP;
     k->cost = k->told_cost = microseconds(ev->cost);
     k->names_dirty = l->used_slots;
-    k->dirty = l->leaving ? 0 : l->up;
+    k->dirty = l->leaving ? SET_NONE : l->up;
     if (!l->leaving) change_gently(l, l->up, ev->link, ev->now);
-    l->up |= BIT(ev->link);
-    if (k->dirty | k->names_dirty) l->changed |= BIT(ev->link);
+    set_add(&l->up, ev->link);
+    if (locate_changed(k)) set_add(&l->changed, ev->link);
     locate_digest_link_up(l, ev->link, ev->now);
     locate_ask_came(l, LOCATE_NODE, ev->node.b, ev->now);
     locate_ask_link_up(l, ev->now);
@@ -287,29 +291,29 @@ static int step_link_down(struct locate *l, const struct locate_event *ev) {
 static int step_leave(struct locate *l) {
     if (l->leaving) return MOYAI_EINVAL;
     l->leaving = 1;
-    for (uint64_t left = l->up; left; left &= left - 1) {
-        struct locate_link *k = locate_link(l, locate_low(left));
-        k->dirty |= l->up & ~(left & -left);
+    SET_EACH (i, l->up) {
+        struct locate_link *k = locate_link(l, i);
+        k->dirty |= l->up & ~set_of(i);
         k->linger_at = 0;
-        if (k->dirty) l->changed |= left & -left;
+        if (locate_changed(k)) set_add(&l->changed, i);
     }
     return 0;
 }
 
 /* Neighbours hear of it when it has changed by half or doubled. */
 static int step_cost(struct locate *l, const struct locate_event *ev) {
-    if (ev->link >= l->links || !(l->up & BIT(ev->link))) return MOYAI_EINVAL;
+    if (ev->link >= l->links || !set_has(&l->up, ev->link)) return MOYAI_EINVAL;
     struct locate_link *k = locate_link(l, ev->link);
     k->cost = microseconds(ev->cost);
     if (k->cost <= 2 * k->told_cost && k->cost >= k->told_cost / 2) return 0;
     k->told_cost = k->cost;
-    change_gently(l, l->up & ~BIT(ev->link), ev->link, ev->now);
+    change_gently(l, l->up & ~set_of(ev->link), ev->link, ev->now);
     return 0;
 }
 
 static int receive_neighbours(struct locate *l, const struct locate_event *ev) {
     const struct locate_frame *f = ev->frame;
-    if (f->n == 0 || f->n > LOCATE_LINKS) return MOYAI_EPROTO;
+    if (f->n == 0 || f->n > LOCATE_SLOTS) return MOYAI_EPROTO;
     for (uint32_t i = 0; i < f->n; i++)
         if (f->slots[i].slot >= LOCATE_LINKS || (id_zero(f->slots[i].id) != (f->slots[i].cost == 0)) ||
             (id_zero(f->slots[i].id) && f->slots[i].host))
@@ -351,7 +355,7 @@ static int receive_neighbours(struct locate *l, const struct locate_event *ev) {
 void locate_note(struct locate *l, const struct locate_note *n) {
     if (l->notes_n == LOCATE_NOTES) return; /* asked again, or noticed again */
     l->notes[l->notes_n++] = *n;
-    l->maybe |= BIT(n->link);
+    set_add(&l->maybe, n->link);
 }
 
 static int receive(struct locate *l, const struct locate_event *ev) {
@@ -408,7 +412,7 @@ static int step_timeout(struct locate *l, const struct locate_event *ev) {
 
 static int step_route_bad(struct locate *l, const struct locate_event *ev) {
     if (ev->link >= l->links) return MOYAI_EINVAL;
-    locate_route_drop(l, ev->node.b, BIT(ev->link));
+    locate_route_drop(l, ev->node.b, set_of(ev->link));
     return 0;
 }
 

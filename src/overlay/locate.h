@@ -20,9 +20,12 @@
 #ifndef OVERLAY_LOCATE_H
 #define OVERLAY_LOCATE_H
 
+#include "overlay/locate_set.h"
+
 #include <moyai/error.h>
 
-#define LOCATE_LINKS  64 /* the most links, and the most names told to neighbours: sets of them are 64 bits */
+#define LOCATE_TOLD   64 /* the most names told to neighbours */
+#define LOCATE_SLOTS  64 /* the most slots told in one frame */
 #define LOCATE_RINGS  6
 #define LOCATE_DIGEST 1024 /* bytes of a digest */
 
@@ -112,7 +115,7 @@ struct locate_frame {
     uint32_t n;
     uint64_t nonce; /* of who asks; 0: several */
     union {
-        struct locate_slot slots[LOCATE_LINKS];
+        struct locate_slot slots[LOCATE_SLOTS];
         uint8_t digest[LOCATE_DIGEST];
     };
 };
@@ -179,8 +182,8 @@ struct locate_hop {
     moyai_dur cost; /* to the destination, the link's own included */
 };
 
-/* Bytes of the block; 0: the configuration cannot work (more than 64 links or names told, a table without an entry,
- * the zero id). */
+/* Bytes of the block; 0: the configuration cannot work (more links or names told than there can be, a table without an
+ * entry, the zero id). */
 size_t locate_size(const struct locate_cfg *cfg);
 /* l: locate_size(cfg) zero bytes, aligned to 16 (calloc: most of it is never touched). EINVAL as above. */
 int locate_init(struct locate *l, const struct locate_cfg *cfg);
@@ -191,8 +194,8 @@ int locate_step(struct locate *l, const struct locate_event *ev);
 /* The next thing to tell upwards; false: none left. Call until false after each step and each pull. */
 bool locate_next(struct locate *l, struct locate_effect *fx);
 
-/* The links on which something may be sent now, as bits. */
-uint64_t locate_ready(const struct locate *l, moyai_ns now);
+/* The links on which something may be sent now. */
+locate_set locate_ready(const struct locate *l, moyai_ns now);
 /* The next frame for a link; false: none (any more, or at this moment). What is pulled counts as sent. */
 bool locate_pull(struct locate *l, uint32_t link, moyai_ns now, struct locate_frame *out);
 /* When to send TIMEOUT and look who is ready again; UINT64_MAX: never. What is ready now does not count: a driver
@@ -204,10 +207,10 @@ moyai_ns locate_deadline(const struct locate *l, moyai_ns now);
  * neighbour of it, by a noted route (which lives longer for being used). False: none, or the node is dead. Where a
  * frame came by a link, that link is to be avoided.
  */
-bool locate_route(struct locate *l, const struct moyai_node_id *node, uint64_t avoid, moyai_ns now,
+bool locate_route(struct locate *l, const struct moyai_node_id *node, locate_set avoid, moyai_ns now,
                   struct locate_hop *hop);
 /* Where there is no route: a link by whose digest the node may be near, of those not in `avoid`. False: none. */
-bool locate_guess(struct locate *l, const struct moyai_node_id *node, uint64_t avoid, uint32_t *link);
+bool locate_guess(struct locate *l, const struct moyai_node_id *node, locate_set avoid, uint32_t *link);
 /* The neighbours of the node at a link's other end, as it told them; at most n. Returns how many. */
 uint32_t locate_neighbours(const struct locate *l, uint32_t link, struct locate_neighbour *out, uint32_t n);
 /* What is known of a node's end: 0, or enum locate_how. */

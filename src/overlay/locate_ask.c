@@ -59,7 +59,7 @@ static struct locate_request *oldest_done(const struct locate *l) {
     struct locate_request *oldest = NULL;
     for (uint32_t i = 0; i < l->requests.n; i++) {
         struct locate_request *r = locate_request(l, i);
-        if ((r->flags & REQ_DONE) && !r->reply && (!oldest || r->done_at < oldest->done_at)) oldest = r;
+        if ((r->flags & REQ_DONE) && !set_any(r->reply) && (!oldest || r->done_at < oldest->done_at)) oldest = r;
     }
     return oldest;
 }
@@ -96,8 +96,7 @@ bool locate_request_over(const struct locate_request *r, moyai_ns now) {
 
 static bool known_answer(const struct locate *l, const uint8_t key[16], const uint8_t *claim, struct locate_answer *a) {
     bool found = false;
-    for (uint64_t left = l->up; left; left &= left - 1) {
-        uint32_t i = locate_low(left);
+    SET_EACH (i, l->up) {
         const struct locate_known *known = locate_known(l, i);
         for (uint32_t k = 0; k < l->told; k++) {
             if (!id_equal(known[k].name, key) || id_zero(known[k].object)) continue;
@@ -136,8 +135,8 @@ bool locate_table_answer(const struct locate *l, uint32_t kind, const uint8_t ke
         return true;
     }
     bool found = false;
-    for (uint64_t left = l->up; left; left &= left - 1) {
-        const struct locate_link *link = locate_link(l, locate_low(left));
+    SET_EACH (i, l->up) {
+        const struct locate_link *link = locate_link(l, i);
         if (!id_equal(link->node, key) || (found && a->cost <= link->cost)) continue;
         *a = (struct locate_answer){link->node, NULL, LOCATE_ST_FOUND, 1, link->cost, 0};
         found = true;
@@ -165,17 +164,17 @@ static void request_done(struct locate *l, struct locate_request *r, uint64_t ag
     if (r->flags & REQ_OWN) locate_own_end(l, r);
     r->nonce = nonce;
     r->flags |= REQ_DONE;
-    r->askers = r->asked = r->send = r->direct = r->hint = r->busy = 0;
+    r->askers = r->asked = r->send = r->direct = r->hint = r->busy = SET_NONE;
     r->busy_at = 0;
     r->done_at = now > age ? now - age : 0;
     locate_keep_until(l, r, locate_after(now, fresh_for(l, now)));
 }
 
 /* A claim has one asker as a rule; more than there is room for notes ask again. */
-static void claim_reply(struct locate *l, const uint8_t key[16], uint64_t to, const struct locate_answer *a) {
-    for (; to; to &= to - 1) {
+static void claim_reply(struct locate *l, const uint8_t key[16], locate_set to, const struct locate_answer *a) {
+    SET_EACH (i, to) {
         struct locate_note n = {.kind = LOCATE_REPLY,
-                                .link = locate_low(to),
+                                .link = i,
                                 .key_kind = LOCATE_CLAIM,
                                 .status = a->status,
                                 .hops = a->hops,
@@ -187,9 +186,9 @@ static void claim_reply(struct locate *l, const uint8_t key[16], uint64_t to, co
     }
 }
 
-void locate_ask_answer(struct locate *l, struct locate_request *r, const struct locate_answer *a, uint64_t except,
+void locate_ask_answer(struct locate *l, struct locate_request *r, const struct locate_answer *a, locate_set except,
                        moyai_ns now) {
-    uint64_t to = r->askers & ~except;
+    locate_set to = r->askers & ~except;
     bool own = r->flags & REQ_OWN;
     if (r->kind == LOCATE_CLAIM) {
         claim_reply(l, r->key, to, a);
@@ -206,11 +205,11 @@ void locate_ask_came(struct locate *l, uint32_t kind, const uint8_t key[16], moy
     struct locate_answer a;
     struct locate_request *r = locate_find_request(l, kind, key);
     if (r && !(r->flags & REQ_DONE) && locate_table_answer(l, kind, key, NULL, now, &a))
-        locate_ask_answer(l, r, &a, 0, now);
+        locate_ask_answer(l, r, &a, SET_NONE, now);
     if (kind != LOCATE_NAME) return;
     r = locate_find_request(l, LOCATE_CLAIM, key);
     if (r && !(r->flags & REQ_DONE) && locate_table_answer(l, LOCATE_CLAIM, key, r->object, now, &a))
-        locate_ask_answer(l, r, &a, 0, now);
+        locate_ask_answer(l, r, &a, SET_NONE, now);
 }
 
 /* --- REQUEST ----------------------------------------------------------------------------------------- */
@@ -245,13 +244,13 @@ static int answer_at_once(struct locate *l, struct locate_request *r, const stru
         answer_store(r, a);
         r->done_at = ev->now;
         r->flags &= ~(uint32_t)REQ_LATE;
-        r->reply |= BIT(ev->link);
+        set_add(&r->reply, ev->link);
         locate_keep_until(l, r, locate_after(ev->now, fresh_for(l, ev->now)));
-        l->maybe |= BIT(ev->link);
+        set_add(&l->maybe, ev->link);
         return 0;
     }
-    r->askers |= BIT(ev->link);
-    locate_ask_answer(l, r, a, 0, ev->now);
+    set_add(&r->askers, ev->link);
+    locate_ask_answer(l, r, a, SET_NONE, ev->now);
     return 0;
 }
 
@@ -261,7 +260,8 @@ static bool flooded(const struct locate_request *r, const struct locate_event *e
 }
 
 static bool only_by_sender(const struct locate *l, const struct locate_request *r, const struct locate_event *ev) {
-    return locate_route_best(l, r->owner, 0, ev->now) && !locate_route_best(l, r->owner, BIT(ev->link), ev->now);
+    return locate_route_best(l, r->owner, SET_NONE, ev->now) &&
+           !locate_route_best(l, r->owner, set_of(ev->link), ev->now);
 }
 
 /*
@@ -273,13 +273,13 @@ static bool answer_late(struct locate *l, struct locate_request *r, const struct
     /* Who asks in a last ring has done so for that long, at most: the answer is not older than what he asks. */
     if (flooded(r, ev)) serves += LOCATE_LATE_RINGS * l->ring_max;
     if (ev->now >= locate_after(r->done_at, serves) || r->status != LOCATE_ST_FOUND) return false;
-    const struct locate_alt *alt = locate_route_best(l, r->owner, BIT(ev->link), ev->now);
+    const struct locate_alt *alt = locate_route_best(l, r->owner, set_of(ev->link), ev->now);
     if (!alt) return false;
     r->hops = alt->hops;
     r->cost = alt->cost;
     r->flags |= REQ_LATE;
-    r->reply |= BIT(ev->link);
-    l->maybe |= BIT(ev->link);
+    set_add(&r->reply, ev->link);
+    set_add(&l->maybe, ev->link);
     return true;
 }
 
@@ -317,7 +317,7 @@ static void join_hints(struct locate *l, struct locate_request *r, const struct 
         r->nonce = f->nonce;
     else if (longer && alone)
         r->nonce = 0;
-    r->askers |= BIT(ev->link);
+    set_add(&r->askers, ev->link);
     locate_keep_until(l, r, until);
     if (!alone || !(farther || longer)) return;
     if (few) r->flags |= REQ_FEW;
@@ -346,8 +346,8 @@ static void join(struct locate *l, struct locate_request *r, const struct locate
         memcpy(r->object, f->object, 16);
     }
     /* The sender of such an echo is nearer to the beginning than the one before. */
-    if (echo && !(r->askers & (r->askers - 1))) r->askers = 0;
-    r->askers |= BIT(ev->link);
+    if (echo && !locate_several(r)) r->askers = SET_NONE;
+    set_add(&r->askers, ev->link);
     /* Who asks for longer asks no farther than he says: else requests could keep one another alive. */
     if (longer || ttl > r->ttl) r->ttl = ttl;
     if (flood) r->flags |= REQ_FLOOD;
@@ -370,10 +370,10 @@ static bool claim_beaten(struct locate *l, struct locate_request *r, const struc
     if (order < 0) {
         a.owner = r->owner;
         a.object = r->object;
-        claim_reply(l, f->key, BIT(ev->link), &a);
+        claim_reply(l, f->key, set_of(ev->link), &a);
         return true;
     }
-    claim_reply(l, f->key, r->askers & ~BIT(ev->link), &a);
+    claim_reply(l, f->key, r->askers & ~set_of(ev->link), &a);
     locate_request_clear(r);
     return false;
 }
@@ -382,18 +382,18 @@ static bool claim_beaten(struct locate *l, struct locate_request *r, const struc
 static bool no_hint(const struct locate *l, const struct locate_event *ev) {
     const struct locate_frame *f = ev->frame;
     struct locate_hop hop;
-    uint64_t to = l->up & ~BIT(ev->link);
+    locate_set to = l->up & ~set_of(ev->link);
     if (!(f->flags & LOCATE_HINTED)) return false;
     if (f->key_kind == LOCATE_NODE && locate_near_find(l, f->key, to, &hop)) return false;
     if (locate_memo_hint(l, f->key_kind, f->key, to, &hop)) return false;
-    return f->ttl == 1 || !locate_digest_find(l, f->key, to);
+    return f->ttl == 1 || !set_any(locate_digest_find(l, f->key, to));
 }
 
 static int receive_claim(struct locate *l, const struct locate_event *ev) {
     const struct locate_frame *f = ev->frame;
     struct locate_answer a;
     if (locate_table_answer(l, LOCATE_CLAIM, f->key, f->object, ev->now, &a)) {
-        claim_reply(l, f->key, BIT(ev->link), &a);
+        claim_reply(l, f->key, set_of(ev->link), &a);
         return 0;
     }
     struct locate_name *n = locate_get(l, &l->names, f->key);
@@ -453,7 +453,7 @@ int locate_ask_receive(struct locate *l, const struct locate_event *ev) {
     if (f->key_kind == LOCATE_CLAIM) return receive_claim(l, ev);
     struct locate_request *r = locate_find_request(l, f->key_kind, f->key);
     /* Who asks for a node has no way to it; but an echo may be of one that has it from another meanwhile. */
-    if (f->key_kind == LOCATE_NODE && !idle_echo(r, ev)) locate_route_drop(l, f->key, BIT(ev->link));
+    if (f->key_kind == LOCATE_NODE && !idle_echo(r, ev)) locate_route_drop(l, f->key, set_of(ev->link));
     bool known = locate_table_answer(l, f->key_kind, f->key, NULL, ev->now, &a);
     if (!known && (f->flags & LOCATE_DIRECT)) return 0;
     bool over = r && r->until <= ev->now && !(r->flags & REQ_OWN);
@@ -510,7 +510,7 @@ static int claim_answered(struct locate *l, struct locate_request *r, const stru
     if (r->flags & REQ_DONE) return 0;
     int order = id_cmp(a->object, r->object);
     if (order == 0 || (order > 0 && a->status == LOCATE_ST_CLAIMED)) return 0;
-    locate_ask_answer(l, r, a, BIT(ev->link), ev->now);
+    locate_ask_answer(l, r, a, set_of(ev->link), ev->now);
     return 0;
 }
 
@@ -518,7 +518,8 @@ int locate_ask_reply(struct locate *l, const struct locate_event *ev) {
     const struct locate_frame *f = ev->frame;
     if (!reply_right(f)) return MOYAI_EPROTO;
     if (f->status == LOCATE_ST_DEAD || f->status == LOCATE_ST_LEFT) {
-        locate_bury(l, f->key, f->status == LOCATE_ST_DEAD ? LOCATE_DEAD : LOCATE_LEFT, 0, l->keep, 0, true, ev->now);
+        locate_bury(l, f->key, f->status == LOCATE_ST_DEAD ? LOCATE_DEAD : LOCATE_LEFT, 0, l->keep, SET_NONE, true,
+                    ev->now);
         return 0;
     }
     if (f->hops == REPLY_HOPS_MAX || locate_is_dead(l, f->owner, ev->now, NULL) || id_equal(f->owner, l->self))
@@ -536,7 +537,7 @@ int locate_ask_reply(struct locate *l, const struct locate_event *ev) {
     locate_route_note(l, f->owner, ev->link, f->hops, f->cost, first, ev->now);
     if (first) {
         if (f->key_kind == LOCATE_NAME) locate_memo_note(l, f->key, f->owner, ev->now);
-        locate_ask_answer(l, r, &a, BIT(ev->link), ev->now);
+        locate_ask_answer(l, r, &a, set_of(ev->link), ev->now);
     } else if (f->key_kind == LOCATE_NAME && !id_equal(f->object, r->object)) {
         locate_name_conflict(l, f->key, f->owner, f->object, r->owner, r->object, ev->now);
     }
@@ -548,8 +549,8 @@ int locate_ask_busy(struct locate *l, const struct locate_event *ev) {
     const struct locate_frame *f = ev->frame;
     if ((unsigned)f->key_kind > LOCATE_CLAIM || id_zero(f->key)) return MOYAI_EPROTO;
     struct locate_request *r = locate_find_request(l, f->key_kind, f->key);
-    if (!r || !(r->asked & ~r->send & BIT(ev->link)) || r->until <= ev->now) return 0;
-    r->busy |= BIT(ev->link);
+    if (!r || !set_has(&r->asked, ev->link) || set_has(&r->send, ev->link) || r->until <= ev->now) return 0;
+    set_add(&r->busy, ev->link);
     if (r->busy_at) return 0;
     uint64_t span = (r->until - ev->now) / 4;
     if (span < l->ring_min / 4) span = l->ring_min / 4;
@@ -582,16 +583,16 @@ static void ask_around(struct locate *l, struct locate_request *r) {
 void locate_ask_link_down(struct locate *l, uint32_t link) {
     for (uint32_t i = l->requests.n; i > 0; i--) {
         struct locate_request *r = locate_request(l, i - 1);
-        bool asks = r->askers & BIT(link), asked = r->asked & ~r->send & BIT(link);
-        r->askers &= ~BIT(link);
-        r->asked &= ~BIT(link);
-        r->send &= ~BIT(link);
-        r->direct &= ~BIT(link);
-        r->hint &= ~BIT(link);
-        r->reply &= ~BIT(link);
-        r->busy &= ~BIT(link);
-        if (!r->busy) r->busy_at = 0;
-        if (asks && !r->askers && !(r->flags & (REQ_OWN | REQ_DONE)))
+        bool asks = set_has(&r->askers, link), asked = set_has(&r->asked, link) && !set_has(&r->send, link);
+        set_del(&r->askers, link);
+        set_del(&r->asked, link);
+        set_del(&r->send, link);
+        set_del(&r->direct, link);
+        set_del(&r->hint, link);
+        set_del(&r->reply, link);
+        set_del(&r->busy, link);
+        if (!set_any(r->busy)) r->busy_at = 0;
+        if (asks && !set_any(r->askers) && !(r->flags & (REQ_OWN | REQ_DONE)))
             locate_cut(l, &l->requests, r);
         else if (asked)
             ask_around(l, r);
@@ -603,7 +604,8 @@ void locate_ask_timeout(struct locate *l, moyai_ns now) {
         struct locate_request *r = locate_request(l, i);
         if (r->busy_at && r->busy_at <= now) {
             r->asked &= ~r->busy;
-            r->busy = r->busy_at = 0;
+            r->busy = SET_NONE;
+            r->busy_at = 0;
             if (r->until > now) locate_spread(l, r);
         }
         if (r->ring_at && r->ring_at <= now) locate_own_timeout(l, r, now);

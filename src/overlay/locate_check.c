@@ -24,15 +24,15 @@ static bool blank(const void *p, size_t n) {
 
 static const char *links_check(const struct locate *l) {
     uint32_t near_n = 0;
-    uint64_t all = l->told == 64 ? UINT64_MAX : BIT(l->told) - 1;
+    uint64_t all = l->told == 64 ? UINT64_MAX : NAME_BIT(l->told) - 1;
     for (uint32_t i = 0; i < l->links; i++) {
         const struct locate_link *k = locate_link(l, i);
-        if ((k->state == LINK_UP) != ((l->up >> i) & 1)) return "a link and the set of links disagree";
+        if ((k->state == LINK_UP) != set_has(&l->up, i)) return "a link and the set of links disagree";
         if (k->state == LINK_FREE && !blank(k, sizeof *k)) return "a free link is not zero";
-        if (k->state != LINK_UP && (k->dirty | k->names_dirty)) return "something is to be told where nobody listens";
+        if (k->state != LINK_UP && locate_changed(k)) return "something is to be told where nobody listens";
         if (k->names_dirty & ~all) return "a name is to be told that has no place";
-        if (((k->dirty | k->names_dirty) != 0) != ((l->changed >> i) & 1)) return "what has changed is not seen";
-        if (k->dirty & BIT(i)) return "a neighbour is to be told of itself";
+        if (locate_changed(k) != set_has(&l->changed, i)) return "what has changed is not seen";
+        if (set_has(&k->dirty, i)) return "a neighbour is to be told of itself";
         uint32_t cap = locate_near_cap(l, i), last = 0;
         if (k->state != LINK_UP && (cap || !blank(locate_known(l, i), l->told * sizeof(struct locate_known))))
             return "something is known from a link that is not up";
@@ -48,7 +48,8 @@ static const char *links_check(const struct locate *l) {
         uint32_t steps = (last + LOCATE_NEAR_STEP - 1) / LOCATE_NEAR_STEP * LOCATE_NEAR_STEP;
         if (cap != (steps < l->links ? steps : l->links)) return "a row is longer than what is known";
     }
-    if (!blank(locate_near(l, l->links), (l->links * l->links - l->near_at[l->links]) * sizeof(struct locate_near)))
+    if (!blank(locate_near(l, l->links),
+               (l->links * l->links - locate_near_at(l)[l->links]) * sizeof(struct locate_near)))
         return "a neighbour's neighbour of nobody";
     return near_n == l->near_n ? NULL : "what neighbours have told is miscounted";
 }
@@ -65,20 +66,21 @@ static bool own_wanted(const struct locate *l, const struct locate_request *r) {
 
 static const char *request_check(const struct locate *l, const struct locate_request *r) {
     bool own = r->flags & REQ_OWN, done = r->flags & REQ_DONE;
-    if ((r->askers | r->asked | r->hint | r->send | r->direct | r->reply | r->busy) & ~l->up)
+    if (set_any((r->askers | r->asked | r->hint | r->send | r->direct | r->reply | r->busy) & ~l->up))
         return "a request has to do with a link that is not up";
-    if ((r->send & ~r->asked) || ((r->direct | r->hint) & ~r->send) || (r->direct & r->hint) || (r->busy & ~r->asked))
+    if (set_any((r->send & ~r->asked) | ((r->direct | r->hint) & ~r->send) | (r->direct & r->hint) |
+                (r->busy & ~r->asked)))
         return "a request's sets disagree";
     if (own && done) return "an answered request is waited for";
-    if (done && (r->askers | r->asked)) return "an answered request has askers";
-    if (!done && r->reply) return "an answer without one";
+    if (done && set_any(r->askers | r->asked)) return "an answered request has askers";
+    if (!done && set_any(r->reply)) return "an answer without one";
     if (own != (r->ring_at != 0)) return "an own request has no time, or another one has";
     if (own != own_wanted(l, r)) return "a request is waited for by nobody, or not by whom it should";
     if (!own && r->until < l->sweep) return "a request will not be forgotten";
-    if ((r->busy != 0) != (r->busy_at != 0)) return "who had no room is not asked again";
+    if (set_any(r->busy) != (r->busy_at != 0)) return "who had no room is not asked again";
     if ((r->ring_at && r->ring_at < l->due) || (r->busy_at && r->busy_at < l->due)) return "a timer will not ring";
     if (r->ttl > 8 || r->ring > LOCATE_RINGS) return "a request goes too far";
-    if ((r->send | r->reply) & ~l->maybe) return "what is to be sent is not seen";
+    if (set_any((r->send | r->reply) & ~l->maybe)) return "what is to be sent is not seen";
     return NULL;
 }
 
@@ -105,8 +107,8 @@ static const char *names_check(const struct locate *l) {
         if (n->state == NAME_LOST && !n->tell) return "a lost name is still there";
         if (n->slot && n->state != NAME_HELD) return "a name is told that is not held";
         if (n->state == NAME_HELD && !n->slot) untold = true;
-        if (n->slot > l->told || (n->slot && (slots & BIT(n->slot - 1)))) return "two names in one place";
-        if (n->slot) slots |= BIT(n->slot - 1);
+        if (n->slot > l->told || (n->slot && (slots & NAME_BIT(n->slot - 1)))) return "two names in one place";
+        if (n->slot) slots |= NAME_BIT(n->slot - 1);
         const struct locate_request *r = locate_find_request(l, LOCATE_CLAIM, n->name);
         if (n->state == NAME_CLAIMED && (!r || !(r->flags & REQ_OWN))) return "a claim without its request";
     }
@@ -119,11 +121,11 @@ static const char *routes_check(const struct locate *l) {
     for (uint32_t i = 0; i < l->routes.n; i++) {
         const struct locate_routes *r = locate_entry(l, &l->routes, i);
         if (r->n == 0 || r->n > LOCATE_ALTS) return "a destination without a way";
-        uint64_t links = 0;
+        locate_set links = SET_NONE;
         for (uint32_t k = 0; k < r->n; k++) {
             const struct locate_alt *a = &r->alt[k];
-            if (!(l->up & BIT(a->link)) || (links & BIT(a->link))) return "a way over no link, or over one twice";
-            links |= BIT(a->link);
+            if (!set_has(&l->up, a->link) || set_has(&links, a->link)) return "a way over no link, or over one twice";
+            set_add(&links, a->link);
             if (k && r->alt[k - 1].cost > a->cost) return "ways out of order";
             if (a->said >= r->best) return "a way over who is not nearer";
             if (a->cost < r->best) return "a way nearer than the nearest";
@@ -138,14 +140,17 @@ static const char *dead_check(const struct locate *l) {
     for (uint32_t i = 0; i < l->dead.n; i++) {
         const struct locate_corpse *c = locate_entry(l, &l->dead, i);
         tell += c->tell;
-        if ((c->send & ~l->up) || (c->send & ~l->maybe)) return "evidence for a link that is not up, or not seen";
+        if (set_any((c->send & ~l->up) | (c->send & ~l->maybe)))
+            return "evidence for a link that is not up, or not seen";
     }
     for (uint32_t i = 0; i < l->notes_n; i++)
-        if (!(l->up & l->maybe & BIT(l->notes[i].link))) return "a note for a link that is not up, or not seen";
+        if (!set_has(&l->up, l->notes[i].link) || !set_has(&l->maybe, l->notes[i].link))
+            return "a note for a link that is not up, or not seen";
     if (l->notes_n > LOCATE_NOTES) return "too many notes";
-    if (((l->digests | l->digest_new | l->digest_send) & ~l->up) || (l->digest_send & ~l->maybe))
+    if (set_any(((l->digests | l->digest_new | l->digest_send) & ~l->up) | (l->digest_send & ~l->maybe)))
         return "a digest of or for a link that is not up, or not seen";
-    if (l->digest_at < l->due || (l->digest_new && l->digest_at == UINT64_MAX)) return "a digest will not be made";
+    if (l->digest_at < l->due || (set_any(l->digest_new) && l->digest_at == UINT64_MAX))
+        return "a digest will not be made";
     return tell == l->dead_tell ? NULL : "the dead to be told of are miscounted";
 }
 
@@ -174,7 +179,8 @@ bool locate_check(const struct locate *l, struct moyai_error *why) {
 
 /* Equal states as equal bytes: what is only a bound is made exact. */
 void locate_settle(struct locate *l) {
-    uint64_t maybe = 0, due = UINT64_MAX, sweep = UINT64_MAX;
+    locate_set maybe = SET_NONE;
+    uint64_t due = UINT64_MAX, sweep = UINT64_MAX;
     for (uint32_t i = 0; i < l->requests.n; i++) {
         const struct locate_request *r = locate_request(l, i);
         maybe |= r->send | r->reply;
@@ -186,7 +192,7 @@ void locate_settle(struct locate *l) {
         const struct locate_lookup *k = locate_entry(l, &l->lookups, i);
         if ((k->flags & LOOK_WAIT) && k->until < due) due = k->until;
     }
-    for (uint32_t i = 0; i < l->notes_n; i++) maybe |= BIT(l->notes[i].link);
+    for (uint32_t i = 0; i < l->notes_n; i++) set_add(&maybe, l->notes[i].link);
     for (uint32_t i = 0; i < l->dead.n; i++)
         maybe |= ((const struct locate_corpse *)locate_entry(l, &l->dead, i))->send;
     if (l->digest_at < due) due = l->digest_at;

@@ -44,18 +44,17 @@ static bool has(const uint8_t *d, const uint8_t node[16]) {
     return true;
 }
 
-uint64_t locate_digest_find(const struct locate *l, const uint8_t node[16], uint64_t among) {
-    uint64_t found = 0;
-    for (uint64_t left = l->digests & among; left; left &= left - 1)
-        if (has(locate_digest(l, locate_low(left)), node)) found |= BIT(locate_low(left));
+locate_set locate_digest_find(const struct locate *l, const uint8_t node[16], locate_set among) {
+    locate_set found = SET_NONE;
+    SET_EACH (i, l->digests & among)
+        if (has(locate_digest(l, i), node)) set_add(&found, i);
     return found;
 }
 
-bool locate_guess(struct locate *l, const struct moyai_node_id *node, uint64_t avoid, uint32_t *link) {
-    uint64_t found = locate_digest_find(l, node->b, l->up & ~avoid);
-    if (!found) return false;
-    for (uint64_t skip = rng_below(&l->rng, (uint64_t)__builtin_popcountll(found)); skip; skip--) found &= found - 1;
-    *link = locate_low(found);
+bool locate_guess(struct locate *l, const struct moyai_node_id *node, locate_set avoid, uint32_t *link) {
+    locate_set found = locate_digest_find(l, node->b, l->up & ~avoid);
+    if (!set_any(found)) return false;
+    *link = locate_any(l, found);
     return true;
 }
 
@@ -63,8 +62,9 @@ bool locate_guess(struct locate *l, const struct moyai_node_id *node, uint64_t a
 static void add_names(const struct locate *l, uint8_t *d) {
     uint32_t n = 0;
     for (uint32_t k = 0; k < l->told; k++)
-        for (uint64_t left = l->up; left && n < NAMES; left &= left - 1) {
-            const struct locate_known *known = locate_known(l, locate_low(left));
+        SET_EACH (i, l->up) {
+            if (n == NAMES) return;
+            const struct locate_known *known = locate_known(l, i);
             if (!id_zero(known[k].name)) add(d, known[k].name);
             n += !id_zero(known[k].name);
         }
@@ -78,10 +78,10 @@ static void add_names(const struct locate *l, uint8_t *d) {
 static void make(struct locate *l, moyai_ns now) {
     uint8_t *own = locate_digest(l, l->links);
     memset(own, 0, LOCATE_DIGEST);
-    for (uint64_t left = l->up; left; left &= left - 1) {
-        const struct locate_near *near = locate_near(l, locate_low(left));
-        for (uint32_t i = 0; i < locate_near_cap(l, locate_low(left)); i++)
-            if (!id_zero(near[i].node)) add(own, near[i].node);
+    SET_EACH (i, l->up) {
+        const struct locate_near *near = locate_near(l, i);
+        for (uint32_t k = 0; k < locate_near_cap(l, i); k++)
+            if (!id_zero(near[k].node)) add(own, near[k].node);
     }
     add_names(l, own);
     for (uint32_t i = 0; i < l->dead.n; i++) {
@@ -103,15 +103,15 @@ static void make_at(struct locate *l, uint64_t at) {
 
 void locate_digest_link_up(struct locate *l, uint32_t link, moyai_ns now) {
     if (!l->digest_every) return;
-    l->digest_new |= BIT(link);
+    set_add(&l->digest_new, link);
     make_at(l, locate_after(now, l->digest_every / GATHER));
 }
 
 void locate_digest_link_down(struct locate *l, uint32_t link) {
-    if (l->digests & BIT(link)) memset(locate_digest(l, link), 0, LOCATE_DIGEST);
-    l->digests &= ~BIT(link);
-    l->digest_new &= ~BIT(link);
-    l->digest_send &= ~BIT(link);
+    if (set_has(&l->digests, link)) memset(locate_digest(l, link), 0, LOCATE_DIGEST);
+    set_del(&l->digests, link);
+    set_del(&l->digest_new, link);
+    set_del(&l->digest_send, link);
 }
 
 void locate_digest_news(struct locate *l, uint32_t n, moyai_ns now) {
@@ -133,8 +133,8 @@ void locate_digest_timeout(struct locate *l, moyai_ns now) {
     bool all = l->near_news * NEWS > l->near_n || now >= locate_after(l->digest_all, l->digest_every / 2);
     all = all && l->near_news > 0 && now >= locate_after(l->digest_all, soon);
     make(l, now);
-    uint64_t to = all ? l->up : l->digest_new;
-    l->digest_new = 0;
+    locate_set to = all ? l->up : l->digest_new;
+    l->digest_new = SET_NONE;
     l->digest_send |= to;
     l->maybe |= to;
     l->digest_at = UINT64_MAX;
@@ -150,6 +150,6 @@ void locate_digest_timeout(struct locate *l, moyai_ns now) {
 int locate_digest_receive(struct locate *l, const struct locate_event *ev) {
     if (!l->digest_every) return 0; /* not kept */
     memcpy(locate_digest(l, ev->link), ev->frame->digest, LOCATE_DIGEST);
-    l->digests |= BIT(ev->link);
+    set_add(&l->digests, ev->link);
     return 0;
 }

@@ -37,10 +37,11 @@ struct locate_link {
     uint64_t host;
     uint32_t state, cost, told_cost; /* microseconds */
     uint32_t zero;
-    uint64_t dirty, names_dirty; /* slots of ours that the neighbour has to be told */
-    uint64_t delta_at;           /* changes may be sent from then on */
-    uint64_t linger_at;          /* and these need not be before */
-    uint64_t paid;               /* the rate: up to then sending is paid for (spec 8.1) */
+    locate_set dirty;     /* slots of ours that the neighbour has to be told */
+    uint64_t names_dirty; /* the same of names */
+    uint64_t delta_at;    /* changes may be sent from then on */
+    uint64_t linger_at;   /* and these need not be before */
+    uint64_t paid;        /* the rate: up to then sending is paid for (spec 8.1) */
 };
 
 #define LOCATE_NEAR_STEP 8u
@@ -81,11 +82,11 @@ struct locate_request {
     uint8_t kind, key[16], zero8[7];
     uint8_t owner[16], object[16]; /* of a claim: whose. Of an answered look-up: the answer */
     uint64_t nonce;                /* 0: several ask */
-    uint64_t askers;               /* links that are to have the answer */
-    uint64_t asked;                /* links that have been asked, or will be */
-    uint64_t send, direct, hint;   /* of these: not yet; with DIRECT; with HINTED or FEW */
-    uint64_t reply;                /* links that still have to be sent the answer */
-    uint64_t busy;                 /* links that had no room */
+    locate_set askers;             /* links that are to have the answer */
+    locate_set asked;              /* links that have been asked, or will be */
+    locate_set send, direct, hint; /* of these: not yet; with DIRECT; with HINTED or FEW */
+    locate_set reply;              /* links that still have to be sent the answer */
+    locate_set busy;               /* links that had no room */
     uint64_t until;                /* forgotten then */
     uint64_t ring_from, ring_at;   /* own: this ring began, and ends; 0: none */
     uint64_t busy_at;              /* those without room are asked again; 0: none */
@@ -131,7 +132,8 @@ struct locate_routes {
 
 struct locate_corpse {
     uint8_t node[16];
-    uint64_t until, send;
+    uint64_t until;
+    locate_set send;
     uint32_t how, ttl, tell, zero;
 };
 
@@ -146,14 +148,14 @@ struct locate {
     uint32_t links, told, rate, burst;
     uint64_t keep, route_life, ring_min, ring_max, interest, fresh, delta_every, linger, grace, digest_every;
     uint32_t off_links, off_near, off_known, off_digests; /* digests: our own, then one a link */
-    uint16_t near_at[LOCATE_LINKS + 1]; /* rows of near, one behind the other: where each begins; the last: the end */
-    uint16_t zero16[3];
+    uint32_t off_near_at; /* rows of near, one behind the other: where each begins; one more: the end */
+    uint32_t zero32;
     struct locate_table names, requests, lookups, routes, memos, dead;
     struct moyai_rng rng;
-    uint64_t up;            /* links in state UP */
-    uint64_t changed;       /* of these: whose neighbour has to be told of slots */
+    locate_set up;          /* links in state UP */
+    locate_set changed;     /* of these: whose neighbour has to be told of slots */
     uint64_t used_slots;    /* of names told */
-    uint64_t maybe;         /* links that may have something to be sent */
+    locate_set maybe;       /* links that may have something to be sent */
     uint64_t due;           /* no timer of the tables is earlier */
     uint64_t sweep;         /* no request is to be forgotten earlier */
     uint64_t late, late_at; /* how late frames have come; see locate_late */
@@ -163,15 +165,15 @@ struct locate {
     uint32_t notes_n;
     uint32_t leaving, zero;
     uint32_t near_n, near_news; /* neighbours' neighbours; how many of them have changed since all had our digest */
-    uint64_t digests;           /* links whose digest has come */
-    uint64_t digest_new;        /* links that have not had ours */
-    uint64_t digest_send;       /* that are to have it now */
+    locate_set digests;         /* links whose digest has come */
+    locate_set digest_new;      /* links that have not had ours */
+    locate_set digest_send;     /* that are to have it now */
     uint64_t digest_at;         /* it is made anew; UINT64_MAX: it need not be */
     uint64_t digest_all;        /* when it was made for all */
     struct locate_note notes[LOCATE_NOTES]; /* in order */
 };
 
-#define BIT(i) (UINT64_C(1) << (i))
+#define NAME_BIT(i) (UINT64_C(1) << (i)) /* in a set of names told */
 
 /* By how much frames come late (LOCATE_EV_RECEIVE) and timers fire: halves each second in which neither does. */
 static inline uint64_t locate_late(const struct locate *l, moyai_ns now) {
@@ -185,12 +187,15 @@ static inline void *locate_at(const struct locate *l, uint32_t off) {
 static inline struct locate_link *locate_link(const struct locate *l, uint32_t i) {
     return (struct locate_link *)locate_at(l, l->off_links) + i;
 }
+static inline uint32_t *locate_near_at(const struct locate *l) {
+    return locate_at(l, l->off_near_at);
+}
 static inline struct locate_near *locate_near(const struct locate *l, uint32_t link) {
-    return (struct locate_near *)locate_at(l, l->off_near) + l->near_at[link];
+    return (struct locate_near *)locate_at(l, l->off_near) + locate_near_at(l)[link];
 }
 /* Places in it. Who has a slot beyond them is not known: they end with the last that is, in steps. */
 static inline uint32_t locate_near_cap(const struct locate *l, uint32_t link) {
-    return (uint32_t)l->near_at[link + 1] - l->near_at[link];
+    return locate_near_at(l)[link + 1] - locate_near_at(l)[link];
 }
 static inline struct locate_known *locate_known(const struct locate *l, uint32_t link) {
     return (struct locate_known *)locate_at(l, l->off_known) + (size_t)link * l->told;
@@ -201,8 +206,14 @@ static inline void *locate_entry(const struct locate *l, const struct locate_tab
 static inline struct locate_request *locate_request(const struct locate *l, uint32_t i) {
     return locate_entry(l, &l->requests, i);
 }
-static inline uint32_t locate_low(uint64_t set) {
-    return (uint32_t)__builtin_ctzll(set);
+/* One of a set that is not empty, at random. */
+static inline uint32_t locate_any(struct locate *l, locate_set set) {
+    uint32_t i = set_next(&set, 0);
+    for (uint64_t skip = rng_below(&l->rng, set_count(set)); skip; skip--) i = set_next(&set, i + 1);
+    return i;
+}
+static inline bool locate_changed(const struct locate_link *k) {
+    return k->names_dirty || set_any(k->dirty);
 }
 static inline uint64_t locate_after(moyai_ns now, uint64_t span) {
     return now > UINT64_MAX - span ? UINT64_MAX : now + span;
@@ -227,23 +238,23 @@ void locate_cut(struct locate *l, struct locate_table *t, void *entry);
 void *locate_append(struct locate *l, struct locate_table *t); /* of a table in order of arrival */
 
 /* locate_route.c */
-uint64_t locate_near_find(const struct locate *l, const uint8_t node[16], uint64_t among, struct locate_hop *best);
+bool locate_near_find(const struct locate *l, const uint8_t node[16], locate_set among, struct locate_hop *best);
 /* An answer came by a link: first of its request, or a further one. */
 void locate_route_note(struct locate *l, const uint8_t node[16], uint32_t link, uint32_t hops, uint32_t said,
                        bool first, moyai_ns now);
-const struct locate_alt *locate_route_best(const struct locate *l, const uint8_t node[16], uint64_t avoid,
+const struct locate_alt *locate_route_best(const struct locate *l, const uint8_t node[16], locate_set avoid,
                                            moyai_ns now);
-void locate_route_drop(struct locate *l, const uint8_t node[16], uint64_t links); /* these ways to a node */
+void locate_route_drop(struct locate *l, const uint8_t node[16], locate_set links); /* these ways to a node */
 void locate_route_link_down(struct locate *l, uint32_t link);
 
 /* locate_memo.c */
 void locate_memo_note(struct locate *l, const uint8_t name[16], const uint8_t owner[16], moyai_ns now);
 /* Where an answer once came from: a link of `among`, and how far it is from here. */
-bool locate_memo_hint(const struct locate *l, uint32_t kind, const uint8_t key[16], uint64_t among,
+bool locate_memo_hint(const struct locate *l, uint32_t kind, const uint8_t key[16], locate_set among,
                       struct locate_hop *hop);
 
 /* locate_digest.c */
-uint64_t locate_digest_find(const struct locate *l, const uint8_t node[16], uint64_t among); /* who may know it */
+locate_set locate_digest_find(const struct locate *l, const uint8_t node[16], locate_set among); /* who may know it */
 void locate_digest_link_up(struct locate *l, uint32_t link, moyai_ns now);
 void locate_digest_link_down(struct locate *l, uint32_t link);
 void locate_digest_news(struct locate *l, uint32_t n, moyai_ns now); /* so many of whom it tells have changed */
@@ -260,7 +271,7 @@ struct locate_request *locate_find_request(const struct locate *l, uint32_t kind
 int locate_ask_receive(struct locate *l, const struct locate_event *ev);
 int locate_ask_reply(struct locate *l, const struct locate_event *ev);
 int locate_ask_busy(struct locate *l, const struct locate_event *ev);
-void locate_ask_answer(struct locate *l, struct locate_request *r, const struct locate_answer *a, uint64_t except,
+void locate_ask_answer(struct locate *l, struct locate_request *r, const struct locate_answer *a, locate_set except,
                        moyai_ns now);
 /* Something has come into the tables: who waits for it is answered. */
 void locate_ask_came(struct locate *l, uint32_t kind, const uint8_t key[16], moyai_ns now);
@@ -280,7 +291,7 @@ bool locate_table_answer(const struct locate *l, uint32_t kind, const uint8_t ke
 void locate_note(struct locate *l, const struct locate_note *n);
 void locate_settle(struct locate *l); /* equal states are equal bytes then; only between steps, for comparing */
 bool locate_is_dead(const struct locate *l, const uint8_t node[16], moyai_ns now, uint32_t *how);
-void locate_bury(struct locate *l, const uint8_t node[16], uint32_t how, uint32_t ttl, uint64_t keep, uint64_t except,
+void locate_bury(struct locate *l, const uint8_t node[16], uint32_t how, uint32_t ttl, uint64_t keep, locate_set except,
                  bool tell, moyai_ns now);
 
 #endif

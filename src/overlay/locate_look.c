@@ -43,7 +43,7 @@ static bool known_here(struct locate *l, const struct locate_event *ev, struct l
     struct moyai_node_id node;
     struct locate_hop hop;
     memcpy(node.b, ev->key, 16);
-    if (!locate_route(l, &node, 0, ev->now, &hop)) return false;
+    if (!locate_route(l, &node, SET_NONE, ev->now, &hop)) return false;
     *a = (struct locate_answer){ev->key, NULL, LOCATE_ST_FOUND, hop.hops, (uint32_t)(hop.cost / MOYAI_US), 0};
     return true;
 }
@@ -152,18 +152,18 @@ void locate_look_timeout(struct locate *l, moyai_ns now) {
 
 static void slot_changed(struct locate *l, uint32_t slot) {
     l->changed = l->up;
-    for (uint64_t left = l->up; left; left &= left - 1) {
-        locate_link(l, locate_low(left))->names_dirty |= BIT(slot);
-        locate_link(l, locate_low(left))->linger_at = 0;
+    SET_EACH (i, l->up) {
+        locate_link(l, i)->names_dirty |= NAME_BIT(slot);
+        locate_link(l, i)->linger_at = 0;
     }
 }
 
 static void slot_take(struct locate *l, struct locate_name *n) {
-    uint64_t all = l->told == 64 ? UINT64_MAX : BIT(l->told) - 1, free = all & ~l->used_slots;
+    uint64_t all = l->told == 64 ? UINT64_MAX : NAME_BIT(l->told) - 1, free = all & ~l->used_slots;
     if (!free) return; /* found by asking only */
-    uint32_t slot = locate_low(free);
+    uint32_t slot = (uint32_t)__builtin_ctzll(free);
     n->slot = slot + 1;
-    l->used_slots |= BIT(slot);
+    l->used_slots |= NAME_BIT(slot);
     slot_changed(l, slot);
 }
 
@@ -172,7 +172,7 @@ static void slot_leave(struct locate *l, struct locate_name *n) {
     if (!n->slot) return;
     uint32_t slot = n->slot - 1;
     n->slot = 0;
-    l->used_slots &= ~BIT(slot);
+    l->used_slots &= ~NAME_BIT(slot);
     slot_changed(l, slot);
     for (uint32_t i = 0; i < l->names.n; i++) {
         struct locate_name *other = locate_entry(l, &l->names, i);
@@ -236,7 +236,7 @@ void locate_name_conflict(struct locate *l, const uint8_t name[16], const uint8_
     struct moyai_node_id loser;
     struct locate_hop hop;
     memcpy(loser.b, a_stands ? owner_b : owner_a, 16);
-    if (!locate_route(l, &loser, 0, now, &hop)) return; /* noticed again when somebody asks again */
+    if (!locate_route(l, &loser, SET_NONE, now, &hop)) return; /* noticed again when somebody asks again */
     n.link = hop.link;
     memcpy(n.key, name, 16);
     memcpy(n.dest, loser.b, 16);
@@ -268,7 +268,7 @@ int locate_name_lost(struct locate *l, const struct locate_event *ev) {
     struct moyai_node_id dest;
     struct locate_hop hop;
     memcpy(dest.b, f->dest, 16);
-    if (n.ttl == 0 || !locate_route(l, &dest, BIT(ev->link), ev->now, &hop)) return 0;
+    if (n.ttl == 0 || !locate_route(l, &dest, set_of(ev->link), ev->now, &hop)) return 0;
     n.link = hop.link;
     memcpy(n.key, f->key, 16);
     memcpy(n.dest, f->dest, 16);
@@ -283,8 +283,7 @@ static void known_came(struct locate *l, const struct locate_slot *s, const stru
     const uint8_t *owner = locate_link(l, ev->link)->node;
     struct locate_name *n = locate_get(l, &l->names, s->id);
     if (n) name_meets(l, n, owner, s->object, ev->now);
-    for (uint64_t left = l->up & ~BIT(ev->link); left; left &= left - 1) {
-        uint32_t i = locate_low(left);
+    SET_EACH (i, l->up & ~set_of(ev->link)) {
         const struct locate_known *known = locate_known(l, i);
         for (uint32_t k = 0; k < l->told; k++)
             if (id_equal(known[k].name, s->id) && !id_equal(known[k].object, s->object))
@@ -295,9 +294,9 @@ static void known_came(struct locate *l, const struct locate_slot *s, const stru
 
 int locate_names_receive(struct locate *l, const struct locate_event *ev) {
     const struct locate_frame *f = ev->frame;
-    if (f->n == 0 || f->n > LOCATE_LINKS) return MOYAI_EPROTO;
+    if (f->n == 0 || f->n > LOCATE_SLOTS) return MOYAI_EPROTO;
     for (uint32_t i = 0; i < f->n; i++)
-        if (f->slots[i].slot >= LOCATE_LINKS || id_zero(f->slots[i].id) != id_zero(f->slots[i].object))
+        if (f->slots[i].slot >= LOCATE_TOLD || id_zero(f->slots[i].id) != id_zero(f->slots[i].object))
             return MOYAI_EPROTO;
     struct locate_known *known = locate_known(l, ev->link);
     uint32_t news = 0;

@@ -25,15 +25,15 @@ void locate_memo_note(struct locate *l, const uint8_t name[16], const uint8_t ow
     m->noted = now;
 }
 
-bool locate_memo_hint(const struct locate *l, uint32_t kind, const uint8_t key[16], uint64_t among,
+bool locate_memo_hint(const struct locate *l, uint32_t kind, const uint8_t key[16], locate_set among,
                       struct locate_hop *hop) {
     if (kind == LOCATE_CLAIM || !l->digest_every) return false;
     if (kind == LOCATE_NAME) {
         const struct locate_memo *m = locate_get(l, &l->memos, key);
         if (!m || locate_is_dead(l, m->owner, 0, NULL)) return false; /* a neighbour may not have heard of it yet */
         key = m->owner;
-        for (uint64_t left = among; left; left &= left - 1) { /* it has more names than it tells, or no more this one */
-            *hop = (struct locate_hop){.link = locate_low(left), .hops = 1};
+        SET_EACH (i, among) { /* it has more names than it tells, or no more this one */
+            *hop = (struct locate_hop){.link = i, .hops = 1};
             if (id_equal(locate_link(l, hop->link)->node, key)) return true;
         }
         if (locate_near_find(l, key, among, hop)) return true;

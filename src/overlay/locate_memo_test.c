@@ -71,10 +71,10 @@ static void test_own(void **state) {
     assert_int_equal(look(k, 2, LOCATE_NAME, 0x51), 0);
     pull(k, 2, "REQUEST N51/5 hinted");
     const struct locate_request *r = locate_find_request(k->l, LOCATE_NAME, id_of(0x51).b);
-    assert_true(r->asked == 4);
+    assert_true(are_links(r->asked, 4));
     drain(k);
     while (r->ring == 0) timeout(k);
-    assert_true(r->hint == 11 && r->hint_ttl == 3);
+    assert_true(are_links(r->hint, 11) && r->hint_ttl == 3);
 }
 
 /* No hint: the way has ended, or who had the name is dead. A neighbour, and a neighbour's, is found without a route. */
@@ -141,11 +141,12 @@ static void test_claims_and_room(void **state) {
         k->now += 5000 * MS;
     }
     struct locate_hop hop;
-    assert_false(locate_memo_hint(k->l, LOCATE_NAME, id_of(0x51).b, 7, &hop));
-    assert_true(locate_memo_hint(k->l, LOCATE_NAME, id_of(0x52).b, 7, &hop) && hop.link == 1 && hop.hops == 3);
-    assert_true(locate_memo_hint(k->l, LOCATE_NAME, id_of(0x53).b, 7, &hop));
-    assert_false(locate_memo_hint(k->l, LOCATE_NAME, id_of(0x53).b, 5, &hop));
-    assert_false(locate_memo_hint(k->l, LOCATE_CLAIM, id_of(0x53).b, 7, &hop));
+    assert_false(locate_memo_hint(k->l, LOCATE_NAME, id_of(0x51).b, low_links(7), &hop));
+    assert_true(locate_memo_hint(k->l, LOCATE_NAME, id_of(0x52).b, low_links(7), &hop) && hop.link == 1 &&
+                hop.hops == 3);
+    assert_true(locate_memo_hint(k->l, LOCATE_NAME, id_of(0x53).b, low_links(7), &hop));
+    assert_false(locate_memo_hint(k->l, LOCATE_NAME, id_of(0x53).b, low_links(5), &hop));
+    assert_false(locate_memo_hint(k->l, LOCATE_CLAIM, id_of(0x53).b, low_links(7), &hop));
 }
 
 /* Up to the last ring of an own look-up of 0x51; links have been asked. */

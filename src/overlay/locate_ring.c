@@ -35,13 +35,12 @@ static const struct ring ring_plain = {1, 0, 4};
 /* --- asking ------------------------------------------------------------------------------------------ */
 
 /* As many of the set, at random. */
-static uint64_t some_of(struct locate *l, uint64_t set, uint32_t n) {
-    uint64_t some = 0;
-    for (; n > 0 && set; n--) {
-        uint64_t at = set;
-        for (uint64_t skip = rng_below(&l->rng, (uint64_t)__builtin_popcountll(set)); skip; skip--) at &= at - 1;
-        some |= at & -at;
-        set &= ~some;
+static locate_set some_of(struct locate *l, locate_set set, uint32_t n) {
+    locate_set some = SET_NONE;
+    for (; n > 0 && set_any(set); n--) {
+        uint32_t i = locate_any(l, set);
+        set_add(&some, i);
+        set_del(&set, i);
     }
     return some;
 }
@@ -51,26 +50,26 @@ bool locate_by_hints(const struct locate *l, const struct locate_request *r) {
 }
 
 /* How far it is by where an answer once came from; 0: from nowhere. */
-static uint32_t remembered(const struct locate *l, const struct locate_request *r, uint64_t among, uint64_t *link) {
+static uint32_t remembered(const struct locate *l, const struct locate_request *r, locate_set among, locate_set *link) {
     struct locate_hop way;
     if (!locate_memo_hint(l, r->kind, r->key, among, &way)) return 0;
-    *link = BIT(way.link);
+    *link = set_of(way.link);
     return way.hops < LOCATE_TTL_MAX ? way.hops : LOCATE_TTL_MAX;
 }
 
 /* Who is to be asked for hints, or by one. */
-static void spread_hints(struct locate *l, struct locate_request *r, uint64_t to) {
+static void spread_hints(struct locate *l, struct locate_request *r, locate_set to) {
     to &= ~r->asked;
     bool own = r->flags & REQ_OWN;
-    uint64_t known = 0;
+    locate_set known = SET_NONE;
     uint32_t far = own && r->ring > 0 ? 0 : remembered(l, r, to, &known);
     if (!far && !r->hint_ttl) return;
     if (far > r->hint_ttl) r->hint_ttl = far;
     if (!far) known = some_of(l, locate_digest_find(l, r->key, to), HINTS);
     if (own && r->ring > 0) {
         known = to;
-    } else if (!known && (own || (r->flags & REQ_FEW))) {
-        uint32_t asked = (uint32_t)__builtin_popcountll(r->asked);
+    } else if (!set_any(known) && (own || (r->flags & REQ_FEW))) {
+        uint32_t asked = set_count(r->asked);
         known = some_of(l, to, asked < FEW ? FEW - asked : 0);
     }
     r->asked |= known;
@@ -81,14 +80,14 @@ static void spread_hints(struct locate *l, struct locate_request *r, uint64_t to
 
 /* To whom the request is still to be sent. */
 void locate_spread(struct locate *l, struct locate_request *r) {
-    uint64_t to = l->up, several = r->askers & (r->askers - 1);
+    locate_set to = l->up;
     struct locate_hop hop;
-    if (!(r->flags & REQ_OWN) && !several) to &= ~r->askers;
+    if (!(r->flags & REQ_OWN) && !locate_several(r)) to &= ~r->askers;
     if (r->kind == LOCATE_NODE && !(r->flags & REQ_FLOOD) && locate_near_find(l, r->key, to & ~r->asked, &hop)) {
         r->asked |= to; /* that one knows */
-        r->send |= BIT(hop.link);
-        r->direct |= BIT(hop.link);
-        l->maybe |= BIT(hop.link);
+        set_add(&r->send, hop.link);
+        set_add(&r->direct, hop.link);
+        set_add(&l->maybe, hop.link);
         return;
     }
     if (r->ttl == 0 && !(r->flags & REQ_FLOOD)) spread_hints(l, r, to);
@@ -101,7 +100,7 @@ void locate_spread(struct locate *l, struct locate_request *r) {
 }
 
 static void forget_asked(struct locate_request *r) {
-    r->asked = r->send = r->direct = r->hint = r->busy = 0;
+    r->asked = r->send = r->direct = r->hint = r->busy = SET_NONE;
     r->busy_at = 0;
 }
 
@@ -132,8 +131,8 @@ static uint64_t ring_time(const struct locate *l, const struct locate_request *r
     const struct ring *ring = ring_of(l, r);
     uint64_t slowest = 0, part = ring->part;
     uint64_t links = ring->ttl ? ring->ttl + 2 : r->hint_ttl > ring->hint_ttl ? r->hint_ttl : ring->hint_ttl;
-    for (uint64_t left = l->up; left; left &= left - 1) {
-        uint32_t cost = locate_link(l, locate_low(left))->cost;
+    SET_EACH (i, l->up) {
+        uint32_t cost = locate_link(l, i)->cost;
         if (cost > slowest) slowest = cost;
     }
     uint64_t span = 2 * links * slowest * (uint64_t)MOYAI_US;
@@ -141,13 +140,13 @@ static uint64_t ring_time(const struct locate *l, const struct locate_request *r
     if (span > l->ring_max / part) span = l->ring_max / part;
     uint64_t late = 4 * links * locate_late(l, now), most = LOCATE_LATE_RINGS * l->ring_max;
     if (late > most) late = most;
-    bool crowd = r->ring == RING_PLAIN && ring->ttl == 0 && r->askers;
+    bool crowd = r->ring == RING_PLAIN && ring->ttl == 0 && set_any(r->askers);
     return span + late + (crowd ? 2 * turn_of(l, r) * (l->ring_max + late) / 256 : 0);
 }
 
 static uint32_t ring_first(const struct locate *l, const struct locate_request *r) {
     if (r->kind == LOCATE_CLAIM) return RING_CLAIM;
-    return locate_by_hints(l, r) && (l->digests || r->kind == LOCATE_NAME) ? 0 : RING_PLAIN;
+    return locate_by_hints(l, r) && (set_any(l->digests) || r->kind == LOCATE_NAME) ? 0 : RING_PLAIN;
 }
 
 static void ring_wait(struct locate *l, struct locate_request *r, moyai_ns now) {
@@ -160,11 +159,11 @@ static void ring_wait(struct locate *l, struct locate_request *r, moyai_ns now) 
 static void ring_begin(struct locate *l, struct locate_request *r, moyai_ns now) {
     const struct ring *ring = ring_of(l, r);
     bool last = r->ring == LOCATE_RINGS - 1;
-    uint64_t link;
+    locate_set link;
     uint32_t far = r->ring == 0 ? remembered(l, r, l->up & ~r->asked, &link) : 0;
     r->hint_ttl = far > ring->hint_ttl ? far : ring->hint_ttl;
     ring_wait(l, r, now);
-    if (!r->askers || ring->ttl > r->ttl) r->ttl = ring->ttl;
+    if (!set_any(r->askers) || ring->ttl > r->ttl) r->ttl = ring->ttl;
     if (r->ttl == 0) r->send &= r->direct | r->hint; /* who wanted more has gone */
     if (last) {
         r->flags |= REQ_FLOOD;
@@ -184,7 +183,7 @@ static void ring_begin(struct locate *l, struct locate_request *r, moyai_ns now)
 static void rings_begin(struct locate *l, struct locate_request *r, moyai_ns now) {
     r->ring = ring_first(l, r);
     r->flags &= ~(uint32_t)REQ_PUT_OFF;
-    if (!r->askers) r->flags &= ~(uint32_t)REQ_FLOOD;
+    if (!set_any(r->askers)) r->flags &= ~(uint32_t)REQ_FLOOD;
     ring_begin(l, r, now);
 }
 
@@ -231,7 +230,7 @@ static bool ring_lasts(struct locate *l, struct locate_request *r, moyai_ns now)
  * all are asked by hints instead: who has his answer gives it, and who waits for it will.
  */
 static bool put_off(struct locate *l, struct locate_request *r, moyai_ns now) {
-    uint64_t to = l->up & ~r->send;
+    locate_set to = l->up & ~r->send;
     if (r->ring != LOCATE_RINGS - 2 || (r->flags & REQ_PUT_OFF) || !locate_by_hints(l, r)) return false;
     if (!(r->flags & REQ_FLOOD) || r->others_until <= now) return false;
     r->flags |= REQ_PUT_OFF;

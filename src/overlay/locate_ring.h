@@ -5,8 +5,8 @@
 
 #include "overlay/locate_look.h"
 
-#define LOCATE_HINT_TTL 3 /* as far as digests see */
-#define LOCATE_TTL_MAX  8
+#define LOCATE_HINT_TTL   3 /* as far as digests see */
+#define LOCATE_TTL_MAX    8
 #define LOCATE_LATE_RINGS 3 /* longest times of a ring: the most that is added */
 
 /* locate_ask.c. put: others' requests leave a quarter of the table to our own. NULL: no room. */
@@ -18,6 +18,10 @@ bool locate_request_over(const struct locate_request *r, moyai_ns now); /* nothi
 void locate_keep_until(struct locate *l, struct locate_request *r, uint64_t until);
 
 /* locate_ring.c */
+/* More than one link is to have the answer. */
+static inline bool locate_several(const struct locate_request *r) {
+    return set_count(r->askers) > 1;
+}
 bool locate_by_hints(const struct locate *l, const struct locate_request *r);
 void locate_spread(struct locate *l, struct locate_request *r);      /* whoever is still to be asked will be */
 void locate_spread_anew(struct locate *l, struct locate_request *r); /* also those who have been */

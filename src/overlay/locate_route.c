@@ -12,16 +12,15 @@
  */
 #include "overlay/locate_internal.h"
 
-uint64_t locate_near_find(const struct locate *l, const uint8_t node[16], uint64_t among, struct locate_hop *best) {
-    uint64_t found = 0;
-    for (uint64_t left = among; left; left &= left - 1) {
-        uint32_t i = locate_low(left);
+bool locate_near_find(const struct locate *l, const uint8_t node[16], locate_set among, struct locate_hop *best) {
+    bool found = false;
+    SET_EACH (i, among) {
         const struct locate_near *near = locate_near(l, i);
         for (uint32_t k = 0; k < locate_near_cap(l, i); k++) {
             if (!id_equal(near[k].node, node)) continue;
             moyai_dur cost = (moyai_dur)locate_sum(locate_link(l, i)->cost, near[k].cost, LOCATE_COST_MAX) * MOYAI_US;
             if (!found || cost < best->cost) *best = (struct locate_hop){.link = i, .hops = 2, .cost = cost};
-            found |= BIT(i);
+            found = true;
             break;
         }
     }
@@ -84,40 +83,40 @@ void locate_route_note(struct locate *l, const uint8_t node[16], uint32_t link, 
     r->until = locate_after(now, l->route_life);
 }
 
-const struct locate_alt *locate_route_best(const struct locate *l, const uint8_t node[16], uint64_t avoid,
+const struct locate_alt *locate_route_best(const struct locate *l, const uint8_t node[16], locate_set avoid,
                                            moyai_ns now) {
     const struct locate_routes *r = locate_get(l, &l->routes, node);
     if (!r || r->until <= now) return NULL;
     for (uint32_t k = 0; k < r->n; k++)
-        if (!(avoid & BIT(r->alt[k].link))) return &r->alt[k];
+        if (!set_has(&avoid, r->alt[k].link)) return &r->alt[k];
     return NULL;
 }
 
-static void routes_drop(struct locate *l, struct locate_routes *r, uint64_t links) {
+static void routes_drop(struct locate *l, struct locate_routes *r, locate_set links) {
     for (uint32_t k = r->n; k > 0; k--)
-        if (links & BIT(r->alt[k - 1].link)) alt_cut(r, k - 1);
+        if (set_has(&links, r->alt[k - 1].link)) alt_cut(r, k - 1);
     if (r->n == 0) locate_cut(l, &l->routes, r);
 }
 
-void locate_route_drop(struct locate *l, const uint8_t node[16], uint64_t links) {
+void locate_route_drop(struct locate *l, const uint8_t node[16], locate_set links) {
     struct locate_routes *r = locate_get(l, &l->routes, node);
     if (r) routes_drop(l, r, links);
 }
 
 void locate_route_link_down(struct locate *l, uint32_t link) {
-    for (uint32_t i = l->routes.n; i > 0; i--) routes_drop(l, locate_entry(l, &l->routes, i - 1), BIT(link));
+    for (uint32_t i = l->routes.n; i > 0; i--) routes_drop(l, locate_entry(l, &l->routes, i - 1), set_of(link));
 }
 
-bool locate_route(struct locate *l, const struct moyai_node_id *node, uint64_t avoid, moyai_ns now,
+bool locate_route(struct locate *l, const struct moyai_node_id *node, locate_set avoid, moyai_ns now,
                   struct locate_hop *hop) {
-    uint64_t links = l->up & ~avoid;
+    locate_set links = l->up & ~avoid;
     if (locate_is_dead(l, node->b, now, NULL) || id_equal(node->b, l->self)) return false;
     bool direct = false;
-    for (uint64_t left = links; left; left &= left - 1) {
-        const struct locate_link *k = locate_link(l, locate_low(left));
+    SET_EACH (i, links) {
+        const struct locate_link *k = locate_link(l, i);
         moyai_dur cost = (moyai_dur)k->cost * MOYAI_US;
         if (!id_equal(k->node, node->b) || (direct && cost >= hop->cost)) continue;
-        *hop = (struct locate_hop){.link = locate_low(left), .hops = 1, .cost = cost};
+        *hop = (struct locate_hop){.link = i, .hops = 1, .cost = cost};
         direct = true;
     }
     if (direct || locate_near_find(l, node->b, links, hop)) return true;

@@ -43,8 +43,8 @@ static void test_config(void **state) {
     assert_true(locate_size(&(struct locate_cfg){.self = {.b = {1}}}) > 0);
     struct locate_cfg all[10];
     for (int i = 0; i < 10; i++) all[i] = good;
-    all[0].links = 65;
-    all[1].told = 65;
+    all[0].links = LOCATE_LINKS + 1;
+    all[1].told = LOCATE_TOLD + 1;
     all[2].requests = 1;
     all[3].names = (1u << 16) + 1;
     all[4].requests = (1u << 16) + 1;
@@ -148,14 +148,14 @@ static void test_frames(void **state) {
     BAD(7, f.owner[0] = 0);
     BAD(7, f.object[0] = 0);
     BAD(8, f.n = 0);
-    BAD(8, f.n = LOCATE_LINKS + 1);
+    BAD(8, f.n = LOCATE_SLOTS + 1);
     BAD(8, f.slots[0].slot = LOCATE_LINKS);
     BAD(8, f.slots[0].cost = 0);
     BAD(8, f.slots[1].cost = 1);
     BAD(8, f.slots[1].host = 1);
     BAD(9, f.n = 0);
-    BAD(9, f.n = LOCATE_LINKS + 1);
-    BAD(9, f.slots[1].slot = LOCATE_LINKS);
+    BAD(9, f.n = LOCATE_SLOTS + 1);
+    BAD(9, f.slots[1].slot = LOCATE_TOLD);
     BAD(9, f.slots[0].object[0] = 0);
     BAD(9, f.slots[1].object[0] = 1);
     assert_int_equal(step(k, (struct locate_event){.kind = (enum locate_event_kind)20}), MOYAI_EINVAL);
@@ -252,12 +252,12 @@ static void test_rate(void **state) {
     assert_int_equal(k->l->notes_n, 16);
     while (locate_pull(k->l, 0, k->now, &k->out)) sent++;
     assert_int_equal(sent, 10);
-    assert_true(locate_ready(k->l, k->now) == 0);
+    assert_false(set_any(locate_ready(k->l, k->now)));
     assert_true(locate_deadline(k->l, k->now) == k->now + 10 * MS);
     k->now += 10 * MS - 1;
     assert_false(locate_pull(k->l, 0, k->now, &k->out));
     k->now += 1;
-    assert_true(locate_ready(k->l, k->now) == 1);
+    assert_true(is_ready(k, 0) && set_count(locate_ready(k->l, k->now)) == 1);
     assert_true(locate_pull(k->l, 0, k->now, &k->out));
     assert_false(locate_pull(k->l, 0, k->now, &k->out));
     k->now += 30 * MS;
@@ -274,7 +274,7 @@ static void test_rate(void **state) {
     while (locate_pull(k->l, 0, k->now, &k->out)) {
     }
     assert_int_equal(up(k, 3, 0xa4, 1), 0);
-    assert_false(locate_ready(k->l, k->now) & 1);
+    assert_false(is_ready(k, 0));
     k->now += 20 * MS;
     pull(k, 0, "NEIGHBOURS 3:a4");
     assert_int_equal(down(k, 3), 0);
@@ -455,48 +455,48 @@ static void test_check(void **state) {
     BREAK(l->names.n = 1);
     BREAK(names[0].name[0] = 0xf0);
     BREAK(names[1] = names[0]);
-    BREAK(l->up |= 8);
-    BREAK(l->up &= ~UINT64_C(2));
+    BREAK(l->up |= low_links(8));
+    BREAK(l->up &= ~low_links(2));
     BREAK(locate_link(l, 4)->cost = 1);
-    BREAK(locate_link(l, 4)->dirty = 1);
-    BREAK(locate_link(l, 4)->state = LINK_DEAD; locate_link(l, 4)->dirty = 1);
+    BREAK(locate_link(l, 4)->dirty = low_links(1));
+    BREAK(locate_link(l, 4)->state = LINK_DEAD; locate_link(l, 4)->dirty = low_links(1));
     BREAK(locate_link(l, 4)->state = LINK_DEAD; locate_link(l, 4)->names_dirty = 1);
     BREAK(locate_link(l, 1)->names_dirty = 4);
-    BREAK(locate_link(l, 1)->dirty = 2; l->changed |= 2);
-    BREAK(l->changed ^= 2);
+    BREAK(locate_link(l, 1)->dirty = low_links(2); l->changed |= low_links(2));
+    BREAK(l->changed ^= low_links(2));
     BREAK(locate_near(l, 4)[5].cost = 1);
-    BREAK(l->near_at[l->links]++);
-    BREAK(for (uint32_t i = 5; i <= l->links; i++) l->near_at[i] = (uint16_t)(l->near_at[i] + 8));
+    BREAK(locate_near_at(l)[l->links]++);
+    BREAK(for (uint32_t i = 5; i <= l->links; i++) locate_near_at(l)[i] += 8);
     BREAK(locate_known(l, 4)[1].name[0] = 1);
     BREAK(memcpy(locate_near(l, 1)[5].node, l->self, 16));
-    BREAK(cc->askers |= 8);
-    BREAK(cc->asked |= 8);
-    BREAK(cc->busy |= 8);
-    BREAK(cc->send |= 1);
-    BREAK(cc->direct |= 1);
-    BREAK(cc->hint |= 1);
-    BREAK(l->digests |= 8);
-    BREAK(l->digest_new |= 8);
-    BREAK(l->digest_send |= 1; l->maybe &= ~UINT64_C(1));
+    BREAK(cc->askers |= low_links(8));
+    BREAK(cc->asked |= low_links(8));
+    BREAK(cc->busy |= low_links(8));
+    BREAK(cc->send |= low_links(1));
+    BREAK(cc->direct |= low_links(1));
+    BREAK(cc->hint |= low_links(1));
+    BREAK(l->digests |= low_links(8));
+    BREAK(l->digest_new |= low_links(8));
+    BREAK(l->digest_send |= low_links(1); l->maybe &= ~low_links(1));
     BREAK(l->digest_at = l->due - 1);
     BREAK(l->near_n++);
-    BREAK(cc->busy = 1);
-    BREAK(cc->busy = 2);
+    BREAK(cc->busy = low_links(1));
+    BREAK(cc->busy = low_links(2));
     BREAK(cc->busy_at = UINT64_MAX);
     BREAK(ce->flags |= REQ_DONE);
-    BREAK(cd->askers = 1);
-    BREAK(cd->asked = 1);
-    BREAK(cc->reply = 1);
+    BREAK(cd->askers = low_links(1));
+    BREAK(cd->asked = low_links(1));
+    BREAK(cc->reply = low_links(1));
     BREAK(cc->ring_at = UINT64_MAX);
     BREAK(ce->ring_at = 0);
     BREAK(cc->flags |= REQ_OWN; cc->ring_at = UINT64_MAX);
     BREAK(cc->until = l->sweep - 1);
     BREAK(ce->ring_at = l->due - 1);
-    BREAK(cc->busy = 2; cc->busy_at = l->due - 1);
+    BREAK(cc->busy = low_links(2); cc->busy_at = l->due - 1);
     BREAK(cc->ttl = 9);
     BREAK(ce->ring = LOCATE_RINGS + 1);
-    BREAK(l->maybe = 0);
-    BREAK(l->maybe = 5);
+    BREAK(l->maybe = SET_NONE);
+    BREAK(l->maybe = low_links(5));
     BREAK(looks[0].flags |= LOOK_DONE);
     BREAK(l->done_n = 1);
     BREAK(ce->flags = 0; ce->ring_at = 0; looks[0].key[0] = 0x77);
@@ -518,12 +518,54 @@ static void test_check(void **state) {
     BREAK(r->alt[1].cost = r->alt[0].cost - 1);
     BREAK(r->alt[1].said = r->best);
     BREAK(r->best = r->alt[0].cost + 1);
-    BREAK(c->send |= 8);
+    BREAK(c->send |= low_links(8));
     BREAK(l->dead_tell = 1);
     BREAK(l->notes[0].link = 4);
-    BREAK(cc->send = cc->direct = 0; cd->reply = 0; ce->send = 0; c->send = 0; l->requests.n = 0; l->maybe = 2);
+    BREAK(cc->send = cc->direct = SET_NONE; cd->reply = SET_NONE; ce->send = SET_NONE; c->send = SET_NONE;
+          l->requests.n = 0; l->maybe = low_links(2));
     BREAK(l->notes_n = LOCATE_NOTES + 1; for (int i = 0; i <= LOCATE_NOTES; i++) l->notes[i % LOCATE_NOTES].link = 0);
     free(copy);
+}
+
+/* As many links as there can be: all are neighbours, and are told in frames of so many slots. */
+static void test_many(void **state) {
+    const struct locate_cfg c = {
+        .seed = 1, .links = LOCATE_LINKS, .told = 2, .requests = 8, .lookups = 4, .routes = 4, .dead = 4};
+    struct kit *k = kit_new(&c);
+    const uint32_t all = LOCATE_LINKS - 2; /* for ids of one byte */
+    bool told[LOCATE_LINKS] = {false};
+    (void)state;
+    for (uint32_t i = 0; i < all; i++) {
+        if (i + 1 != k->l->self[0]) assert_int_equal(up(k, i, (uint8_t)(i + 1), 1000), 0);
+        drain(k);
+    }
+    k->now += 1000 * MS;
+    /* one more hears of all others */
+    assert_int_equal(up(k, all, 0xff, 1000), 0);
+    uint32_t frames = 0;
+    while (locate_pull(k->l, all, k->now, &k->out)) {
+        check(k);
+        assert_int_equal(k->out.kind, LOCATE_NEIGHBOURS);
+        assert_true(k->out.n <= LOCATE_SLOTS);
+        for (uint32_t i = 0; i < k->out.n; i++) {
+            const struct locate_slot *s = &k->out.slots[i];
+            assert_true(s->slot < all && s->id[0] == s->slot + 1 && !told[s->slot]);
+            told[s->slot] = true;
+        }
+        frames++;
+    }
+    assert_int_equal(frames, (all + LOCATE_SLOTS - 1) / LOCATE_SLOTS);
+    for (uint32_t i = 0; i < all; i++) assert_true(told[i] == (i + 1 != k->l->self[0]));
+    drain(k);
+    /* the last asks for a node and a name that nobody here knows: all others are asked, and the answer is its own */
+    assert_int_equal(ask(k, all, .kind = LOCATE_NAME, .key = 0x77, .ttl = 8, .flags = LOCATE_FLOOD), 0);
+    assert_int_equal(set_count(locate_ready(k->l, k->now)), all - 1); /* less this node itself */
+    assert_false(is_ready(k, all));
+    drain(k);
+    assert_int_equal(reply(k, 200, .kind = LOCATE_NAME, .key = 0x77, .owner = 201, .object = 0x78), 0);
+    assert_true(is_ready(k, all) && set_count(locate_ready(k->l, k->now)) == 1);
+    route(k, 150, 0, "149/1:1000");
+    kit_free(k);
 }
 
 /* 10.2: any list of events. */
@@ -603,6 +645,7 @@ int main(void) {
         T(test_routes_full),
         T(test_over),
         T(test_check),
+        cmocka_unit_test(test_many),
         cmocka_unit_test(test_random),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

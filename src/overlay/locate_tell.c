@@ -58,8 +58,8 @@ static uint32_t age_of(const struct locate_request *r, moyai_ns now) {
 static bool pull_reply(struct locate *l, uint32_t link, moyai_ns now, struct locate_frame *out) {
     for (uint32_t i = 0; i < l->requests.n; i++) {
         struct locate_request *r = locate_request(l, i);
-        if (!(r->reply & BIT(link))) continue;
-        r->reply &= ~BIT(link);
+        if (!set_has(&r->reply, link)) continue;
+        set_del(&r->reply, link);
         frame(out, LOCATE_REPLY, (enum locate_key_kind)r->kind, r->key);
         out->status = r->status;
         out->hops = r->hops;
@@ -75,8 +75,8 @@ static bool pull_reply(struct locate *l, uint32_t link, moyai_ns now, struct loc
 static bool pull_evidence(struct locate *l, uint32_t link, moyai_ns now, struct locate_frame *out) {
     for (uint32_t i = 0; i < l->dead.n; i++) {
         struct locate_corpse *c = locate_entry(l, &l->dead, i);
-        if (!(c->send & BIT(link))) continue;
-        c->send &= ~BIT(link);
+        if (!set_has(&c->send, link)) continue;
+        set_del(&c->send, link);
         if (c->until < locate_after(now, (uint64_t)MOYAI_MS)) continue;
         frame(out, LOCATE_EVIDENCE, LOCATE_NODE, c->node);
         out->how = c->how;
@@ -96,14 +96,14 @@ static void slot_put(struct locate_frame *out, uint32_t slot, const uint8_t *id,
 
 static void pull_neighbours(struct locate *l, struct locate_link *k, struct locate_frame *out) {
     frame(out, LOCATE_NEIGHBOURS, LOCATE_NODE, NULL);
-    for (uint64_t left = k->dirty; left; left &= left - 1) {
-        uint32_t i = locate_low(left);
+    SET_EACH (i, k->dirty) {
         const struct locate_link *of = locate_link(l, i);
-        bool up = !l->leaving && (l->up & BIT(i));
+        bool up = !l->leaving && set_has(&l->up, i);
         slot_put(out, i, up ? of->node : NULL, NULL, up ? of->told_cost : 0);
         if (up) out->slots[out->n - 1].host = of->host;
+        set_del(&k->dirty, i);
+        if (out->n == LOCATE_SLOTS) break; /* the others in another frame */
     }
-    k->dirty = 0;
 }
 
 static const struct locate_name *name_in(const struct locate *l, uint32_t slot) {
@@ -117,7 +117,7 @@ static const struct locate_name *name_in(const struct locate *l, uint32_t slot) 
 static void pull_names(struct locate *l, struct locate_link *k, struct locate_frame *out) {
     frame(out, LOCATE_NAMES, LOCATE_NAME, NULL);
     for (uint64_t left = k->names_dirty; left; left &= left - 1) {
-        uint32_t i = locate_low(left);
+        uint32_t i = (uint32_t)__builtin_ctzll(left);
         const struct locate_name *n = name_in(l, i);
         slot_put(out, i, n ? n->name : NULL, n ? n->object : NULL, 0);
     }
@@ -126,27 +126,28 @@ static void pull_names(struct locate *l, struct locate_link *k, struct locate_fr
 
 static bool pull_changes(struct locate *l, uint32_t link, moyai_ns now, struct locate_frame *out) {
     struct locate_link *k = locate_link(l, link);
-    if (!(k->dirty | k->names_dirty) || now < k->delta_at || now < k->linger_at) return false;
-    if (k->dirty) {
+    if (!locate_changed(k) || now < k->delta_at || now < k->linger_at) return false;
+    if (set_any(k->dirty)) {
         pull_neighbours(l, k, out);
     } else {
         pull_names(l, k, out);
     }
-    if (!k->names_dirty) k->delta_at = locate_after(now, l->delta_every);
     k->linger_at = 0;
-    if (!k->names_dirty) l->changed &= ~BIT(link);
+    if (locate_changed(k)) return true;
+    k->delta_at = locate_after(now, l->delta_every);
+    set_del(&l->changed, link);
     return true;
 }
 
 static bool pull_request(struct locate *l, uint32_t link, moyai_ns now, struct locate_frame *out) {
     for (uint32_t i = 0; i < l->requests.n; i++) {
         struct locate_request *r = locate_request(l, i);
-        if (!(r->send & BIT(link))) continue;
-        bool direct = r->direct & BIT(link), hint = r->hint & BIT(link);
+        if (!set_has(&r->send, link)) continue;
+        bool direct = set_has(&r->direct, link), hint = set_has(&r->hint, link);
         bool few = hint && (r->flags & REQ_OWN) && r->ring == LOCATE_FEW_RING;
-        r->send &= ~BIT(link);
-        r->direct &= ~BIT(link);
-        r->hint &= ~BIT(link);
+        set_del(&r->send, link);
+        set_del(&r->direct, link);
+        set_del(&r->hint, link);
         if (r->until < locate_after(now, (uint64_t)MOYAI_MS)) continue;
         if (hint && !r->hint_ttl) continue; /* it was for who has his answer, or had to wait too long */
         frame(out, LOCATE_REQUEST, (enum locate_key_kind)r->kind, r->key);
@@ -164,20 +165,20 @@ static bool pull_request(struct locate *l, uint32_t link, moyai_ns now, struct l
 }
 
 static bool pull_digest(struct locate *l, uint32_t link, struct locate_frame *out) {
-    if (!(l->digest_send & BIT(link))) return false;
-    l->digest_send &= ~BIT(link);
+    if (!set_has(&l->digest_send, link)) return false;
+    set_del(&l->digest_send, link);
     frame(out, LOCATE_DIGESTED, LOCATE_NODE, NULL);
     memcpy(out->digest, locate_digest(l, l->links), LOCATE_DIGEST);
     return true;
 }
 
 bool locate_pull(struct locate *l, uint32_t link, moyai_ns now, struct locate_frame *out) {
-    if (link >= l->links || !(l->up & BIT(link))) return false;
+    if (link >= l->links || !set_has(&l->up, link)) return false;
     struct locate_link *k = locate_link(l, link);
     if (now < paid_at(l, k)) return false;
     bool some = pull_note(l, link, out) || pull_reply(l, link, now, out) || pull_evidence(l, link, now, out) ||
                 pull_changes(l, link, now, out) || pull_request(l, link, now, out) || pull_digest(l, link, out);
-    if (!some) l->maybe &= ~BIT(link);
+    if (!some) set_del(&l->maybe, link);
     if (some) k->paid = locate_after(k->paid > now ? k->paid : now, pay(l));
     return some;
 }
@@ -186,22 +187,22 @@ bool locate_pull(struct locate *l, uint32_t link, moyai_ns now, struct locate_fr
 static uint64_t ready_at(const struct locate *l, uint32_t link) {
     const struct locate_link *k = locate_link(l, link);
     uint64_t paid = paid_at(l, k);
-    if (l->maybe & BIT(link)) return paid;
+    if (set_has(&l->maybe, link)) return paid;
     uint64_t at = k->delta_at > k->linger_at ? k->delta_at : k->linger_at;
     return paid > at ? paid : at;
 }
 
-uint64_t locate_ready(const struct locate *l, moyai_ns now) {
-    uint64_t ready = 0;
-    for (uint64_t left = l->maybe | l->changed; left; left &= left - 1)
-        if (ready_at(l, locate_low(left)) <= now) ready |= BIT(locate_low(left));
+locate_set locate_ready(const struct locate *l, moyai_ns now) {
+    locate_set ready = SET_NONE;
+    SET_EACH (i, l->maybe | l->changed)
+        if (ready_at(l, i) <= now) set_add(&ready, i);
     return ready;
 }
 
 moyai_ns locate_deadline(const struct locate *l, moyai_ns now) {
     uint64_t at = l->due;
-    for (uint64_t left = l->maybe | l->changed; left; left &= left - 1) {
-        uint64_t ready = ready_at(l, locate_low(left));
+    SET_EACH (i, l->maybe | l->changed) {
+        uint64_t ready = ready_at(l, i);
         if (ready > now && ready < at) at = ready;
     }
     return at;

@@ -99,7 +99,7 @@ static void test_leave(void **state) {
     struct locate_hop hop;
     struct moyai_node_id to = {{0}};
     key_put(to.b, 0xa2);
-    assert_true(locate_route(k->l, &to, 0, k->now, &hop)); /* its own ways are as before */
+    assert_true(locate_route(k->l, &to, SET_NONE, k->now, &hop)); /* its own ways are as before */
 }
 
 /* 3.2: costs, when they have doubled or halved. */

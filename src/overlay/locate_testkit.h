@@ -192,12 +192,26 @@ static inline int tells_name(struct kit *k, uint32_t link, uint32_t slot, uint8_
     return receive(k, link, &f);
 }
 
+/* Links below 64, as bits. */
+static inline locate_set low_links(uint64_t bits) {
+    return (locate_set){bits};
+}
+
+static inline bool are_links(locate_set set, uint64_t bits) {
+    return !set_any(set ^ low_links(bits));
+}
+
+static inline bool is_ready(const struct kit *k, uint32_t link) {
+    locate_set ready = locate_ready(k->l, k->now);
+    return set_has(&ready, link);
+}
+
 /* Pull all that a link has now; it must read so, frames separated by "; ". Each goes over the wire and back. */
 static inline void pull_at(const char *file, int line, struct kit *k, uint32_t link, const char *text) {
     char got[4096] = "";
     uint8_t bytes[LOCATE_WIRE_MAX];
     static struct locate_frame again;
-    bool ready = locate_ready(k->l, k->now) & (UINT64_C(1) << link), some = false;
+    bool ready = is_ready(k, link), some = false;
     while (locate_pull(k->l, link, k->now, &k->out)) {
         check(k);
         some = true;
@@ -208,7 +222,7 @@ static inline void pull_at(const char *file, int line, struct kit *k, uint32_t l
     }
     check(k);
     if (some && !ready) fail_msg("%s:%d: pulled from a link that was not ready", file, line);
-    if (locate_ready(k->l, k->now) & (UINT64_C(1) << link)) fail_msg("%s:%d: pulled all, and still ready", file, line);
+    if (is_ready(k, link)) fail_msg("%s:%d: pulled all, and still ready", file, line);
     if (strcmp(got, text)) {
         print_error("%s:%d: pulled \"%s\"\n       expected \"%s\"\n", file, line, got, text);
         fail();
@@ -218,9 +232,9 @@ static inline void pull_at(const char *file, int line, struct kit *k, uint32_t l
 
 /* Throw away what is to be sent. */
 static inline void drain(struct kit *k) {
-    for (int i = 0; i < 3; i++) {
-        for (uint64_t left = locate_ready(k->l, k->now); left; left &= left - 1)
-            while (locate_pull(k->l, locate_low(left), k->now, &k->out)) check(k);
+    for (int turn = 0; turn < 3; turn++) {
+        SET_EACH (i, locate_ready(k->l, k->now))
+            while (locate_pull(k->l, i, k->now, &k->out)) check(k);
         k->now += 60 * MS;
     }
 }
@@ -237,7 +251,7 @@ static inline void route_at(const char *file, int line, struct kit *k, uint8_t n
     char got[64] = "none";
     struct locate_hop hop;
     struct moyai_node_id id = id_of(node);
-    if (locate_route(k->l, &id, avoid, k->now, &hop))
+    if (locate_route(k->l, &id, low_links(avoid), k->now, &hop))
         (void)snprintf(got, sizeof got, "%u/%u:%lld", hop.link, hop.hops, (long long)(hop.cost / MOYAI_US));
     check(k);
     if (strcmp(got, text)) {

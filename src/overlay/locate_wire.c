@@ -116,9 +116,9 @@ size_t locate_wire_put(uint8_t *out, const struct locate_frame *f) {
 static size_t right_size(enum locate_frame_kind kind, const uint8_t *p) {
     switch (kind) {
     case LOCATE_NEIGHBOURS:
-        return p[0] <= LOCATE_LINKS ? 4 + p[0] * 32u : 0;
+        return p[0] <= LOCATE_SLOTS ? 4 + p[0] * 32u : 0;
     case LOCATE_NAMES:
-        return p[0] <= LOCATE_LINKS ? 4 + p[0] * 36u : 0;
+        return p[0] <= LOCATE_SLOTS ? 4 + p[0] * 36u : 0;
     case LOCATE_REQUEST:
         return p[0] == LOCATE_CLAIM ? 64 : 32;
     case LOCATE_REPLY:

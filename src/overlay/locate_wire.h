@@ -9,7 +9,7 @@
 #include "overlay/locate.h"
 #include "wire/frame.h"
 
-#define LOCATE_WIRE_MAX (4 + LOCATE_LINKS * 36)
+#define LOCATE_WIRE_MAX (4 + LOCATE_SLOTS * 36)
 
 /* out: LOCATE_WIRE_MAX bytes. Returns how many were written. */
 size_t locate_wire_put(uint8_t *out, const struct locate_frame *f);

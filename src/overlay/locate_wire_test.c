@@ -122,7 +122,7 @@ static void refused(uint8_t kind, size_t at, uint8_t value, size_t n) {
     uint8_t bytes[LOCATE_WIRE_MAX + 36] = {0};
     struct locate_frame f;
     if (kind <= LOCATE_NAMES) bytes[0] = 1;
-    if (n > 1000) bytes[0] = LOCATE_LINKS + 1;
+    if (n > 1000) bytes[0] = LOCATE_SLOTS + 1;
     if (n < 1000) assert_int_equal(locate_wire_get((uint8_t)(FRAME_LOCATE + kind), bytes, n, &f, NULL), 0);
     bytes[at] |= value;
     struct moyai_error e = {0};
@@ -143,8 +143,8 @@ static void test_refused(void **state) {
         refused(LOCATE_NEIGHBOURS, at, 1, 36);
         refused(LOCATE_NAMES, at, 1, 40);
     }
-    refused(LOCATE_NEIGHBOURS, 0, 0, 4 + (LOCATE_LINKS + 1) * 32);
-    refused(LOCATE_NAMES, 0, 0, 4 + (LOCATE_LINKS + 1) * 36);
+    refused(LOCATE_NEIGHBOURS, 0, 0, 4 + (LOCATE_SLOTS + 1) * 32);
+    refused(LOCATE_NAMES, 0, 0, 4 + (LOCATE_SLOTS + 1) * 36);
     struct locate_frame f;
     uint8_t bytes[64] = {0};
     assert_int_equal(locate_wire_get(FRAME_LOCATE - 1, bytes, 20, &f, NULL), MOYAI_EPROTO);
@@ -155,9 +155,9 @@ static void test_refused(void **state) {
 /* As many as there can be. */
 static void test_largest(void **state) {
     (void)state;
-    static struct locate_frame f = {.kind = LOCATE_NAMES, .key_kind = LOCATE_NAME, .n = LOCATE_LINKS}, got;
+    static struct locate_frame f = {.kind = LOCATE_NAMES, .key_kind = LOCATE_NAME, .n = LOCATE_SLOTS}, got;
     uint8_t bytes[LOCATE_WIRE_MAX];
-    for (uint32_t i = 0; i < LOCATE_LINKS; i++) f.slots[i].slot = i;
+    for (uint32_t i = 0; i < LOCATE_SLOTS; i++) f.slots[i].slot = i;
     assert_int_equal(locate_wire_put(bytes, &f), LOCATE_WIRE_MAX);
     assert_int_equal(locate_wire_get(FRAME_LOCATE + LOCATE_NAMES, bytes, sizeof bytes, &got, NULL), 0);
     assert_memory_equal(&f, &got, sizeof f);

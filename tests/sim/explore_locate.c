@@ -185,10 +185,10 @@ static int turn(struct world *w, const struct small_world *c, uint32_t node, str
     int rc = locate_step(l, ev);
     if (rc && rc != MOYAI_EDEAD) return law(why, "an event was refused", node);
     if (effects(w, c, node, why) < 0) return -1;
-    for (uint64_t left = locate_ready(l, w->now); left; left &= left - 1) {
-        uint32_t end, e = edge_of(c, node, locate_low(left), &end);
+    SET_EACH (link, locate_ready(l, w->now)) {
+        uint32_t end, e = edge_of(c, node, link, &end);
         struct queue *q = &w->edges[e].to[1 - end];
-        while (locate_pull(l, locate_low(left), w->now, &f)) {
+        while (locate_pull(l, link, w->now, &f)) {
             uint8_t bytes[LOCATE_WIRE_MAX];
             size_t n = locate_wire_put(bytes, &f);
             if (w->edges[e].cut || f.kind == LOCATE_DIGESTED) continue;

@@ -239,7 +239,7 @@ static void nine_join(struct grid *s, uint32_t node) {
 
 static void nine_init(struct grid *s, uint64_t seed) {
     struct graph_cfg cfg = {
-        .locate = {.links = LOCATE_LINKS, .told = 4, .names = 4, .lookups = 64, .requests = 128, .routes = 256},
+        .locate = {.links = 64, .told = 4, .names = 4, .lookups = 64, .requests = 128, .routes = 256},
         .delay = 100 * MOYAI_US,
         .jitter = MOYAI_MS,
         .notice = 10 * MOYAI_MS,

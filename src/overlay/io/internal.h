@@ -70,15 +70,15 @@ struct olink {
     unsigned answers, measured; /* since it last had room; how often trip was, again */
     moyai_ns heard, waits;      /* when anything came last; when something was sent last for which somebody waits */
     /* wide.c's; see there. */
-    bool asked;        /* the peers machine waits for it */
-    bool offered;      /* it is in the peers machine's books */
-    bool mesh;         /* and both ends have agreed on it */
-    bool direct;       /* for the session with its peer (direct.h), whose end ends it */
-    bool orderly;      /* its end is no evidence of anything */
-    bool silent;       /* given up since it did not answer */
-    bool relays;       /* the relay machine knows it; route.c */
-    bool flush_listed; /* among those that route_flush writes */
-    int slot;          /* its number with the locating machine; -1: none */
+    bool asked;         /* the peers machine waits for it */
+    bool offered, last; /* it is in the peers machine's books; it was offered as the last resort (3.7) */
+    bool mesh;          /* and both ends have agreed on it */
+    bool direct;        /* for the session with its peer (direct.h), whose end ends it */
+    bool orderly;       /* its end is no evidence of anything */
+    bool silent;        /* given up since it did not answer */
+    bool relays;        /* the relay machine knows it; route.c */
+    bool flush_listed;  /* among those that route_flush writes */
+    int slot;           /* its number with the locating machine; -1: none */
     struct olink *flush_next;
     /* The least by which our clock was ahead of the stamps of frames, of the last minutes and those before. */
     uint32_t ahead[2];

@@ -390,7 +390,7 @@ static int begin(struct mourn *m) {
                           .host = host_hash(o->hello.host),
                           .keep = o->cfg.reattach < MOYAI_FOREVER / 3 ? 3 * o->cfg.reattach : MOYAI_FOREVER};
     if (o->cfg.small) {
-        c.links = 2 * LOCATE_LINKS;
+        c.links = 2 * SMALL_LINKS;
         c.dead = 128;
     }
     size_t n = (death_size(&c) + 63) / 64 * 64;

@@ -182,8 +182,7 @@ static moyai_dur late_by(struct olink *k, uint32_t stamp, moyai_ns now) {
 static void send_locating(struct route *t) {
     moyai_ns now = exec_now(t->o->x);
     struct locate_frame f;
-    for (uint64_t ready = locate_ready(t->l, now); ready; ready &= ready - 1) {
-        uint32_t i = (uint32_t)__builtin_ctzll(ready);
+    SET_EACH (i, locate_ready(t->l, now)) {
         struct olink *k = t->slot[i];
         if (!k) continue;
         bool any = false;
@@ -635,7 +634,8 @@ static int begin(struct route *t, struct moyai_error *reterr) {
         lc.lookups = 16;
         lc.requests = 128;
         lc.routes = lc.dead = 64;
-        rc.links = 2 * LOCATE_LINKS;
+        lc.links = SMALL_LINKS;
+        rc.links = 2 * SMALL_LINKS;
     }
     size_t ln = (locate_size(&lc) + 63) / 64 * 64, rn = (relay_size(&rc) + 63) / 64 * 64;
     if (ln == 0 || rn == 0) return err_set(reterr, MOYAI_EINVAL, "a bad limit for locating or relaying");

@@ -8,6 +8,8 @@
 
 #include "overlay/io/internal.h"
 
+#define SMALL_LINKS 64u /* with cfg.small: the most links */
+
 struct route;
 
 int route_new(struct overlay *o, struct moyai_error *reterr);

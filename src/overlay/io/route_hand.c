@@ -8,11 +8,11 @@
 
 #include <string.h>
 
-struct olink *route_any_link(struct route *t, uint64_t avoid) {
+struct olink *route_any_link(struct route *t, locate_set avoid) {
     struct olink *some = NULL;
     uint64_t n = 0;
     for (uint32_t i = 0; i < LOCATE_LINKS; i++)
-        if (t->slot[i] && !(avoid >> i & 1) && rng_below(&t->o->rng, ++n) == 0) some = t->slot[i];
+        if (t->slot[i] && !set_has(&avoid, i) && rng_below(&t->o->rng, ++n) == 0) some = t->slot[i];
     return some;
 }
 
@@ -25,26 +25,26 @@ static void back_note(struct route *t, const uint8_t from[16], const struct olin
     b->link = k->number;
 }
 
-static struct olink *back_link(struct route *t, const uint8_t to[16], uint64_t avoid) {
+static struct olink *back_link(struct route *t, const uint8_t to[16], locate_set avoid) {
     uint64_t h;
     memcpy(&h, to, sizeof h);
     const struct back *b = &t->back[h % BACKS];
     struct olink *k = b->link && id_equal(b->id, to) ? olink_by_number(t->o, b->link) : NULL;
-    return k && k->slot >= 0 && !(avoid >> k->slot & 1) ? k : NULL;
+    return k && k->slot >= 0 && !set_has(&avoid, (uint32_t)k->slot) ? k : NULL;
 }
 
 /* Links by which nothing leaves. One may just be ending, and still have its place here: where it led to are the dead
  * node's neighbours, whom this node has to tell, and they seem to be nearest by it. */
-static uint64_t shut_links(const struct route *t) {
-    uint64_t shut = 0;
+static locate_set shut_links(const struct route *t) {
+    locate_set shut = SET_NONE;
     for (uint32_t i = 0; i < LOCATE_LINKS; i++)
-        if (t->slot[i] && (!t->slot[i]->mesh || link_room(t->slot[i]->link) == 0)) shut |= UINT64_C(1) << i;
+        if (t->slot[i] && (!t->slot[i]->mesh || link_room(t->slot[i]->link) == 0)) set_add(&shut, i);
     return shut;
 }
 
 /* Who knows no way goes by where the other's frames came from, by a digest, or lets a neighbour try: in a large grid
  * hardly two neighbours of a third know one to each other, and to ask for it would cost more than all of this. */
-static void forward(struct route *t, uint64_t avoid, const uint8_t to[16], const struct frame_head *h,
+static void forward(struct route *t, locate_set avoid, const uint8_t to[16], const struct frame_head *h,
                     const struct link_piece *pieces, size_t n) {
     struct locate_hop hop;
     struct moyai_node_id id;
@@ -75,7 +75,7 @@ void route_forward(struct overlay *o, const uint8_t to[16], const uint8_t from[1
     struct frame_head h = {
         .type = FRAME_FORWARD, .class_ = FRAME_CONTROL, .hops = (uint8_t)hops, .length = (uint32_t)(FORWARD_HEAD + n)};
     struct link_piece pieces[] = {{head, FORWARD_HEAD}, {p, n}};
-    forward(o->route, 0, to, &h, pieces, n > 0 ? 2 : 1);
+    forward(o->route, SET_NONE, to, &h, pieces, n > 0 ? 2 : 1);
     route_run(o->route);
 }
 
@@ -96,7 +96,7 @@ int route_forwarded(struct olink *k, const struct frame_head *h, const uint8_t *
         struct frame_head on = *h;
         on.hops = (uint8_t)((h->hops < FORWARD_HOPS ? h->hops : FORWARD_HOPS) - 1);
         struct link_piece piece = {payload, h->length};
-        forward(t, k->slot >= 0 ? UINT64_C(1) << k->slot : 0, to, &on, &piece, 1);
+        forward(t, k->slot >= 0 ? set_of((uint32_t)k->slot) : SET_NONE, to, &on, &piece, 1);
         route_run(t);
         return 0;
     }

@@ -37,7 +37,7 @@ struct hop {
 /* Links by which paths to a node have failed of late, as bits of their slots. Small, and forgets. */
 struct bad {
     uint8_t id[16];
-    uint64_t slots;
+    locate_set slots;
     moyai_ns until;
 };
 #define BADS 64u
@@ -62,7 +62,7 @@ struct asker {
     uint64_t token;
     uint64_t path; /* to be ROUTED; 0: for pings */
     uint8_t id[16];
-    uint64_t avoid;
+    locate_set avoid;
     bool own; /* the path begins here */
 };
 
@@ -133,7 +133,7 @@ void token_free(struct route *t, struct token *b);
 void tokens_free(struct route *t); /* those kept for later */
 
 /* route_hand.c: any link of the mesh but those to be avoided; NULL: there is none. */
-struct olink *route_any_link(struct route *t, uint64_t avoid);
+struct olink *route_any_link(struct route *t, locate_set avoid);
 
 /* route_ways.c */
 void ways_find(struct route *t, const struct relay_effect *fx);          /* RELAY_FX_ROUTE */

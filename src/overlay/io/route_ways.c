@@ -27,15 +27,14 @@ static struct bad *bad_at(struct route *t, const uint8_t id[16]) {
     return &t->bad[h % BADS];
 }
 
-static uint64_t bad_of(struct route *t, const uint8_t id[16]) {
+static locate_set bad_of(struct route *t, const uint8_t id[16]) {
     const struct bad *b = bad_at(t, id);
-    return id_equal(b->id, id) && exec_now(t->o->x) < b->until ? b->slots : 0;
+    return id_equal(b->id, id) && exec_now(t->o->x) < b->until ? b->slots : SET_NONE;
 }
 
-static void bad_put(struct route *t, const uint8_t id[16], uint64_t slots) {
+static void bad_put(struct route *t, const uint8_t id[16], uint32_t slot) {
     struct bad *b = bad_at(t, id);
-    slots |= bad_of(t, id);
-    *b = (struct bad){.slots = slots, .until = exec_now(t->o->x) + (moyai_ns)BAD_FOR};
+    *b = (struct bad){.slots = bad_of(t, id) | set_of(slot), .until = exec_now(t->o->x) + (moyai_ns)BAD_FOR};
     memcpy(b->id, id, 16);
 }
 
@@ -46,14 +45,14 @@ static void bad_clear(struct route *t, const uint8_t id[16]) {
 
 void ways_link_new(struct route *t, uint32_t slot) {
     for (uint32_t i = 0; i < BADS; i++)
-        if (t->bad[i].slots >> slot & 1) t->bad[i].slots &= ~(UINT64_C(1) << slot); /* what was never written stays so */
+        if (set_has(&t->bad[i].slots, slot)) set_del(&t->bad[i].slots, slot); /* what was never written stays so */
 }
 
 void ways_error(struct route *t, const struct olink *k, const struct relay_frame *f) {
     struct moyai_node_id to;
     if (f->kind != RELAY_ERROR || k->slot < 0) return;
     bool ended = f->code == RELAY_DEAD || f->code == RELAY_LEFT; /* not the way is at fault */
-    if (!ended && relay_leads(t->r, k->number, f->label, &to)) bad_put(t, to.b, UINT64_C(1) << k->slot);
+    if (!ended && relay_leads(t->r, k->number, f->label, &to)) bad_put(t, to.b, (uint32_t)k->slot);
 }
 
 void ways_hop_bad(struct route *t, uint64_t path, const uint8_t id[16]) {
@@ -67,8 +66,8 @@ void ways_hop_bad(struct route *t, uint64_t path, const uint8_t id[16]) {
 void route_unanswered(struct peer *p, struct via via) {
     struct route *t = p->o->route;
     const struct hop *h = &t->hops[via.path % HOPS];
-    if (via.link && via.link->slot >= 0) bad_put(t, p->id, UINT64_C(1) << via.link->slot);
-    if (via.path && h->path == via.path) bad_put(t, p->id, UINT64_C(1) << h->slot);
+    if (via.link && via.link->slot >= 0) bad_put(t, p->id, (uint32_t)via.link->slot);
+    if (via.path && h->path == via.path) bad_put(t, p->id, h->slot);
 }
 
 /* ---- who is to be told ----------------------------------------------------------------------- */
@@ -142,7 +141,7 @@ static void use_link(struct route *t, uint64_t path, const struct olink *k) {
     routed(t, path, k->number);
 }
 
-static bool use_route(struct route *t, uint64_t path, const struct moyai_node_id *id, uint64_t avoid) {
+static bool use_route(struct route *t, uint64_t path, const struct moyai_node_id *id, locate_set avoid) {
     struct locate_hop hop;
     if (!locate_route(t->l, id, avoid, exec_now(t->o->x), &hop) || !t->slot[hop.link]) return false;
     use_link(t, path, t->slot[hop.link]);
@@ -150,11 +149,11 @@ static bool use_route(struct route *t, uint64_t path, const struct moyai_node_id
 }
 
 /* own: the path begins here. False: no way is known. */
-static bool use_any(struct route *t, uint64_t path, const struct moyai_node_id *id, uint64_t avoid, bool own) {
+static bool use_any(struct route *t, uint64_t path, const struct moyai_node_id *id, locate_set avoid, bool own) {
     struct locate_hop hop;
-    uint64_t bad = bad_of(t, id->b);
+    locate_set bad = bad_of(t, id->b);
     if (use_route(t, path, id, avoid | bad)) return true;
-    if (!bad || !locate_route(t->l, id, avoid, exec_now(t->o->x), &hop)) return false;
+    if (!set_any(bad) || !locate_route(t->l, id, avoid, exec_now(t->o->x), &hop)) return false;
     struct olink *k = own ? route_any_link(t, avoid | bad) : NULL;
     if (k) {
         use_link(t, path, k);
@@ -170,7 +169,7 @@ static void asker_free(struct route *t, struct asker *a) {
 }
 
 /* path, avoid, own: as in asker. False: it cannot be asked for. */
-static bool ask(struct route *t, const uint8_t id[16], uint64_t path, uint64_t avoid, bool own) {
+static bool ask(struct route *t, const uint8_t id[16], uint64_t path, locate_set avoid, bool own) {
     struct asker *a = calloc(1, sizeof *a);
     if (!a) return false;
     a->token = ++t->last_token;
@@ -194,7 +193,7 @@ bool route_known(struct overlay *o, const uint8_t id[16]) {
     struct locate_hop hop;
     struct moyai_node_id node;
     memcpy(node.b, id, 16);
-    return locate_route(o->route->l, &node, 0, exec_now(o->x), &hop);
+    return locate_route(o->route->l, &node, SET_NONE, exec_now(o->x), &hop);
 }
 
 void route_find(struct overlay *o, const uint8_t id[16], bool bad) {
@@ -203,19 +202,19 @@ void route_find(struct overlay *o, const uint8_t id[16], bool bad) {
     struct locate_hop hop;
     memcpy(ev.node.b, id, 16);
     if (t->closing) return;
-    if (bad && locate_route(t->l, &ev.node, 0, exec_now(o->x), &hop)) {
+    if (bad && locate_route(t->l, &ev.node, SET_NONE, exec_now(o->x), &hop)) {
         ev.link = hop.link;
         (void)route_locate(t, &ev);
     }
-    if (!ask(t, id, 0, 0, false)) pings_located(o, id, false);
+    if (!ask(t, id, 0, SET_NONE, false)) pings_located(o, id, false);
     route_run(t);
 }
 
 void ways_find(struct route *t, const struct relay_effect *fx) {
-    uint64_t avoid = 0;
+    locate_set avoid = SET_NONE;
     ways_make_place(t);
     for (uint32_t i = 0; fx->link && i < LOCATE_LINKS; i++)
-        if (t->slot[i] && t->slot[i]->number == fx->link) avoid |= UINT64_C(1) << i;
+        if (t->slot[i] && t->slot[i]->number == fx->link) set_add(&avoid, i);
     if (fx->amount > 0) ways_hop_bad(t, fx->path, fx->id.b); /* what was said before did not work */
     if (use_any(t, fx->path, &fx->id, avoid, fx->link == 0)) return;
     /* The neighbours of a node that has died need not go through the whole grid to look for it: they will know. */
@@ -228,7 +227,8 @@ void ways_located(struct route *t, const struct locate_effect *fx) {
     struct asker *a;
     HASH_FIND(hh, t->askers, &fx->token, sizeof fx->token, a);
     if (!a) return;
-    uint64_t path = a->path, avoid = a->avoid;
+    uint64_t path = a->path;
+    locate_set avoid = a->avoid;
     bool own = a->own;
     struct moyai_node_id id;
     memcpy(id.b, a->id, 16);

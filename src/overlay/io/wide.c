@@ -19,6 +19,7 @@
 #include "overlay/io/meet.h"
 #include "overlay/io/meet_fd.h"
 #include "overlay/io/met.h"
+#include "overlay/io/route.h"
 #include "overlay/io/site.h"
 #include "overlay/locate.h"
 #include "overlay/peers.h"
@@ -33,8 +34,7 @@
 #include <unistd.h>
 
 #define DIAL_TIME (8 * MOYAI_SEC)
-#define RESCUE    12u /* nodes taken that nobody else takes */
-#define GUESTS    4u  /* that wait for a place */
+#define GUESTS    4u /* that wait for a place */
 
 /* A connection being made: for the machine, or to a member whose address was given. */
 struct making {
@@ -95,6 +95,7 @@ static void send_frame(struct wide *w, uint64_t number, const struct peers_frame
     }
     peers_wire_put(out, f);
     link_flush(k->link);
+    k->last |= f->kind == PEERS_OFFER && f->flags & PEERS_LAST;
 }
 
 /* ---- keys ------------------------------------------------------------------------------------ */
@@ -405,13 +406,12 @@ static void met_member(struct olink *k, const struct link_hello *h) {
     found(k, h, NULL);
 }
 
-/* Who is refused by one goes to others; who knows hardly any is left out, and whoever looks for a reason finds none. */
+/* Who is refused by one goes to others; who says that there are none for him, and is still refused, is left out. */
 static void refused_as_full(struct wide *w, const struct olink *k) {
     static const char text[] = "it has no place for a link more: let more nodes listen";
-    struct peers_count n = peers_count(w->peers);
-    if (n.mesh > 0) return;
+    if (peers_count(w->peers).mesh > 0) return;
     met_dial_failed(&w->met, k->peer->id, MET_OTHER, text);
-    if (n.known <= PEERS_OTHERS) log_warning(w->o->cfg.log, "overlay", "MOYAI-FULL", "the node at %s: %s", k->at, text);
+    if (k->last) log_warning(w->o->cfg.log, "overlay", "MOYAI-FULL", "the node at %s: %s", k->at, text);
 }
 
 /* ---- the machine ----------------------------------------------------------------------------- */
@@ -683,15 +683,16 @@ static int begin(struct wide *w, struct moyai_error *reterr) {
     w->self.accepts = w->self.n_text > 0;
     for (uint32_t i = 0; peers_address_get(&w->self, i, o->hello.endpoints[i]); i++) o->hello.n_endpoints = i + 1;
     /* Locating has a number for each link: those it takes and, of a grid file, the lines must not be more. */
-    uint32_t degree = c->degree ? c->degree : 15, taken = 3 * degree + GUESTS + (c->grid_file ? LINE_PORTS : 0);
-    if (degree > LOCATE_LINKS / 4 || taken >= LOCATE_LINKS)
+    uint32_t links = c->small ? SMALL_LINKS : LOCATE_LINKS, degree = c->degree ? c->degree : 15;
+    uint32_t taken = 3 * degree + GUESTS + (c->grid_file ? LINE_PORTS : 0);
+    if (degree > links / 4 || taken >= links)
         return err_set(reterr, MOYAI_EINVAL, "%s: %u links are too many", config_called(c->config, CONFIG_degree),
                        degree);
     w->cfg = (struct peers_cfg){.self = w->self,
                                 .seed = rng_next(&o->rng),
                                 .degree = degree,
                                 .text = c->small ? 32 : 0,
-                                .rescue = LOCATE_LINKS - taken < RESCUE ? LOCATE_LINKS - taken : RESCUE};
+                                .rescue = links - taken};
     size_t n = peers_size(&w->cfg);
     if (n == 0)
         return err_set(reterr, MOYAI_EINVAL, "%s: %u links are too many", config_called(c->config, CONFIG_degree),
