@@ -436,7 +436,7 @@ static void heard_ended(struct death *d, const struct death_event *ev) {
         if (c->own != SAID_ENDED) reply(d, c->own == SAID_ALIVE ? DEATH_ALIVE : DEATH_NONE, from, of);
         return;
     }
-    if (c->own != SAID_ENDED || (!s->told && lacks_first(d, c, from, f)))
+    if (c->own != SAID_ENDED || (!s->told && (c->late > 1 || lacks_first(d, c, from, f))))
         s->say = 1;
     else if (s->said == SAID_ENDED)
         s->owed = 1;

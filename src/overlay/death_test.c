@@ -210,6 +210,11 @@ static void test_first(void **state) {
         (void)step(t, EV(TIMEOUT));
     }
     expect(t, "ENDED97>97 ENDED97>96 ENDED97>120 ENDED97>121");
+    /* The next look is far: who asks now, who was not known, is answered at once, once. */
+    assert_int_equal(says_from(t, 122, 122, DEATH_ENDED, 97, "96 100 120 121"), 0);
+    expect(t, "ENDED97>122");
+    assert_int_equal(says_from(t, 122, 122, DEATH_ENDED, 97, "96 100 120 121"), 0);
+    expect(t, "");
     tested_free(t);
     /* Who does not know of one of them has not told it, and is answered, once, so that it does. */
     t = tested_new((struct death_cfg){.first = 2});

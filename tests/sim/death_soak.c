@@ -34,7 +34,7 @@
 
 /* Seeds that once failed, and of what. */
 static const uint64_t regressions[] = {
-    1, /* none yet: the first seed, so that the list is walked */
+    1008783, /* who had lost a link to it a second before answered those who asked now only at its next look */
 };
 
 struct grid;
