@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/unmet.h"
 
+#include "base/id.h"
+#include "exec/child.h"
 #include "node/node.h"
 #include "overlay/io/met.h"
 
@@ -9,6 +11,7 @@
 #include <string.h>
 
 #define REPORT     2000
+#define FRESH      (60 * MOYAI_SEC) /* nodes say anew where they are within 45 s */
 #define PAUSE_MOST (3600 * MOYAI_SEC)
 
 static const char by_key[] = "; compare moyai key show here and there, and copy the grid's key file";
@@ -138,29 +141,71 @@ static bool all_is_well(struct unmet *u, const char *grid, char line[UNMET_LINE]
     return true;
 }
 
+/* ---- is anybody else there? ------------------------------------------------------------------ */
+
+struct look {
+    moyai_node *node;
+    bool started_too; /* what this process has started counts as others */
+    size_t started;   /* so many nodes */
+    bool others, linked;
+    const uint8_t *id;
+};
+
 /* Who only looks is no other. */
 static bool look_other(const struct overlay_link_info *l, void *ctx) {
-    bool *others = ctx;
-    *others |= !l->observer;
-    return !*others;
+    struct look *k = ctx;
+    bool ours = !k->started_too && l->pid > 0 && exec_has_started((pid_t)l->pid);
+    k->started += ours;
+    k->others |= !l->observer && !ours;
+    return !k->others;
+}
+
+static bool look_linked(const struct overlay_link_info *l, void *ctx) {
+    struct look *k = ctx;
+    k->linked |= id_equal(l->peer, k->id);
+    return !k->linked;
+}
+
+/* Who has said where he is, and is not linked yet. */
+static bool look_known(const struct overlay_known *known, void *ctx) {
+    struct look *k = ctx;
+    if (known->age >= FRESH) return true;
+    k->id = known->id;
+    k->linked = false;
+    node_each_link(k->node, look_linked, k);
+    k->others = !k->linked;
+    return !k->others;
+}
+
+/* What a run has started is no other, and is met where the others would be. So that nobody else is there when the
+ * places have answered, and some time has passed, in which whoever was there would have been met. */
+static bool is_alone(const struct unmet *u, moyai_node *n, struct look *k) {
+    if (u->who == UNMET_AGENT) return node_is_first(n);
+    if (node_is_first(n)) return true;
+    if (!node_heard(n) || moyai_now() - u->began < (moyai_ns)UNMET_SILENT) return false;
+    node_each_link(n, look_other, k);
+    if (!k->others) node_each_known(n, look_known, k);
+    return !k->others && k->started > 0;
 }
 
 /* That nobody else is there, and that there is. */
 static bool look_alone(struct unmet *u, moyai_node *n, const char *grid, char line[UNMET_LINE]) {
-    bool agent = u->who == UNMET_AGENT, named = strstr(grid, "http://") != NULL, others = false;
-    if (!u->told_alone && !u->waits && (agent || (u->who == UNMET_RUN && named)) && node_is_first(n)) {
+    const bool agent = u->who == UNMET_AGENT, named = strstr(grid, "http://") != NULL;
+    struct look k = {.node = n, .started_too = agent};
+    if (!u->told_alone && !u->waits && (agent || (u->who == UNMET_RUN && named)) && is_alone(u, n, &k)) {
         u->told_alone = true;
         snprintf(line, UNMET_LINE,
-                 agent ? "first node of the grid at '%.200s': nobody else is known there yet"
-                       : "nobody else is known at '%.200s' yet; is the name right?",
+                 agent       ? "first node of the grid at '%.200s': nobody else is known there yet"
+                 : k.started ? "nobody but what this run has started is known at '%.200s' yet; is the name right?"
+                             : "nobody else is known at '%.200s' yet; is the name right?",
                  grid);
         return true;
     }
-    if (!agent || !u->told_alone || u->told_others) return false;
-    node_each_link(n, look_other, &others);
-    u->told_others = others;
+    if (!u->told_alone || u->told_others) return false;
+    node_each_link(n, look_other, &k);
+    u->told_others = k.others;
     snprintf(line, UNMET_LINE, "the grid at '%.200s': others are there now", grid);
-    return others;
+    return k.others;
 }
 
 bool unmet_look(struct unmet *u, moyai_node *n, const char *grid, char line[UNMET_LINE]) {

@@ -5,8 +5,8 @@
  *   what is wrong with them, if nobody can be met anywhere: as soon as that is known, and again when it is another
  *     thing;
  *   a place that does not answer: after UNMET_SILENT;
- *   that nobody else is there: when the places have said so twice (to an agent, and to a run that is met by name);
- *     an agent is told when others come;
+ *   that nobody else is there: when the places have said so twice (to an agent, and to a run that is met by name), or
+ *     know of nobody but the nodes that the run has started, after UNMET_SILENT; and when others come;
  *   that entries are sealed with keys that we do not have, or a clock is wrong: even if somebody else was met, but
  *     then, if it was not so at the beginning, after UNMET_LASTS;
  *   that all is well, if something else had been said.

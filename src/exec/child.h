@@ -56,7 +56,10 @@ bool exec_children(int spare, void (*fn)(pid_t pid, void *arg), void *arg);
  * unless they ended just now. Nobody is overlooked because his parent ends meanwhile. Lock held. */
 bool exec_children_left(struct exec *x, int spare, void (*fn)(pid_t pid, void *arg), void *arg);
 
-/* A descriptor to be kept for that, of this process's own: not that of a process it was forked from. -1: errno. */
+/* Is that process a child of this one, or of one that is? False also if it has ended. Reads files of the kernel's. */
+bool exec_has_started(pid_t pid);
+
+/* A descriptor to be kept for the list, of this process's own: not that of a process it was forked from. -1: errno. */
 int exec_children_spare(void);
 
 /* Is it a child that exec has started and will reap, or could it be: one is just being started, and its number not

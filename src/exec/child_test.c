@@ -133,6 +133,8 @@ static void test_children(void **state) {
     }
     assert_int_equal(read(ready[0], &orphan, sizeof orphan), sizeof orphan);
     assert_int_equal(waitpid(pid, NULL, 0), pid);
+    assert_true(exec_has_started(orphan));
+    assert_false(exec_has_started(getpid()) || exec_has_started(getppid()) || exec_has_started(pid));
     pid_t wanted = orphan;
     assert_true(exec_children(-1, count_child, &wanted));
     assert_int_equal(wanted, 0);

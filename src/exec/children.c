@@ -17,7 +17,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define CHUNK 1024
+#define CHUNK       1024
+#define GENERATIONS 64
 
 typedef void visit_fn(pid_t pid, void *arg);
 
@@ -87,20 +88,31 @@ static bool visit_thread(int thread, void *arg) {
     return all;
 }
 
-/* The parent's number is the second after the name, which is in parentheses and may contain anything. */
-static bool visit_process(int pid, void *arg) {
-    const struct search *s = arg;
+/* 0: it has ended; negative: that cannot be read. The parent's number is the second after the name, which is in
+ * parentheses and may contain anything. */
+static pid_t parent_of(pid_t pid) {
     char path[64], line[512];
     snprintf(path, sizeof path, "/proc/%d/stat", pid);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return errno == ENOENT || errno == ESRCH;
+    if (fd < 0) return errno == ENOENT || errno == ESRCH ? 0 : -1;
     ssize_t n = read(fd, line, sizeof line - 1);
     close(fd);
     line[n > 0 ? n : 0] = 0;
     const char *p = strrchr(line, ')');
-    /* ") S 4711 " */
-    if (p && strlen(p) > 4 && atoi(p + 4) == getpid()) s->fn(pid, s->arg);
-    return true;
+    return p && strlen(p) > 4 ? atoi(p + 4) : 0; /* ") S 4711 " */
+}
+
+static bool visit_process(int pid, void *arg) {
+    const struct search *s = arg;
+    pid_t parent = parent_of(pid);
+    if (parent == getpid()) s->fn(pid, s->arg);
+    return parent >= 0;
+}
+
+bool exec_has_started(pid_t pid) {
+    for (int i = 0; pid > 0 && i < GENERATIONS; i++)
+        if ((pid = parent_of(pid)) == getpid()) return true;
+    return false;
 }
 
 bool exec_children(int spare, visit_fn *fn, void *arg) {

@@ -530,6 +530,10 @@ bool node_is_first(moyai_node *n) {
     return overlay_links(n->o) == 0 && overlay_settled(n->o, true);
 }
 
+bool node_heard(moyai_node *n) {
+    return overlay_heard(n->o);
+}
+
 void node_each_known(moyai_node *n, bool (*fn)(const struct overlay_known *k, void *ctx), void *ctx) {
     overlay_each_known(n->o, fn, ctx);
 }

@@ -312,6 +312,35 @@ static void who_sees_a_part_is_told(void **state) {
     cli_free(&far);
 }
 
+/* A run's own processes are met where others would be, and are none. */
+static void who_starts_nodes_is_told_that_nobody_else_is_there(void **state) {
+    (void)state;
+    struct cli run, other;
+    char typo[120], text[300];
+    snprintf(typo, sizeof typo, "%.90s-typo", url);
+    cli_start(&run, NULL, "run", "--grid", typo, "--key-file", key[0], "@n", "serve", "x", ":", "sh", "-c",
+              "\"$0\" serve y; true", kit_program("NODE"), NULL);
+    snprintf(text, sizeof text,
+             "moyai run: nobody but what this run has started is known at '%s' yet; is the name right?", typo);
+    (void)cli_line(&run, 2, text);
+    cli_start(&other, NULL, "node", "--grid", typo, "--key-file", key[0], NULL);
+    (void)cli_line(&run, 2, "-typo': others are there now");
+    kill(other.pid, SIGTERM);
+    assert_int_equal(cli_wait(&other), 0);
+    cli_free(&other);
+    kill(run.pid, SIGINT);
+    (void)cli_wait(&run);
+    cli_free(&run);
+    /* Where others are nothing is said. */
+    cli_start(&run, NULL, "run", "--grid", url, "--key-file", key[0], "@n", "serve", "x", NULL);
+    (void)cli_line(&run, 1, "serving x");
+    sleep(5); /* more than a run waits before it says that nobody is there */
+    kill(run.pid, SIGINT);
+    (void)cli_wait(&run);
+    assert_int_equal(kit_count(&run.text[1], "nobody"), 0);
+    cli_free(&run);
+}
+
 static void key_file(const char *path, const char *a, const char *b) {
     char command[600];
     snprintf(command, sizeof command, "umask 077; cat %s %s > %s.new && mv %s.new %s", a, b, path, path, path);
@@ -402,6 +431,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(who_goes_on_is_told_of_silence_and_of_its_end),
         cmocka_unit_test(who_sees_some_only_is_told),
         cmocka_unit_test(who_sees_a_part_is_told),
+        cmocka_unit_test(who_starts_nodes_is_told_that_nobody_else_is_there),
         cmocka_unit_test(who_is_early_waits),
         cmocka_unit_test(who_is_hidden_and_ends_is_not_told_of_any_more),
         cmocka_unit_test(a_missing_name_is_missing_in_that_grid),

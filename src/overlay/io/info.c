@@ -28,6 +28,10 @@ bool overlay_settled(const struct overlay *o, bool new_too) {
     return o->wide && !o->closing && met_settled(wide_met(o->wide), new_too);
 }
 
+bool overlay_heard(const struct overlay *o) {
+    return o->wide && met_heard(wide_met(o->wide));
+}
+
 unsigned overlay_report(const struct overlay *o, char *out, size_t n) {
     out[0] = 0;
     if (!o->wide) return 0;
@@ -57,6 +61,7 @@ void overlay_each_link(const struct overlay *o, bool (*fn)(const struct overlay_
         const struct overlay_link_info l = {.peer = k->peer->id,
                                             .title = k->peer->title,
                                             .kind = kind_of(k),
+                                            .pid = k->tcp ? 0 : k->peer->pid,
                                             .outgoing = k->outgoing,
                                             .direct = k->direct,
                                             .observer = k->observer,

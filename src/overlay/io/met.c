@@ -105,6 +105,12 @@ bool met_settled(const struct met *m, bool new_too) {
     return m->n > 0 && !m->others;
 }
 
+bool met_heard(const struct met *m) {
+    for (size_t i = 0; i < m->n; i++)
+        if (!m->of[i].own && (m->of[i].asked == 0 || m->of[i].code)) return false;
+    return m->n > 0;
+}
+
 static void add(char *out, size_t n, const char *fmt, ...) MOYAI_PRINTF(3, 4);
 static void add(char *out, size_t n, const char *fmt, ...) {
     size_t at = strlen(out);

@@ -90,6 +90,7 @@ static void reports_each_place(void **state) {
         &m, 7 * MOYAI_SEC, MET_NOT_YET,
         "http://a/g: it accepts the connection, and has said nothing for 7 s; b:1: it has not answered; c:1: is this "
         "node's own address");
+    assert_false(met_heard(&m));
     (void)met_tell(&m, c, -1, MET_OTHER, "refused");
     says(&m, false, 0, ""); /* where it would reach itself it need not */
     for (int i = 0; i < 2; i++) {
@@ -99,6 +100,7 @@ static void reports_each_place(void **state) {
         (void)met_tell(&m, b, 0, MET_OTHER, "");
     }
     assert_true(met_settled(&m, false));
+    assert_true(met_heard(&m));
     (void)met_tell(&m, a, 0, MET_OTHER, "it began 3 s ago"); /* so some may come yet */
     assert_false(met_settled(&m, false));
     assert_true(met_settled(&m, true));
@@ -116,6 +118,7 @@ static void reports_each_place(void **state) {
             "c:1: is this node's own address");
     assert_true(met_settled(&m, false));
     (void)met_tell(&m, b, -1, MET_OTHER, "broken");
+    assert_false(met_heard(&m));
     assert_false(met_settled(&m, false));
     (void)met_tell(&m, b, 0, MET_OTHER, "");
     m.others = true;

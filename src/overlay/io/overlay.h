@@ -185,6 +185,7 @@ bool overlay_unmet(const struct overlay *o, char out[OVERLAY_UNMET], unsigned *w
 void overlay_observe(struct overlay *o); /* this node looks at others, who need not take it for one of them */
 /* All of these places have answered, twice, that they know of nobody: there is no use in waiting for a link. */
 bool overlay_settled(const struct overlay *o, bool new_too);
+bool overlay_heard(const struct overlay *o); /* they have answered, whatever they know */
 /* Each of them, and what was last known of it. Returns of what the text is: enum met_what. */
 unsigned overlay_report(const struct overlay *o, char *out, size_t n);
 
@@ -200,6 +201,7 @@ struct overlay_link_info {
     const uint8_t *peer; /* its node id */
     const char *title;   /* what it calls itself */
     const char *kind;    /* "unix", "tcp" */
+    int64_t pid;         /* of this host; 0: not known, or of another */
     bool outgoing;       /* made from here */
     bool direct;         /* for the traffic of the session with the peer */
     bool observer;       /* its node looks at the grid only, and soon goes */
