@@ -82,8 +82,8 @@ int config_parse_duration(const char *text, moyai_dur *ret) {
         {"m", 60000000000}, {"min", 60000000000}, {"h", 3600000000000}, {"d", 86400000000000},
     };
     const char *p = text, *fraction = NULL;
-    uint64_t x;
-    int rc = parse_digits(&p, &x);
+    uint64_t x = 0;
+    int rc = *p == '.' ? 0 : parse_digits(&p, &x);
     if (rc < 0) return rc;
     if (*p == '.') {
         fraction = ++p;

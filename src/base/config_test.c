@@ -142,18 +142,12 @@ static void an_option_is_called_as_it_was_given(void **state) {
 static void unknown_variables_are_told(void **state) {
     (void)state;
     static const char *const names[] = {
-        "MOYAI_GIRD",
-        "MOYAI_",
-        "MOYAI_GRID",
-        "MOYAI_RANK",
-        "MOYAI_SIZE",
-        "MOYAI_GROUP",
-        "MOYAI_INDEX",
-        "MOYAI_TEST_SEED",
-        "MOYAIGRID",
-        "MOYAI_GRIDS",
-        "MOYAI_NOTHING",
-        "MOYAI_A_NAME_THAT_IS_LONGER_THAN_ANY_OPTION_WILL_EVER_BE_SINCE_NOBODY_TYPES_IT"};
+        "MOYAI_GIRD",    "MOYAI_",
+        "MOYAI_GRID",    "MOYAI_RANK",
+        "MOYAI_SIZE",    "MOYAI_GROUP",
+        "MOYAI_INDEX",   "MOYAI_TEST_SEED",
+        "MOYAIGRID",     "MOYAI_GRIDS",
+        "MOYAI_NOTHING", "MOYAI_A_NAME_THAT_IS_LONGER_THAN_ANY_OPTION_WILL_EVER_BE_SINCE_NOBODY_TYPES_IT"};
     enum { N = sizeof names / sizeof names[0] };
     char all[1000] = "", want[100];
     config_unknown(tell, all);
@@ -304,12 +298,14 @@ static void durations(void **state) {
                 {"1h", 3600 * MOYAI_SEC},
                 {"2d", 172800 * MOYAI_SEC},
                 {"1.5s", 1500 * MOYAI_MS},
+                {".5", 500 * MOYAI_MS},
+                {".5ms", 500 * MOYAI_US},
                 {"0.1", 100 * MOYAI_MS},
                 {"0.25h", 900 * MOYAI_SEC},
                 {"1.0000000019s", 1000000001},
                 {"0.0000005ms", 0},
                 {"106751d", (moyai_dur)106751 * 86400 * MOYAI_SEC}};
-    static const char *const bad[] = {"", "s", "-1s", "1.s", ".5s", "1 s", "1S", "1.5.5s", "forever", "1e3"};
+    static const char *const bad[] = {"", "s", "-1s", "1.s", ".", ".s", "1 s", "1S", "1.5.5s", "forever", "1e3"};
     static const char *const large[] = {"106752d", "9223372037s", "18446744073709551616ns", "9223372036.9s"};
     moyai_dur x = 77;
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {

@@ -27,6 +27,7 @@ static error_t on_option(int key, char *arg, struct argp_state *state) {
     case KEY_SVG:
         if (r->form && r->form != key) cli_usage(state, "only one of --json, --dot and --svg");
         r->form = key;
+        r->o.json = key == OBSERVE_JSON;
         return 0;
     case ARGP_KEY_ARG:
         cli_usage(state, "unknown argument '%s'", arg);
@@ -165,7 +166,7 @@ int cli_graph(int argc, char **argv) {
     int rc = crawl(&c, o.node, q.o.timeout, &why);
     if (rc == 0) rc = draw(&c, q.form, &why);
     if (rc < 0) {
-        cli_say(argv[0], "%s", why.text);
+        observer_failed(argv[0], q.o.json, why.code, why.text);
         status = CLI_FAILED;
     } else {
         o.lost = c.lost;

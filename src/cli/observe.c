@@ -9,6 +9,7 @@
 #include "cli/crawl.h"
 #include "cli/reach.h"
 #include "cli/unmet.h"
+#include "cli/value_json.h"
 #include "node/node.h"
 
 #include <ctype.h>
@@ -81,8 +82,23 @@ bool observe_target(int key, char *arg, const struct argp_state *state, const ch
 
 /* ---- joining --------------------------------------------------------------------------------- */
 
+void observer_print_error(bool json, int code, const char *text) {
+    if (!json) return;
+    const char *name = moyai_err_name(code);
+    printf("{\"error\": [{\"code\": %d", code);
+    json_print_field(stdout, ", ", "name", name);
+    json_print_field(stdout, ", ", "text", text);
+    printf(", \"where\": \"caller\", \"executed\": \"never executed\", \"origin\": null}]}\n");
+}
+
+void observer_failed(const char *title, bool json, int code, const char *text) {
+    cli_say(title, "%s", text);
+    observer_print_error(json, code, text);
+}
+
 /* 0, or the reason has been printed. */
-static int await_link(moyai_node *n, const char *title, const char *grid, moyai_dur timeout) {
+static int await_link(moyai_node *n, const char *title, const char *grid, const struct observe_opts *given) {
+    moyai_dur timeout = given->timed ? given->timeout : LINK_TIME;
     struct unmet u;
     char line[UNMET_LINE], report[REPORT];
     unmet_begin(&u, UNMET_LOOKS);
@@ -103,19 +119,21 @@ static int await_link(moyai_node *n, const char *title, const char *grid, moyai_
     const char *advice = unmet_advice(what);
     bool said = unmet_was_said(&u, grid, report);
     if (advice == u.advice) advice = "";
-    if (rc == MOYAI_ETIMEDOUT && said)
-        cli_say(title, "no node of the grid at '%s' could be reached within %s", grid, DUR(timeout));
-    else if (rc == MOYAI_ETIMEDOUT)
-        cli_say(title, "no node of the grid at '%s' could be reached within %s: %s%s", grid, DUR(timeout), report,
-                advice);
-    else if (rc == MOYAI_ENOENT && said)
-        ; /* that has been said */
+    char text[UNMET_LINE + 200];
+    if (rc == MOYAI_ETIMEDOUT)
+        snprintf(text, sizeof text, "no node of the grid at '%s' could be reached within %s: %s%s", grid, DUR(timeout),
+                 report, advice);
     else if (rc == MOYAI_ENOENT)
-        cli_say(title, "nobody of the grid at '%s' could be met: %s%s", grid, report, advice);
+        snprintf(text, sizeof text, "nobody of the grid at '%s' could be met: %s%s", grid, report, advice);
     else if (rc == MOYAI_ECANCELED)
-        cli_say(title, "interrupted");
+        snprintf(text, sizeof text, "interrupted");
     else
-        cli_say(title, "no node of the grid at '%s' could be reached: %s", grid, moyai_strerror(rc));
+        snprintf(text, sizeof text, "no node of the grid at '%s' could be reached: %s", grid, moyai_strerror(rc));
+    observer_print_error(given->json, rc, text);
+    if (rc == MOYAI_ETIMEDOUT && said) /* all but that has been said */
+        cli_say(title, "no node of the grid at '%s' could be reached within %s", grid, DUR(timeout));
+    else if (rc != MOYAI_ENOENT || !said)
+        cli_say(title, "%s", text);
     return rc;
 }
 
@@ -124,7 +142,10 @@ int observer_join(struct observer *o, const char *title, const struct observe_op
     struct moyai_node_opts opts = MOYAI_NODE_OPTS_INIT;
     *o = (struct observer){.title = title, .grid.lock = -1};
     const char *grid = cli_which_grid(title, &given->grid);
-    if (!grid) return CLI_USAGE;
+    if (!grid) {
+        observer_print_error(given->json, MOYAI_EINVAL, "no grid was given");
+        return CLI_USAGE;
+    }
     int rc = run_grid_look(&o->grid, grid, &why);
     opts.grid = o->grid.address;
     opts.run_dir = o->grid.run_dir[0] ? o->grid.run_dir : NULL;
@@ -136,10 +157,9 @@ int observer_join(struct observer *o, const char *title, const struct observe_op
     if (rc == 0) {
         node_observe(o->node);
         cli_log(o->node, title);
-        moyai_dur most = given->timed ? given->timeout : LINK_TIME;
-        if (o->grid.path[0] || await_link(o->node, title, grid, most) == 0) return CLI_OK;
+        if (o->grid.path[0] || await_link(o->node, title, grid, given) == 0) return CLI_OK;
     } else {
-        cli_say(title, "%s", why.text);
+        observer_failed(title, given->json, why.code, why.text);
     }
     moyai_node_free(o->node);
     (void)run_grid_end(&o->grid, NULL);

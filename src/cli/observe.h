@@ -55,6 +55,11 @@ bool observe_target(int key, char *arg, const struct argp_state *state, const ch
 int observer_join(struct observer *o, const char *title, const struct observe_opts *opts);
 void observer_leave(struct observer *o);
 
+/* Why the verb fails: said, and with --json printed as well, as moyai call prints errors. */
+void observer_failed(const char *title, bool json, int code, const char *text);
+/* The latter alone. */
+void observer_print_error(bool json, int code, const char *text);
+
 /* For who looks at all nodes, when he has, and has put crawl.lost there: are there some that cannot be seen, for want
  * of a key, or of a way? The exit status; it is said, and what to do. */
 int observer_doubts(struct observer *o);

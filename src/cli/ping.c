@@ -154,7 +154,7 @@ int cli_ping(int argc, char **argv) {
     if (rc == 0) {
         status = ping(&o, node, &q);
     } else {
-        cli_say(argv[0], "%s", why.text);
+        observer_failed(argv[0], q.o.json, why.code, why.text);
         status = CLI_FAILED;
     }
     moyai_ref_unref(node);

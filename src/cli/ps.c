@@ -208,7 +208,7 @@ int cli_ps(int argc, char **argv) {
     struct crawl c = {.all_known = true};
     struct moyai_error why = {0};
     if (crawl(&c, o.node, q.o.timeout, &why) < 0) {
-        cli_say(argv[0], "%s", why.text);
+        observer_failed(argv[0], q.o.json, why.code, why.text);
         status = CLI_FAILED;
     } else if (q.o.json) {
         print_json(&c);

@@ -203,7 +203,7 @@ int cli_trace(int argc, char **argv) {
         rc = trace(&t, &why);
     }
     if (rc < 0) {
-        cli_say(argv[0], "%s", why.text);
+        observer_failed(argv[0], q.o.json, why.code, why.text);
         status = CLI_FAILED;
     } else {
         if (q.o.json)

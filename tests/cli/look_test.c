@@ -341,6 +341,35 @@ static void traces_a_neighbour(void **state) {
     cli_free(&c);
 }
 
+/* One object, as of a call. */
+static void has_error(const char *json, const char *name, const char *text) {
+    static const char begin[] = "{\"error\": [{\"code\": -";
+    if (strncmp(json, begin, sizeof begin - 1) != 0) fail_msg("%s", json);
+    HAS(json, name);
+    HAS(json, text);
+    assert_string_equal(strchr(json, '\n'), "\n");
+    HAS(json, "\", \"where\": \"caller\", \"executed\": \"never executed\", \"origin\": null}]}\n");
+}
+
+static void what_fails_is_an_object_too(void **state) {
+    (void)state;
+    static const char *const verbs[] = {"ping", "trace", "call", "ps", "graph"};
+    for (size_t i = 0; i < 5; i++) {
+        if (i < 2) {
+            assert_int_equal(IN_GRID(verbs[i], "--json", "no-such-name"), 1);
+            has_error(c.text[0].p, "\"MOYAI_ENOENT\"", "nobody has");
+            HAS(c.text[1].p, "nobody has");
+            cli_free(&c);
+        }
+        assert_int_equal(
+            cli_do(&c, verbs[i], "--json", "--grid", "/no/such/dir", i < 3 ? "a" : NULL, i == 2 ? "b" : NULL, NULL), 1);
+        has_error(c.text[0].p, "\"MOYAI_E", "/no/such/dir");
+        cli_free(&c);
+    }
+    assert_int_equal(IN_GRID("ping", "-c", "2", "-i", ".001", "b"), 0);
+    cli_free(&c);
+}
+
 static void pings(void **state) {
     (void)state;
     char id[33], want[64];
@@ -762,6 +791,7 @@ int main(void) {
         RUN(calls_that_fail),
         RUN(one_way),
         RUN(interrupted),
+        RUN(what_fails_is_an_object_too),
         RUN(pings),
         RUN(traces_a_neighbour),
         RUN(lists_nodes),

@@ -103,7 +103,7 @@ static void who_looks_is_told_why(void **state) {
     cli_start(&empty, NULL, "ps", "--grid", nobody, "--key-file", key[0], NULL);
     cli_start(&silent, NULL, "ps", "--grid", still, "--key-file", key[0], NULL);
     cli_start(&member, NULL, "ps", "--grid", at, "--key-file", key[0], NULL);
-    cli_start(&hasty, NULL, "ps", "--grid", still, "--timeout", "1500ms", "--key-file", key[0], NULL);
+    cli_start(&hasty, NULL, "ps", "--json", "--grid", still, "--timeout", "1500ms", "--key-file", key[0], NULL);
     /* Who has forgotten http://, or written too much of it. */
     snprintf(text, sizeof text, "%.*s", (int)strcspn(url + 7, "/"), url + 7);
     cli_start(&tls, NULL, "ps", "--grid", text, "--key-file", key[0], NULL);
@@ -127,7 +127,14 @@ static void who_looks_is_told_why(void **state) {
              "could be reached within 10 s: %s: it answers, and knows nobody of this grid: it began ", nobody);
     says(&empty, 1, text);
     snprintf(text, sizeof text, "could be reached within 1.5 s: %s: it has not answered" SILENT_ADVICE "\n", still);
-    says(&hasty, 1, text);
+    assert_int_equal(cli_wait(&hasty), 1);
+    assert_non_null(strstr(hasty.text[1].p, text));
+    assert_int_equal(kit_count(&hasty.text[0], ""), 1);
+    text[strcspn(text, "\n")] = 0;
+    assert_non_null(strstr(hasty.text[0].p, "{\"error\": [{\"code\": -"));
+    assert_non_null(strstr(hasty.text[0].p, "\"name\": \"MOYAI_ETIMEDOUT\""));
+    assert_non_null(strstr(hasty.text[0].p, text));
+    cli_free(&hasty);
     /* What is wrong is said at once, and that there is no answer when it has been waited for. */
     says_first(&dead, "moyai ping: nobody of the grid at '" NOWHERE "' could be met: Couldn't connect",
                "could be reached within 10 s\n");
