@@ -318,7 +318,7 @@ static void effect(struct paths_node *n, const struct relay_effect *fx) {
         break;
     case RELAY_FX_LEAVING:
         if (n->ends[peer].path != fx->path || n->ends[peer].opening) break;
-        n->ends[peer].opening = true; /* after() opens another; this one goes on */
+        n->ends[peer].opening = n->ends[peer].leaving = true; /* after() opens another; this one goes on */
         break;
     case RELAY_FX_SHORT: /* sessions here are not closed before their time */
         break;
@@ -389,6 +389,7 @@ static void session_effect(struct paths_node *n, uint32_t peer, const struct ses
     case SESSION_FX_OPENED:
         break;
     case SESSION_FX_PATH:
+        e->leaving = e->leaving && e->path == path;
         e->path = path;
         if (e->old == path) e->old = 0;
         e->wanted = false;
@@ -445,14 +446,16 @@ static void open_path(void *who, uint64_t peer_) {
     uint32_t peer = (uint32_t)peer_;
     if (!n->r || p->broken) return;
     struct paths_end *e = &n->ends[peer];
-    e->opening = e->timed = false;
-    if (e->ended || e->s->state == SESSION_NEW || e->s->state >= SESSION_ENDED) return;
+    bool stands = e->path && !e->leaving; /* the other end has opened one meanwhile */
+    e->opening = e->timed = e->leaving = false;
+    if (stands || e->ended || e->s->state == SESSION_NEW || e->s->state >= SESSION_ENDED) return;
     struct relay_event ev = REV(OPEN, .now = p->w->now, .id = p->node[peer].id);
     struct relay_effect fx;
     uint32_t link = p->node[peer].r ? route(p, n->index, peer, 0) : 0;
     ev.link = link;
     if (!link || relay_step(n->r, &ev) < 0 || !relay_next(n->r, &fx)) {
         e->opening = e->timed = true;
+        e->leaving = e->path != 0;
         world_in(p->w, 100 * MOYAI_MS, open_path, n, peer);
         return;
     }

@@ -33,6 +33,7 @@ struct paths_end {
     uint64_t path;               /* of the relay machine; 0: none */
     uint64_t old;                /* the one before, until the session stands on this */
     bool opening, timed;         /* another path is wanted; and a time has been set to open it */
+    bool leaving;                /* though this one stands: one of its relays leaves */
     bool wanted, ended, stopped; /* stopped: grants nothing */
     uint32_t fails;              /* paths that failed since the session last stood */
     uint64_t waiting[64];        /* lengths to be given */

@@ -20,6 +20,7 @@
 static const uint64_t regressions[] = {
     5012,    /* who failed while a path was being replaced kept the old one */
     1000979, /* credit that was asked for came from a side that is not listened to any more, and was due to it again */
+    1000474, /* the simulated end tried paths on, though the other had opened one, and gave that up for them */
     2003349, /* CLOSE went round behind PATH along a wrong route, so that no pointer was left to tell the loop */
 };
 
