@@ -292,7 +292,7 @@ static int frame(struct peers *p, const struct peers_event *ev) {
     }
     switch (f->kind) {
     case PEERS_OFFER:
-        peers_offered(p, ev->link, f, ev->now);
+        peers_offered(p, ev->link, f, ev->looks, ev->now);
         break;
     case PEERS_ACCEPT:
         accepted(p, l, f, ev->now);

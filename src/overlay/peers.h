@@ -119,6 +119,7 @@ struct peers_event {
     uint32_t what, entries;
     const struct peers_endpoint *endpoint;
     const struct peers_frame *frame;
+    bool looks; /* FRAME: its sender only looks at the grid, and soon goes */
 };
 
 enum peers_effect_kind {

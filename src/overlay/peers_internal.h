@@ -174,7 +174,7 @@ void peers_dial_remove(struct peers *p, struct peers_dial *d);
 struct peers_link *peers_link_add(struct peers *p, uint64_t link, const uint8_t id[16], uint32_t kind, moyai_ns now);
 void peers_link_use(struct peers *p, struct peers_link *l, const struct peers_frame *f, moyai_ns now);
 void peers_link_remove(struct peers *p, struct peers_link *l, moyai_ns now);
-void peers_offered(struct peers *p, uint64_t link, const struct peers_frame *f, moyai_ns now);
+void peers_offered(struct peers *p, uint64_t link, const struct peers_frame *f, bool looks, moyai_ns now);
 void peers_yield(struct peers *p, struct peers_link *l, const struct peers_frame *f, moyai_ns now);
 void peers_kept(struct peers *p, struct peers_link *l, moyai_ns now);
 void peers_retire(struct peers *p, struct peers_link *added, moyai_ns now);

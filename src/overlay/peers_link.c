@@ -278,8 +278,10 @@ static void refuse(struct peers *p, const struct peers_link *l, enum peers_reaso
     fx->what = why;
 }
 
-/* May it be taken? *v: the peer to be asked for its place; *flags: as what. */
-static bool room(struct peers *p, const struct peers_frame *f, struct peers_link **v, uint8_t *flags, moyai_ns now) {
+/* May it be taken? *v: the peer to be asked for its place; *flags: as what. Of the last places some are for who looks
+ * only: a full grid is to be looked at. */
+static bool room(struct peers *p, const struct peers_frame *f, bool looks, struct peers_link **v, uint8_t *flags,
+                 moyai_ns now) {
     *v = NULL;
     *flags = 0;
     if (p->links_n >= p->links_cap) return false;
@@ -293,11 +295,11 @@ static bool room(struct peers *p, const struct peers_frame *f, struct peers_link
     }
     bool like = p->accepts && f->e[0].accepts && likes(p) < 2 * p->far_least;
     *flags = LINK_RESCUED;
-    return (like || f->flags & PEERS_LAST) && p->rescued < p->rescue;
+    return (like || looks || f->flags & PEERS_LAST) && p->rescued < p->rescue - (looks ? 0 : p->rescue / 16);
 }
 
 /* OFFER, well-formed, on a new link. */
-void peers_offered(struct peers *p, uint64_t link, const struct peers_frame *f, moyai_ns now) {
+void peers_offered(struct peers *p, uint64_t link, const struct peers_frame *f, bool looks, moyai_ns now) {
     const uint8_t *id = f->e[0].id.b;
     struct peers_link *have = peers_link_to(p, id), one = {.link = link};
     struct peers_dial *d = peers_dial_to(p, id);
@@ -323,7 +325,7 @@ void peers_offered(struct peers *p, uint64_t link, const struct peers_frame *f, 
         fx->what = PEERS_DUPLICATE;
         peers_link_remove(p, have, now);
     }
-    if (!room(p, f, &v, &flags, now)) {
+    if (!room(p, f, looks, &v, &flags, now)) {
         refuse(p, &one, PEERS_FULL, f->e[0].site, now);
         return;
     }

@@ -457,6 +457,31 @@ static void test_over(void **state) {
     tested_free(t);
 }
 
+/* 3.7: the last sixteenth is for who only looks, who need not say LAST. */
+static void test_looks(void **state) {
+    (void)state;
+    struct tested *t = tested_new((struct peers_cfg){.degree = 3, .most = 4, .rescue = 33});
+    (void)step(t, EV(START));
+    for (uint32_t i = 0; i < 4; i++) joins(t, 1 + i, 1 + i, 0);
+    uint32_t taken = 0, next = 10;
+    for (; next < 50; next++) {
+        assert_int_equal(offers(t, next, next, 0, PEERS_LAST), 0);
+        taken += strstr(t->did, "use@") != NULL;
+        t->did[0] = 0;
+    }
+    assert_int_equal(taken, 31);
+    for (taken = 0; next < 60; next++) {
+        struct peers_endpoint e = at_site(next, 1000 + next, false);
+        struct peers_frame f = {.kind = PEERS_OFFER, .what = PEERS_MESH, .n = 1, .e = {e}};
+        assert_int_equal(step(t, EV(FRAME, .link = next, .id = e.id, .frame = &f, .looks = true)), 0);
+        taken += strstr(t->did, "use@") != NULL;
+        t->did[0] = 0;
+    }
+    assert_int_equal(taken, 2);
+    assert_int_equal(t->p->rescued, 33);
+    tested_free(t);
+}
+
 static void test_rescue(void **state) {
     (void)state;
     struct tested *t = full(1, 1, 1, 1, true);
@@ -734,14 +759,15 @@ static void test_last(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_full),        cmocka_unit_test(test_yield),       cmocka_unit_test(test_old_count),
-        cmocka_unit_test(test_who_accepts), cmocka_unit_test(test_asked),       cmocka_unit_test(test_far),
-        cmocka_unit_test(test_kinds),       cmocka_unit_test(test_over),        cmocka_unit_test(test_rescue),
-        cmocka_unit_test(test_guests),      cmocka_unit_test(test_cross),       cmocka_unit_test(test_said_wrong),
-        cmocka_unit_test(test_under_way),   cmocka_unit_test(test_streak),      cmocka_unit_test(test_last),
-        cmocka_unit_test(test_victims),     cmocka_unit_test(test_retire),      cmocka_unit_test(test_retire_whom),
-        cmocka_unit_test(test_retire_far),  cmocka_unit_test(test_places),      cmocka_unit_test(test_near_only),
-        cmocka_unit_test(test_likes),       cmocka_unit_test(test_likes_taken), cmocka_unit_test(test_retire_like),
+        cmocka_unit_test(test_full),        cmocka_unit_test(test_yield),      cmocka_unit_test(test_old_count),
+        cmocka_unit_test(test_who_accepts), cmocka_unit_test(test_asked),      cmocka_unit_test(test_far),
+        cmocka_unit_test(test_kinds),       cmocka_unit_test(test_over),       cmocka_unit_test(test_rescue),
+        cmocka_unit_test(test_looks),       cmocka_unit_test(test_guests),     cmocka_unit_test(test_cross),
+        cmocka_unit_test(test_said_wrong),  cmocka_unit_test(test_under_way),  cmocka_unit_test(test_streak),
+        cmocka_unit_test(test_last),        cmocka_unit_test(test_victims),    cmocka_unit_test(test_retire),
+        cmocka_unit_test(test_retire_whom), cmocka_unit_test(test_retire_far), cmocka_unit_test(test_places),
+        cmocka_unit_test(test_near_only),   cmocka_unit_test(test_likes),      cmocka_unit_test(test_likes_taken),
+        cmocka_unit_test(test_retire_like),
     };
     return cmocka_run_group_tests_name("peers room", tests, NULL, NULL);
 }

@@ -574,7 +574,7 @@ int wide_frame(struct olink *k, const struct frame_head *h, const uint8_t *paylo
     int rc = peers_wire_get(h->type, payload, h->length, f, why);
     if (rc < 0) return rc;
     if (w->closing) return 0;
-    struct peers_event ev = {.kind = PEERS_EV_FRAME, .link = k->number, .frame = f};
+    struct peers_event ev = {.kind = PEERS_EV_FRAME, .link = k->number, .frame = f, .looks = k->observer};
     memcpy(ev.id.b, k->peer->id, 16);
     if (f->kind == PEERS_OFFER && !k->offered && !k->outgoing) {
         k->offered = true;
