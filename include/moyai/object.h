@@ -89,12 +89,17 @@ MOYAI_API bool moyai_ref_is_local(const moyai_ref *ref);
 /* ---- names --------------------------------------------------------------------------------- */
 
 /*
- * Publish an object of this node under a name, 1 to 200 bytes of UTF-8, in the whole grid.
- * Errors: EEXIST (taken by a live object; asking again for the same object is fine), EINVAL,
- * ENOOBJECT, EAGAIN (another process is just about to replace or remove it), ENOMEM, EFORK, and those of the
- * rendezvous: ENOSPC, ELIMIT, EPERM, EDATA, EVERSION, ECLOSED, ESYS.
- * moyai_unregister: 0, ENOENT, EAGAIN, EINVAL, EFORK, or one of the rendezvous; then the object has the name still.
- * Neither switches fibers.
+ * Publish an object of this node under a name, 1 to 200 bytes of UTF-8, in the whole grid. Where that is met in a
+ * directory exactly one object has the name. In a grid of several hosts all nodes are asked that this one has a way to
+ * (some 0.3 s; seconds, where they are far or busy), and of objects in reach of each other exactly one gets it. Who is
+ * in a part of the grid that has no link to the others, as for a moment at its start, can register a name that others
+ * have. That is found out, as a rule at once, when the parts are linked: the object with the lower id keeps the name,
+ * the other loses it, which its node's log tells as an error, MOYAI-NAME-LOST, and nobody else; a look-up finds the
+ * former. Errors: EEXIST (taken by a live object; asking again for the same object is fine), EINVAL, ENOOBJECT, EAGAIN
+ * (another process is just about to replace or remove it), ENOMEM, EFORK, and those of the rendezvous: ENOSPC, ELIMIT,
+ * EPERM, EDATA, EVERSION, ECLOSED, ESYS. moyai_unregister: 0, ENOENT, EAGAIN, EINVAL, EFORK, or one of the rendezvous;
+ * then the object has the name still. moyai_register may switch fibers in a grid of several hosts; moyai_unregister
+ * does not.
  */
 MOYAI_API MOYAI_MUST_USE int moyai_register(moyai_ref *ref, const char *name);
 MOYAI_API int moyai_unregister(moyai_ref *ref, const char *name);

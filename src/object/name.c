@@ -282,9 +282,9 @@ static void again_due(struct exec *x, struct exec_timer *t) {
         if (rc == 0) {
             m->under = self;
         } else if (rc == MOYAI_EEXIST) {
-            log_warning(n->log, "object", "MOYAI-NAME-LOST",
-                        "the name \"%s\" has been given to another object while this node was taken for dead: %s",
-                        m->text, e.text);
+            log_error(n->log, "object", "MOYAI-NAME-LOST",
+                      "the name \"%s\" has been given to another object while this node was taken for dead: %s",
+                      m->text, e.text);
             name_free(n, m);
         } else {
             if (!failed && n->again_wait == 0)
@@ -396,10 +396,10 @@ void names_lost(void *ctx, const uint8_t key[16]) {
         uint8_t k[16];
         overlay_name_key(m->text, k);
         if (!id_equal(k, key)) continue;
-        log_warning(n->log, "object", "MOYAI-NAME-LOST",
-                    "the name \"%s\" was registered twice, in parts of the grid that did not know of each other: it is "
-                    "another's now",
-                    m->text);
+        log_error(n->log, "object", "MOYAI-NAME-LOST",
+                  "the name \"%s\" was registered twice, in parts of the grid that did not know of each other: it is "
+                  "another's now",
+                  m->text);
         name_free(n, m);
         return;
     }

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define NOWHERE "http://127.0.0.1:1/lab"
@@ -348,6 +349,67 @@ static void who_starts_nodes_is_told_that_nobody_else_is_there(void **state) {
     cli_free(&run);
 }
 
+/* A process that is a node, and its output. */
+static pid_t start_node(const char *grid, const char *run, const char *advertise, int *out) {
+    int p[2];
+    assert_int_equal(pipe(p), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        dup2(p[1], 1);
+        dup2(p[1], 2);
+        setenv("MOYAI_GRID", grid, 1);
+        setenv("MOYAI_KEY_FILE", key[0], 1);
+        if (run) setenv("MOYAI_RUN_DIR", run, 1);
+        if (advertise) setenv("MOYAI_ADVERTISE", advertise, 1);
+        execl(kit_program("NODE"), "cli_node", "serve", "twice", NULL);
+        _exit(127);
+    }
+    close(p[1]);
+    *out = p[0];
+    return pid;
+}
+
+static bool node_says(int fd, const char *text) {
+    char all[1000];
+    size_t n = 0;
+    ssize_t m;
+    while (n < sizeof all - 1 && (m = read(fd, all + n, sizeof all - 1 - n)) > 0) {
+        n += (size_t)m;
+        all[n] = 0;
+        if (strstr(all, text)) return true;
+    }
+    return false;
+}
+
+/* In parts of a grid that cannot know of each other a name can be had twice: until they meet, and then it is told. */
+static void a_name_that_two_have_is_one_s_when_they_meet(void **state) {
+    (void)state;
+    char grid[120], run[80];
+    int out[2];
+    snprintf(grid, sizeof grid, "%.90s-twice", url);
+    snprintf(run, sizeof run, "%s-run", key[0]);
+    assert_int_equal(mkdir(run, 0700), 0);
+    pid_t a = start_node(grid, run, "127.0.0.1:1", &out[0]);
+    assert_true(node_says(out[0], "serving twice"));
+    assert_int_equal(kill(a, SIGSTOP), 0);
+    pid_t b = start_node(grid, NULL, NULL, &out[1]);
+    assert_true(node_says(out[1], "serving twice")); /* a is there, and cannot be asked */
+    assert_int_equal(kill(a, SIGCONT), 0);
+    struct pollfd p[2] = {{.fd = out[0], .events = POLLIN}, {.fd = out[1], .events = POLLIN}};
+    assert_true(poll(p, 2, -1) > 0);
+    assert_true(node_says(out[p[0].revents ? 0 : 1], "MOYAI-NAME-LOST the name \"twice\" was registered twice"));
+    pid_t c = start_node(grid, NULL, NULL, &out[p[0].revents ? 0 : 1]);
+    assert_true(node_says(out[p[0].revents ? 0 : 1], "register: the name is taken"));
+    kill(a, SIGTERM);
+    kill(b, SIGTERM);
+    assert_int_equal(waitpid(a, NULL, 0), a);
+    assert_int_equal(waitpid(b, NULL, 0), b);
+    assert_int_equal(waitpid(c, NULL, 0), c);
+    for (int i = 0; i < 2; i++) close(out[i]);
+    close(p[p[0].revents ? 0 : 1].fd);
+    (void)rmdir(run);
+}
+
 static void key_file(const char *path, const char *a, const char *b) {
     char command[600];
     snprintf(command, sizeof command, "umask 077; cat %s %s > %s.new && mv %s.new %s", a, b, path, path, path);
@@ -438,6 +500,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(who_goes_on_is_told_of_silence_and_of_its_end),
         cmocka_unit_test(who_sees_some_only_is_told),
         cmocka_unit_test(who_sees_a_part_is_told),
+        cmocka_unit_test(a_name_that_two_have_is_one_s_when_they_meet),
         cmocka_unit_test(who_starts_nodes_is_told_that_nobody_else_is_there),
         cmocka_unit_test(who_is_early_waits),
         cmocka_unit_test(who_is_hidden_and_ends_is_not_told_of_any_more),
