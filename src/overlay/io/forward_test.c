@@ -323,6 +323,7 @@ static void what_does_not_work_is_shown(void **state) {
     assert_true(w.errors[1] - w.errors[0] >= 100 * MOYAI_MS && w.errors[2] - w.errors[1] >= 200 * MOYAI_MS);
     n = w.dials;
     set_mode("forward");
+    UNTIL(pid() > 0);
     UNTIL(w.dials > n);
     forward_up(f);
     assert_true(w.n_errors >= 4 && strstr(w.seen, "line 1: there is a link now"));
