@@ -22,7 +22,7 @@
 
 #define NEAR_MOST 4 /* neighbours; X is the node after them */
 #define NODES     (NEAR_MOST + 1)
-#define QUEUE     5
+#define QUEUE     7
 #define WINDOW    10u
 #define BLOCK     2048
 
@@ -119,7 +119,7 @@ static int step(struct small *w, const struct world_cfg *c, uint32_t i, struct d
             for (uint32_t k = 0; k < c->n; k++) all = all && w->ever[k];
             if (of != c->n) return err_set(why, MOYAI_EINTERNAL, "a neighbour is declared dead"), -1;
             if (w->alive && !all) return err_set(why, MOYAI_EINTERNAL, "a live node with a standing link is dead"), -1;
-            if (w->link[i] == LINK_IS_UP) w->link[i] = LINK_GONE;
+            w->link[i] = LINK_GONE; /* also one that is broken, and will not be noticed any more */
         } else if (fx.kind == DEATH_FX_PROBE) {
             w->probed[i] = 1;
         } else if (fx.kind == DEATH_FX_TOLD && i != c->n) {
