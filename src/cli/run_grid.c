@@ -217,7 +217,8 @@ static int join(struct run_grid *g, const char *where, bool processes, struct mo
     if (rc < 0) return rc;
     struct places places;
     bool wide = false;
-    bool directory = access(where, F_OK) == 0 || (places_path(where) && !strpbrk(where, " \t\n"));
+    bool path = *where == '/' || places_path(where); /* which a node would make, were it missing */
+    bool directory = access(where, F_OK) == 0 || (path && !strpbrk(where, " \t\n"));
     if (!directory && kind_of(where, &places, &wide, NULL) == 0) {
         if (snprintf(g->address, sizeof g->address, "%s", where) >= (int)sizeof g->address)
             rc = err_set(reterr, MOYAI_ERANGE, "the grid's address is too long");

@@ -249,6 +249,10 @@ static void joining_with_a_key(void **state) {
     snprintf(dir, sizeof dir, "%s/met", base);
     snprintf(url, sizeof url, "file:%s", dir);
     snprintf(several, sizeof several, "%s http://127.0.0.1:1/lab", url);
+    setenv("MOYAI_KEY_FILE", "/my/key", 1); /* a mistyped one: no node is to make it */
+    assert_int_equal(run_grid_join(&j, dir, &e), MOYAI_ENOENT);
+    assert_int_equal(run_grid_join(&j, url, &e), MOYAI_ENOENT);
+    unsetenv("MOYAI_KEY_FILE");
     assert_int_equal(mkdir(dir, 0700), 0);
     make(&g, false);
     assert_int_equal(run_grid_join(&j, several, &e), 0); /* whose key is where keys are by default */

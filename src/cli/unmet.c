@@ -208,6 +208,13 @@ static bool look_alone(struct unmet *u, moyai_node *n, const char *grid, char li
     return k.others;
 }
 
+/* Others were met, and have no place for this node: it is linked to nobody. */
+static bool is_left_out(moyai_node *n, unsigned about) {
+    struct look k = {.node = n, .started_too = true};
+    if (about & MET_FULL) node_each_link(n, look_other, &k);
+    return about & MET_FULL && !k.others;
+}
+
 bool unmet_look(struct unmet *u, moyai_node *n, const char *grid, char line[UNMET_LINE]) {
     char text[NODE_UNMET], report[REPORT];
     unsigned about;
@@ -224,6 +231,12 @@ bool unmet_look(struct unmet *u, moyai_node *n, const char *grid, char line[UNME
         if (!late || u->silent || !news(u, report, what)) return false;
         u->waits = u->silent = true;
         snprintf(line, UNMET_LINE, "nobody of the grid at '%.200s' could be met yet: %s%s", grid, report, u->advice);
+        return true;
+    }
+    if (!wrong && late && is_left_out(n, about)) {
+        if (!news(u, text, about)) return false;
+        u->waits = true;
+        snprintf(line, UNMET_LINE, "no link to the grid at '%.200s' yet: %s%s", grid, text, u->advice);
         return true;
     }
     if (lasts(u, !wrong && others_are_hidden(about))) {

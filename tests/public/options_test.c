@@ -27,6 +27,8 @@ static void of_the_environment(void **state) {
         {"MOYAI_GRID", "http://h:1/..", "$MOYAI_GRID: \"http://h:1/..\": a grid cannot be called \"..\""},
         {"MOYAI_GRID", "http://h:1/" NAME_OF_65, "$MOYAI_GRID: \"http://h:1/" NAME_OF_65 "\": a grid cannot be called"},
         {"MOYAI_GRID", "http://h:1", "$MOYAI_GRID: \"http://h:1\": not of the form http://HOST:PORT/GRID"},
+        {"MOYAI_GRID", "http://h:99999/g", "$MOYAI_GRID: \"http://h:99999/g\": a port is a number from 1 to 65535"},
+        {"MOYAI_GRID", "http://h:/g", "$MOYAI_GRID: \"http://h:/g\": a port is a number from 1 to 65535"},
         {"MOYAI_RUN_DIR", "foo", "$MOYAI_RUN_DIR: run directory 'foo' must be an absolute path"},
         {"MOYAI_PARENT", "foo", "$MOYAI_PARENT: \"foo\" is no node id"},
         {"MOYAI_LOG", "lnk=trace", "$MOYAI_LOG: log levels \"lnk=trace\""},

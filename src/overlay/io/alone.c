@@ -13,6 +13,7 @@
 
 #define ALONE_TIME  (3 * MOYAI_SEC)
 #define ALONE_LOST  (15 * MOYAI_SEC) /* so long a loss counts */
+#define ALONE_BACK  (5 * MOYAI_SEC)  /* so long a link stands before it counts: a full node may only try to make room */
 #define ALONE_AGAIN (60 * MOYAI_SEC) /* until it is said again; doubled each time, up to the next */
 #define ALONE_MOST  (3600 * MOYAI_SEC)
 
@@ -23,6 +24,14 @@ static const char *what(const struct alone *a) {
 static void due(struct exec *x, struct exec_timer *t) {
     struct alone *a = (struct alone *)((char *)t - offsetof(struct alone, timer));
     moyai_ns now = moyai_now();
+    if (a->back) {
+        a->again = 0;
+        a->back = 0;
+        /* Good news, and yet an error: by default the log shows nothing else, and who was shown the loss must be shown
+         * its end, or he looks for what is mended. */
+        log_error(a->o->cfg.log, "overlay", "MOYAI-ALONE", "there is a link to another %s again", what(a));
+        return;
+    }
     if (a->again == 0) {
         a->since = now - (moyai_ns)ALONE_TIME;
         a->again = ALONE_AGAIN;
@@ -66,13 +75,14 @@ void alone_look(struct alone *a) {
     bool waits = a->timer.index != SIZE_MAX;
     if (!waits && moyai_now() >= a->until) return;
     bool others = linked(a);
-    if (others && waits) {
+    if (others && waits && a->again == 0) {
         exec_timer_clear(a->o->x, &a->timer);
-        if (a->again == 0) return;
-        a->again = 0;
-        /* Good news, and yet an error: by default the log shows nothing else, and who was shown the loss must be shown
-         * its end, or he looks for what is mended. */
-        log_error(a->o->cfg.log, "overlay", "MOYAI-ALONE", "there is a link to another %s again", what(a));
+    } else if (others && waits && !a->back) {
+        a->back = moyai_now();
+        exec_timer_set(a->o->x, &a->timer, a->back + (moyai_ns)ALONE_BACK);
+    } else if (!others && waits && a->back) { /* not for long */
+        a->back = 0;
+        exec_timer_set(a->o->x, &a->timer, moyai_now() + (moyai_ns)a->again);
     } else if (!others && !waits) {
         exec_timer_set(a->o->x, &a->timer, moyai_now() + (moyai_ns)ALONE_TIME);
     }

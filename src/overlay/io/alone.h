@@ -12,6 +12,7 @@ struct alone {
     bool far;                /* a link to another host was lost: those to nodes of this one do not make good for it */
     moyai_ns since;          /* alone, if it has been said */
     moyai_dur again;         /* after which it is said again; 0: it has not been said */
+    moyai_ns back;           /* it has been said, and there is a link since then; 0: none */
     char last[PEER_NAME];    /* the link to whom was lost last */
 };
 

@@ -29,7 +29,8 @@ enum met_what {
     MET_ANSWERS = 64,     /* a place has answered, or others have come by one ... */
     MET_EMPTY = 128,      /* and an endpoint knows nobody ... */
     MET_YOUNG = 256,      /* or has just begun, and may not know of all */
-    MET_OTHER = 512,      /* whatever else the text says */
+    MET_FULL = 512,       /* one who was met has no place for us */
+    MET_OTHER = 1024,     /* whatever else the text says */
 };
 
 struct meet;

@@ -410,7 +410,7 @@ static void met_member(struct olink *k, const struct link_hello *h) {
 static void refused_as_full(struct wide *w, const struct olink *k) {
     static const char text[] = "it has no place for a link more: let more nodes listen";
     if (peers_count(w->peers).mesh > 0) return;
-    met_dial_failed(&w->met, k->peer->id, MET_OTHER, text);
+    met_dial_failed(&w->met, k->peer->id, MET_FULL, text);
     if (k->last) log_warning(w->o->cfg.log, "overlay", "MOYAI-FULL", "the node at %s: %s", k->at, text);
 }
 
@@ -442,9 +442,9 @@ static void effect(struct wide *w, const struct peers_effect *fx) {
         k->orderly = true;
         link_reset(k->link, MOYAI_ECLOSED, "given up"); /* goes down from the loop, with what could be written */
         if (fx->what == PEERS_FULL && k->outgoing && !k->mesh && !k->direct) refused_as_full(w, k);
-        if (!k->mesh || fx->what != PEERS_SILENT) break;
-        k->withdrawn = true; /* there is a new key, says the other end: other links here may have the old one */
-        keys_look(w);
+        k->withdrawn |= k->mesh && (fx->what == PEERS_SILENT || fx->what == PEERS_FULL);
+        if (k->mesh && fx->what == PEERS_SILENT)
+            keys_look(w); /* there is a new key; other links may have the old one */
         break;
     case PEERS_FX_PROBE:
         k = olink_by_number(o, fx->link);
