@@ -177,10 +177,6 @@ static void on_log(const struct log_event *ev, void *arg) {
     if (!ground_now) return;
     struct grid_node *n = g->node[ground_now->index];
     grid_say(g, n, "%s %s", ev->id, ev->text);
-    if (strcmp(ev->id, "MOYAI-TOLD-DEAD") != 0 || strstr(ev->text, " more of these were left out") || n->gone) return;
-    if (grid_well(n, g->w->now)) grid_law(g, n, "is well and was told that it is dead: %s", ev->text);
-    g->count.told_dead++;
-    n->ill = true;
 }
 
 /* ---- faults ---------------------------------------------------------------------------------- */

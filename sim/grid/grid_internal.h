@@ -19,6 +19,7 @@ struct grid_node {
     bool leaving;       /* it is about to */
     moyai_ns leaves;    /* since when */
     bool ill;           /* stopped, without links */
+    bool told;          /* that it is dead, and has not joined again */
     moyai_ns well;      /* since when; if not ill */
     bool long_away;     /* stopped for so long once that who had found it dead has forgotten that (06-death, 5.4) */
     size_t dead_seen, links;

@@ -149,6 +149,13 @@ static uint32_t links_of(struct grid *g, const struct grid_node *node) {
     return n;
 }
 
+/* The log does not say everything twice. */
+static void told_dead(struct grid *g, struct grid_node *n) {
+    if (grid_well(n, g->w->now)) grid_law(g, n, "is well and was told that it is dead");
+    g->count.told_dead++;
+    n->ill = true;
+}
+
 void grid_turned(void *ctx, struct ground_node *u) {
     struct grid *g = ctx;
     struct grid_node *n = g->node[u->index];
@@ -159,6 +166,8 @@ void grid_turned(void *ctx, struct ground_node *u) {
     }
     n->dead_seen = n->o->n_dead;
     n->dead_last = n->o->dead_last;
+    if (n->o->told && !n->told && !n->gone) told_dead(g, n);
+    n->told = n->o->told;
     bool alone = n->ill && !n->u->stopped; /* nothing but an end of a link makes it so */
     if (alone || n->links != n->o->n_links) alone = links_of(g, n) == 0;
     n->links = n->o->n_links;
