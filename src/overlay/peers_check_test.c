@@ -75,6 +75,9 @@ static void test_links(void **state) {
     BREAKS(p->direct++);
     BREAKS(p->guests = 0);
     BREAKS(p->rescued = 0);
+    BREAKS(p->looking[0] = 1);
+    BREAKS(p->looking[1] = 1);
+    BREAKS((l[find(p, LINK_RESCUED)].flags |= LINK_LOOKS, p->looking[1] = 1));
     BREAKS((p->rescue = 0));
     BREAKS(p->most = 6);
     BREAKS(p->most = 2);

@@ -42,6 +42,7 @@ enum peers_link_flag {
     LINK_ASKED = 16,  /* ASK has been sent and not answered */
     LINK_YIELD = 32,  /* YIELD has been sent; due: for how long to wait */
     LINK_FAR = 64,    /* to another site, or one of the two has none */
+    LINK_LOOKS = 128, /* its node looks at the grid only; with RESCUED: it has a place that is for such */
 };
 
 struct peers_link {
@@ -107,6 +108,7 @@ struct peers {
 
     /* counts */
     uint32_t links_n, offered, mesh, far, direct, guests, rescued; /* far: of mesh */
+    uint32_t looking[2]; /* links of those who look only: [0] of cfg.most, [1] of those rescued */
     uint32_t dials_n, known_n, near_n;
     uint32_t fx_n, fx_at;
     uint64_t now; /* of the last step, while its effects are fetched */
@@ -167,6 +169,7 @@ void peers_hasten(struct peers *p, moyai_ns now); /* without links, everybody is
 /* peers_link.c */
 uint32_t peers_taken(const struct peers *p);   /* places of cfg.most */
 uint32_t peers_directs(const struct peers *p); /* those that are offered included */
+uint32_t peers_look_places(const struct peers *p);
 struct peers_link *peers_link_of(const struct peers *p, uint64_t link);
 struct peers_link *peers_link_to(const struct peers *p, const uint8_t id[16]);
 struct peers_dial *peers_dial_to(const struct peers *p, const uint8_t id[16]);

@@ -127,6 +127,7 @@ void peers_link_remove(struct peers *p, struct peers_link *l, moyai_ns now) {
     }
     p->guests -= (was.flags & LINK_GUEST) != 0;
     p->rescued -= (was.flags & LINK_RESCUED) != 0;
+    if (was.flags & LINK_LOOKS) p->looking[(was.flags & LINK_RESCUED) != 0]--;
     if (was.kind == PEERS_DIRECT) {
         p->direct--;
     } else {
@@ -278,8 +279,21 @@ static void refuse(struct peers *p, const struct peers_link *l, enum peers_reaso
     fx->what = why;
 }
 
-/* May it be taken? *v: the peer to be asked for its place; *flags: as what. Of the last places some are for who looks
- * only: a full grid is to be looked at. */
+/* Of the places beyond `most`: for who looks only. A full grid is to be looked at. */
+uint32_t peers_look_places(const struct peers *p) {
+    return p->rescue < 32 ? p->rescue > 1 : p->rescue / 16;
+}
+
+/* Who looks only takes these first; of the others, when there are very many of them, a third and none that would have
+ * to be given up. */
+static bool room_to_look(struct peers *p, uint8_t *flags) {
+    *flags = LINK_LOOKS | LINK_RESCUED;
+    if (p->looking[1] < peers_look_places(p)) return true;
+    *flags = LINK_LOOKS;
+    return peers_taken(p) < p->most && p->looking[0] < p->most / 3;
+}
+
+/* May it be taken? *v: the peer to be asked for its place; *flags: as what. */
 static bool room(struct peers *p, const struct peers_frame *f, bool looks, struct peers_link **v, uint8_t *flags,
                  moyai_ns now) {
     *v = NULL;
@@ -287,6 +301,7 @@ static bool room(struct peers *p, const struct peers_frame *f, bool looks, struc
     if (p->links_n >= p->links_cap) return false;
     if (f->what == PEERS_LINE) return true;
     if (f->what == PEERS_DIRECT) return peers_taken(p) < p->most && peers_directs(p) < p->most / 3;
+    if (looks) return room_to_look(p, flags);
     if (peers_taken(p) < p->most) return true;
     if (p->guests < PEERS_SLACK) {
         *v = victim(p, NULL, f->count, now);
@@ -295,7 +310,7 @@ static bool room(struct peers *p, const struct peers_frame *f, bool looks, struc
     }
     bool like = p->accepts && f->e[0].accepts && likes(p) < 2 * p->far_least;
     *flags = LINK_RESCUED;
-    return (like || looks || f->flags & PEERS_LAST) && p->rescued < p->rescue - (looks ? 0 : p->rescue / 16);
+    return (like || f->flags & PEERS_LAST) && p->rescued - p->looking[1] < p->rescue - peers_look_places(p);
 }
 
 /* OFFER, well-formed, on a new link. */
@@ -338,6 +353,7 @@ void peers_offered(struct peers *p, uint64_t link, const struct peers_frame *f, 
     l->flags |= flags;
     p->guests += (flags & LINK_GUEST) != 0;
     p->rescued += (flags & LINK_RESCUED) != 0;
+    if (flags & LINK_LOOKS) p->looking[(flags & LINK_RESCUED) != 0]++;
     (void)peers_send(p, l, PEERS_ACCEPT);
     peers_link_use(p, l, f, now);
 }

@@ -482,6 +482,38 @@ static void test_looks(void **state) {
     tested_free(t);
 }
 
+/* And however many look, and first of all, the other places are for members: but for a third of `most`, while there is
+ * room. Nobody is asked to give up a link for them. */
+static void test_many_look(void **state) {
+    (void)state;
+    struct tested *t = tested_new((struct peers_cfg){.degree = 3, .most = 6, .rescue = 33});
+    (void)step(t, EV(START));
+    t->did[0] = 0;
+    uint32_t taken = 0, next = 10;
+    for (; next < 60; next++) {
+        struct peers_endpoint e = at_site(next, 1000 + next, next & 1);
+        struct peers_frame f = {.kind = PEERS_OFFER, .what = PEERS_MESH, .n = 1, .e = {e}};
+        f.flags = (next & 1 ? PEERS_ACCEPTS : 0) | (next & 2 ? PEERS_LAST : 0);
+        assert_int_equal(step(t, EV(FRAME, .link = next, .id = e.id, .frame = &f, .looks = true)), 0);
+        taken += strstr(t->did, "use@") != NULL;
+        t->did[0] = 0;
+    }
+    assert_int_equal(taken, 2 + 2);
+    assert_int_equal(t->p->looking[0], 2);
+    assert_int_equal(t->p->looking[1], 2);
+    for (taken = 0; next < 110; next++) {
+        assert_int_equal(offers(t, next, next, 0, PEERS_LAST), 0);
+        taken += strstr(t->did, "use@") != NULL;
+        t->did[0] = 0;
+    }
+    assert_int_equal(taken, 4 + 31);
+    (void)step(t, EV(LOST, .link = 10)); /* they are for who looks, as before */
+    assert_int_equal(t->p->looking[1], 1);
+    assert_int_equal(offers(t, 110, 110, 0, PEERS_LAST), 0);
+    assert_null(strstr(t->did, "use@"));
+    tested_free(t);
+}
+
 static void test_rescue(void **state) {
     (void)state;
     struct tested *t = full(1, 1, 1, 1, true);
@@ -759,15 +791,15 @@ static void test_last(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_full),        cmocka_unit_test(test_yield),      cmocka_unit_test(test_old_count),
-        cmocka_unit_test(test_who_accepts), cmocka_unit_test(test_asked),      cmocka_unit_test(test_far),
-        cmocka_unit_test(test_kinds),       cmocka_unit_test(test_over),       cmocka_unit_test(test_rescue),
-        cmocka_unit_test(test_looks),       cmocka_unit_test(test_guests),     cmocka_unit_test(test_cross),
-        cmocka_unit_test(test_said_wrong),  cmocka_unit_test(test_under_way),  cmocka_unit_test(test_streak),
-        cmocka_unit_test(test_last),        cmocka_unit_test(test_victims),    cmocka_unit_test(test_retire),
-        cmocka_unit_test(test_retire_whom), cmocka_unit_test(test_retire_far), cmocka_unit_test(test_places),
-        cmocka_unit_test(test_near_only),   cmocka_unit_test(test_likes),      cmocka_unit_test(test_likes_taken),
-        cmocka_unit_test(test_retire_like),
+        cmocka_unit_test(test_full),        cmocka_unit_test(test_yield),       cmocka_unit_test(test_old_count),
+        cmocka_unit_test(test_who_accepts), cmocka_unit_test(test_asked),       cmocka_unit_test(test_far),
+        cmocka_unit_test(test_kinds),       cmocka_unit_test(test_over),        cmocka_unit_test(test_rescue),
+        cmocka_unit_test(test_looks),       cmocka_unit_test(test_many_look),   cmocka_unit_test(test_guests),
+        cmocka_unit_test(test_cross),       cmocka_unit_test(test_said_wrong),  cmocka_unit_test(test_under_way),
+        cmocka_unit_test(test_streak),      cmocka_unit_test(test_last),        cmocka_unit_test(test_victims),
+        cmocka_unit_test(test_retire),      cmocka_unit_test(test_retire_whom), cmocka_unit_test(test_retire_far),
+        cmocka_unit_test(test_places),      cmocka_unit_test(test_near_only),   cmocka_unit_test(test_likes),
+        cmocka_unit_test(test_likes_taken), cmocka_unit_test(test_retire_like),
     };
     return cmocka_run_group_tests_name("peers room", tests, NULL, NULL);
 }
