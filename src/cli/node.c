@@ -29,7 +29,8 @@
 #define LEAVE_TIME (10 * MOYAI_SEC) /* for answers that are under way when all commands have ended */
 #define LEAVE_LOOK (5 * MOYAI_MS)
 
-#define FILES_NODE    128u /* descriptors: links, and what a node has besides */
+#define FILES_NODE    128u /* descriptors: links, and what a node has besides; and ... */
+#define FILES_LISTENS 320u /* ... of one that has places for those who can connect to nobody else */
 #define FILES_COMMAND 5u   /* pipes, handles, and the link of one that joins */
 
 enum { KEY_GRID = 0x100, KEY_SLOTS, KEY_SITE, KEY_KEY_FILE, KEY_GRACE };
@@ -223,7 +224,10 @@ static int begin(struct host *h, struct moyai_error *why) {
 /* The library has made it as high as this user may. Of what it lacks later it says so in its log only, each time. */
 static void warn_of_few_files(const struct host *h) {
     struct rlimit r;
-    rlim_t need = FILES_NODE + FILES_COMMAND * (rlim_t)h->q->slots;
+    exec_lock(h->x);
+    bool listens = node_accepts(h->node);
+    exec_unlock(h->x);
+    rlim_t need = (listens ? FILES_LISTENS : FILES_NODE) + FILES_COMMAND * (rlim_t)h->q->slots;
     if (getrlimit(RLIMIT_NOFILE, &r) < 0 || r.rlim_cur >= need) return;
     say(h,
         "warning: this process may have %llu files open, which is too few to be sure of links and of %lld commands at "

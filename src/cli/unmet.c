@@ -215,9 +215,21 @@ static bool is_left_out(moyai_node *n, unsigned about) {
     return about & MET_FULL && !k.others;
 }
 
+/* Who is left out says so where he is; what is to be done can be done here as well. */
+static bool look_full(struct unmet *u, moyai_node *n, const char *grid, char line[UNMET_LINE]) {
+    if (u->who != UNMET_AGENT || u->told_full || node_turned_away(n) == 0) return false;
+    u->told_full = true;
+    snprintf(line, UNMET_LINE,
+             "the grid at '%.200s': this node is full, and one that has no other link had to be turned away: let more "
+             "nodes listen (MOYAI_LOG=warning says of each)",
+             grid);
+    return true;
+}
+
 bool unmet_look(struct unmet *u, moyai_node *n, const char *grid, char line[UNMET_LINE]) {
     char text[NODE_UNMET], report[REPORT];
     unsigned about;
+    if (look_full(u, n, grid, line)) return true;
     bool wrong = node_unmet(n, text, &about), late = moyai_now() - u->began >= (moyai_ns)UNMET_SILENT;
     const unsigned what = node_report(n, report, sizeof report);
     bool silent = what & MET_NOT_YET && !(what & MET_ANSWERS);

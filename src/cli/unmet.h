@@ -9,6 +9,7 @@
  *     know of nobody but the nodes that the run has started, after UNMET_SILENT; and when others come;
  *   that entries are sealed with keys that we do not have, or a clock is wrong: even if somebody else was met, but
  *     then, if it was not so at the beginning, after UNMET_LASTS;
+ *   that another is left out, for this node has no place for it: to an agent;
  *   that all is well, if something else had been said.
  *
  * Nothing is said twice before all was well, and then after ever longer times. What to do about it, if that is known,
@@ -34,7 +35,7 @@ struct unmet {
     moyai_ns began, next, hidden; /* next: not before; hidden: since when some are, 0: none is */
     moyai_dur pause;
     enum unmet_who who;
-    bool told_alone, told_others;
+    bool told_alone, told_others, told_full;
     bool waits, some, silent; /* it was said that: nobody can be met; not all is seen; some place is silent */
     bool spoke;
     const char *advice; /* the last that was given */

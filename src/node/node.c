@@ -121,8 +121,14 @@ static void prepare_process(void) {
     struct rlimit r;
     if (getrlimit(RLIMIT_NOFILE, &r) == 0 && r.rlim_cur < r.rlim_max) {
         r.rlim_cur = r.rlim_max;
-        (void)setrlimit(RLIMIT_NOFILE, &r); /* fewer links otherwise; said when they run out */
+        (void)setrlimit(RLIMIT_NOFILE, &r); /* fewer links otherwise: files_allowed */
     }
+}
+
+static uint64_t files_allowed(void) {
+    struct rlimit r;
+    if (getrlimit(RLIMIT_NOFILE, &r) < 0 || r.rlim_cur == RLIM_INFINITY) return 0;
+    return r.rlim_cur ? r.rlim_cur : 1;
 }
 
 static void on_signal(struct exec_fd *f, int events, void *arg) {
@@ -303,6 +309,7 @@ int moyai_node_new(moyai_node **ret, const struct moyai_node_opts *user, struct 
                              .ssh = n->config.ssh,
                              .outbound_only = opts.outbound_only,
                              .degree = (uint32_t)n->config.degree,
+                             .files = files_allowed(),
                              .relay_memory = n->config.relay_memory,
                              .link_delay = n->config.link_delay,
                              .link_rate = n->config.link_rate,
@@ -532,6 +539,14 @@ bool node_is_first(moyai_node *n) {
 
 bool node_heard(moyai_node *n) {
     return overlay_heard(n->o);
+}
+
+bool node_accepts(moyai_node *n) {
+    return overlay_accepts(n->o);
+}
+
+size_t node_turned_away(moyai_node *n) {
+    return overlay_turned_away(n->o);
 }
 
 void node_each_known(moyai_node *n, bool (*fn)(const struct overlay_known *k, void *ctx), void *ctx) {

@@ -49,7 +49,9 @@ int node_await_link(moyai_node *n, moyai_dur timeout);
 unsigned node_report(moyai_node *n, char *out, size_t size);
 /* Is it in a grid of several hosts, and has no link, since the places where that is met know of nobody? Lock held. */
 bool node_is_first(moyai_node *n);
-bool node_heard(moyai_node *n); /* as overlay_heard. Lock held */
+bool node_heard(moyai_node *n);         /* as overlay_heard. Lock held */
+bool node_accepts(moyai_node *n);       /* as overlay_accepts. Lock held */
+size_t node_turned_away(moyai_node *n); /* as overlay_turned_away. Lock held */
 
 /* As overlay_each_known. Lock held. */
 void node_each_known(moyai_node *n, bool (*fn)(const struct overlay_known *k, void *ctx), void *ctx);

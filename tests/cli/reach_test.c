@@ -220,6 +220,45 @@ static void who_has_lost_the_grid_says_so(void **state) {
     cli_free(&node);
 }
 
+/* Where descriptors are few there are as many places fewer, and who is left out hears of it; who looks at the grid has
+ * a place of his own, and the agent says once that it is full. */
+static void who_may_open_few_files_has_few_places(void **state) {
+    (void)state;
+    enum {
+        PLACES = 3 + 4,
+        OTHERS = PLACES + 3
+    }; /* of the least degree; and of 76 files: 12 links, a guest's being 4 */
+    static const char *const small[] = {"MOYAI_DEGREE=1", NULL};
+    char port[8], address[40];
+    struct cli node, other[OTHERS], c;
+    a_port(port, NULL);
+    snprintf(address, sizeof address, "127.0.0.1:%s", port);
+    cli_start(&node, &(struct cli_opts){.env = small, .files = 76}, "node", "--grid", address, "--slots", "1",
+              "--listen", address, NULL);
+    (void)cli_line(&node, 2, "takes commands");
+    for (int i = 0; i < OTHERS; i++)
+        cli_start(&other[i], NULL, "node", "--grid", address, "--slots", "1", "--outbound-only", NULL);
+    (void)cli_line(&node, 2, "this node is full, and one that has no other link had to be turned away");
+    for (int i = 0; i < OTHERS; i++) (void)cli_line(&other[i], 2, "takes commands");
+    for (int rows = 0, looks = 0; rows != 1 + PLACES; looks++) { /* some may be guests for a moment */
+        assert_true(looks < 100);
+        assert_int_equal(cli_do(&c, "ps", "--grid", address, NULL), 0);
+        rows = kit_count(&c.text[0], "moyai node");
+        cli_free(&c);
+    }
+    for (int i = 0; i < OTHERS; i++) kill(other[i].pid, SIGTERM);
+    for (int i = 0; i < OTHERS; i++) {
+        assert_int_equal(cli_wait(&other[i]), 0);
+        cli_free(&other[i]);
+    }
+    kill(node.pid, SIGTERM);
+    assert_int_equal(cli_wait(&node), 0);
+    assert_int_equal(kit_count(&node.text[1], "this process may have 76 files open"), 1);
+    assert_int_equal(kit_count(&node.text[1], "it needs 325"), 1);
+    assert_int_equal(kit_count(&node.text[1], "this node is full"), 1);
+    cli_free(&node);
+}
+
 /* Two agents have a copy each of one key, and in one the old key is ended: both say that they are alone, though what
  * looked at them meanwhile has left in order. */
 static void who_is_shut_out_says_so(void **state) {
@@ -336,6 +375,7 @@ int main(void) {
         cmocka_unit_test(it_is_passed_on),
         cmocka_unit_test(a_node_is_linked_to_another_once),
         cmocka_unit_test(who_has_lost_the_grid_says_so),
+        cmocka_unit_test(who_may_open_few_files_has_few_places),
         cmocka_unit_test(who_is_shut_out_says_so),
         cmocka_unit_test(who_is_killed_is_known_to_be),
         cmocka_unit_test(what_cannot_be_had_is_named),

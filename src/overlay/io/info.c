@@ -32,6 +32,14 @@ bool overlay_heard(const struct overlay *o) {
     return o->wide && met_heard(wide_met(o->wide));
 }
 
+bool overlay_accepts(const struct overlay *o) {
+    return o->wide && wide_self(o->wide)->accepts;
+}
+
+size_t overlay_turned_away(const struct overlay *o) {
+    return o->wide ? wide_met(o->wide)->turned_away : 0;
+}
+
 unsigned overlay_report(const struct overlay *o, char *out, size_t n) {
     out[0] = 0;
     if (!o->wide) return 0;

@@ -10,7 +10,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define HALF_TCP  256u             /* connections that have not said hello */
 #define PATIENCE  (200 * MOYAI_MS) /* with those that have shown nothing, when others wait */
 #define PATIENCE2 (500 * MOYAI_MS) /* with those that claim to hold a key */
 #define SAY_EVERY (60 * MOYAI_SEC)
@@ -73,7 +72,7 @@ static void on_accept(struct exec_fd *f, int events, void *arg) {
         struct tcp_addr from;
         struct moyai_error why = {0};
         moyai_ns now = moyai_now();
-        bool full = o->n_half_tcp >= HALF_TCP;
+        bool full = o->n_half_tcp >= w->half_most;
         struct olink *other = full ? victim(o, now) : NULL;
         if (full && !other) {
             wait_a_little(l, ACCEPT_FIRST);

@@ -28,8 +28,9 @@ struct listeners {
     void *arg;
     struct listener l[LISTENERS + LINE_PORTS];
     size_t n;
-    moyai_ns said; /* that strangers have all places; 0: never */
-    uint8_t *text; /* the addresses told, while they are found out */
+    size_t half_most; /* connections that have not said hello */
+    moyai_ns said;    /* that strangers have all places; 0: never */
+    uint8_t *text;    /* the addresses told, while they are found out */
     uint32_t *n_text;
 };
 

@@ -26,8 +26,9 @@ struct met {
     struct met_place of[MEET_PLACES + PLACES_MOST];
     size_t n;
     moyai_ns began;
-    bool others;   /* somebody has been met, at any place and time */
-    int64_t ahead; /* seconds: an entry that seems to come from the future; 0: none has */
+    bool others;        /* somebody has been met, at any place and time */
+    size_t turned_away; /* members without any other link for whom this node had no place */
+    int64_t ahead;      /* seconds: an entry that seems to come from the future; 0: none has */
     /* The connection to one who was met that failed last; of what the text is, and to whom. */
     char dial[MET_TEXT];
     enum met_what dial_what;

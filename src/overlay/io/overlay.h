@@ -89,6 +89,7 @@ struct overlay_cfg {
     const char *grid_file, *ssh; /* NULL: none; "ssh" */
     bool outbound_only;
     uint32_t degree;
+    uint64_t files;        /* descriptors that the process may have: links are fewer where these are few. 0: enough */
     uint64_t relay_memory; /* bytes */
     bool small;            /* one of very many nodes in a process: tables for what such a one is in */
     moyai_dur link_delay;
@@ -185,7 +186,9 @@ bool overlay_unmet(const struct overlay *o, char out[OVERLAY_UNMET], unsigned *w
 void overlay_observe(struct overlay *o); /* this node looks at others, who need not take it for one of them */
 /* All of these places have answered, twice, that they know of nobody: there is no use in waiting for a link. */
 bool overlay_settled(const struct overlay *o, bool new_too);
-bool overlay_heard(const struct overlay *o); /* they have answered, whatever they know */
+bool overlay_heard(const struct overlay *o);   /* they have answered, whatever they know */
+bool overlay_accepts(const struct overlay *o); /* nodes of other hosts can connect to this one, as far as it knows */
+size_t overlay_turned_away(const struct overlay *o); /* members without any other link for whom it had no place */
 /* Each of them, and what was last known of it. Returns of what the text is: enum met_what. */
 unsigned overlay_report(const struct overlay *o, char *out, size_t n);
 

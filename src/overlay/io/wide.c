@@ -19,6 +19,7 @@
 #include "overlay/io/meet.h"
 #include "overlay/io/meet_fd.h"
 #include "overlay/io/met.h"
+#include "overlay/io/room.h"
 #include "overlay/io/route.h"
 #include "overlay/io/site.h"
 #include "overlay/locate.h"
@@ -34,7 +35,6 @@
 #include <unistd.h>
 
 #define DIAL_TIME (8 * MOYAI_SEC)
-#define GUESTS    4u /* that wait for a place */
 
 /* A connection being made: for the machine, or to a member whose address was given. */
 struct making {
@@ -584,6 +584,7 @@ int wide_frame(struct olink *k, const struct frame_head *h, const uint8_t *paylo
     if (!k->offered) return 0; /* dropped: not for the machine */
     bool last = f->kind == PEERS_OFFER && f->flags & PEERS_LAST;
     rc = step(w, &ev);
+    if (last && !k->offered) w->met.turned_away += !k->observer;
     if (last && !k->offered)
         log_warning(k->o->cfg.log, "overlay", "MOYAI-FULL",
                     "no place for one at %s that has no other link: let more nodes listen", k->at);
@@ -682,17 +683,16 @@ static int begin(struct wide *w, struct moyai_error *reterr) {
     if (!c->outbound_only && (rc = listen_all(&w->listeners, w->text, &w->self.n_text, reterr)) < 0) return rc;
     w->self.accepts = w->self.n_text > 0;
     for (uint32_t i = 0; peers_address_get(&w->self, i, o->hello.endpoints[i]); i++) o->hello.n_endpoints = i + 1;
-    /* Locating has a number for each link: those it takes and, of a grid file, the lines must not be more. */
-    uint32_t links = c->small ? SMALL_LINKS : LOCATE_LINKS, degree = c->degree ? c->degree : 15;
-    uint32_t taken = 3 * degree + GUESTS + (c->grid_file ? LINE_PORTS : 0);
-    if (degree > links / 4 || taken >= links)
-        return err_set(reterr, MOYAI_EINVAL, "%s: %u links are too many", config_called(c->config, CONFIG_degree),
-                       degree);
+    struct room room;
+    rc = room_of(&room, c, reterr);
+    if (rc < 0) return rc;
+    w->listeners.half_most = room.half;
     w->cfg = (struct peers_cfg){.self = w->self,
                                 .seed = rng_next(&o->rng),
-                                .degree = degree,
-                                .text = c->small ? 32 : 0,
-                                .rescue = links - taken};
+                                .degree = room.degree,
+                                .most = room.most,
+                                .rescue = room.rescue,
+                                .text = c->small ? 32 : 0};
     size_t n = peers_size(&w->cfg);
     if (n == 0)
         return err_set(reterr, MOYAI_EINVAL, "%s: %u links are too many", config_called(c->config, CONFIG_degree),
