@@ -58,7 +58,7 @@ struct olink {
     bool greeted;                           /* its hello has come */
     bool up;                                /* sessions may use it */
     bool carried;                           /* by a program of another's (ssh): its end says nothing of the node */
-    bool withdrawn;                         /* for an ended key, or another one's sake: it is being closed */
+    bool lost;                              /* being closed, and a loss: for an ended key, or another one's sake */
     bool half, claims; /* one of overlay.n_half_open, and of n_half_tcp if it is one; of `half` there in the second */
     struct crowd_member stranger;
     uint8_t host[16]; /* of the hello */

@@ -110,8 +110,8 @@ static void keys_look(struct wide *w) {
     for (struct olink *k = o->links; k; k = k->next) {
         const struct tls *tls = link_tls(k->link);
         const char *id = tls ? tls_key_id(tls) : "";
-        if (!*id || k->withdrawn || keyring_find(keyfile_keys(w->keys), id, strlen(id), (int64_t)time(NULL))) continue;
-        k->orderly = k->withdrawn = true;
+        if (!*id || k->lost || keyring_find(keyfile_keys(w->keys), id, strlen(id), (int64_t)time(NULL))) continue;
+        k->orderly = k->lost = true;
         /* All links of a node may be ended so at once: who has not been told that this is in order, and sees them
          * break, takes the node for dead. */
         if (k->offered) send_frame(w, k->number, &(struct peers_frame){.kind = PEERS_BYE, .what = PEERS_SILENT});
@@ -442,7 +442,7 @@ static void effect(struct wide *w, const struct peers_effect *fx) {
         k->orderly = true;
         link_reset(k->link, MOYAI_ECLOSED, "given up"); /* goes down from the loop, with what could be written */
         if (fx->what == PEERS_FULL && k->outgoing && !k->mesh && !k->direct) refused_as_full(w, k);
-        k->withdrawn |= k->mesh && (fx->what == PEERS_SILENT || fx->what == PEERS_FULL);
+        k->lost |= k->mesh && (fx->what == PEERS_SILENT || fx->what == PEERS_FULL);
         if (k->mesh && fx->what == PEERS_SILENT)
             keys_look(w); /* there is a new key; other links may have the old one */
         break;
@@ -621,12 +621,12 @@ void wide_link_down(struct olink *k, const struct moyai_error *why) {
     if (k->offered) {
         k->offered = false;
         struct peers_event ev = {.kind = PEERS_EV_LOST, .link = k->number};
-        if (k->withdrawn) ev.what = PEERS_SILENT;
+        if (k->lost) ev.what = PEERS_SILENT;
         step(w, &ev);
         lines_lost(w->lines, k->peer->id);
     }
     bool left = k->farewell || (k->peer && k->peer->dead && k->peer->why_code == MOYAI_ECLOSED);
-    if (k->mesh && !left && (!k->orderly || k->withdrawn)) alone_lost(&w->alone, k);
+    if (k->mesh && !left && (!k->orderly || k->lost)) alone_lost(&w->alone, k);
     look_alone(w);
 }
 
