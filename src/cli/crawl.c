@@ -204,7 +204,7 @@ static void ask_all(struct work *w) {
 
 static void each_known(struct work *w, bool (*fn)(const struct overlay_known *k, void *ctx)) {
     exec_lock(node_exec(w->n));
-    node_each_known(w->n, fn, w);
+    overlay_each_known(node_overlay(w->n), fn, w);
     exec_unlock(node_exec(w->n));
 }
 

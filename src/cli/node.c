@@ -154,7 +154,7 @@ static void on_grid_look(struct exec *x, struct exec_timer *t) {
     if (h->ending) return;
     if (!h->grid->path[0]) {
         char line[UNMET_LINE];
-        if (unmet_look(&h->unmet, h->node, h->grid->address, line)) cli_say(h->q->title, "%s", line);
+        if (unmet_look(&h->unmet, node_overlay(h->node), h->grid->address, line)) cli_say(h->q->title, "%s", line);
         exec_timer_set(x, t, moyai_now() + UNMET_LOOK);
         return;
     }
@@ -225,7 +225,7 @@ static int begin(struct host *h, struct moyai_error *why) {
 static void warn_of_few_files(const struct host *h) {
     struct rlimit r;
     exec_lock(h->x);
-    bool listens = node_accepts(h->node);
+    bool listens = overlay_accepts(node_overlay(h->node));
     exec_unlock(h->x);
     rlim_t need = (listens ? FILES_LISTENS : FILES_NODE) + FILES_COMMAND * (rlim_t)h->q->slots;
     if (getrlimit(RLIMIT_NOFILE, &r) < 0 || r.rlim_cur >= need) return;

@@ -108,13 +108,13 @@ static int await_link(moyai_node *n, const char *title, const char *grid, const 
         rc = node_await_link(n, left < 0 ? 0 : left < LINK_LOOK ? left : LINK_LOOK);
         if (rc != MOYAI_ETIMEDOUT || left <= LINK_LOOK) break;
         exec_lock(node_exec(n));
-        bool news = moyai_now() - u.began >= (moyai_ns)UNMET_FIRST && unmet_look(&u, n, grid, line);
+        bool news = moyai_now() - u.began >= (moyai_ns)UNMET_FIRST && unmet_look(&u, node_overlay(n), grid, line);
         exec_unlock(node_exec(n));
         if (news) cli_say(title, "%s", line);
     } while (true);
     if (rc == 0) return 0;
     exec_lock(node_exec(n));
-    const unsigned what = node_report(n, report, sizeof report);
+    const unsigned what = overlay_report(node_overlay(n), report, sizeof report);
     exec_unlock(node_exec(n));
     const char *advice = unmet_advice(what);
     bool said = unmet_was_said(&u, grid, report);
@@ -186,7 +186,7 @@ int observer_doubts(struct observer *o) {
     char line[UNMET_LINE];
     if (o->grid.path[0]) return CLI_OK;
     exec_lock(node_exec(o->node));
-    bool some = unmet_some(o->node, o->grid.address, line);
+    bool some = unmet_some(node_overlay(o->node), o->grid.address, line);
     exec_unlock(node_exec(o->node));
     (void)fflush(stdout); /* it stands below what it is about */
     if (some) cli_say(o->title, "%s", line);

@@ -174,7 +174,7 @@ static void kill_all(struct run *r) {
 /* Could nobody of a grid of several hosts be met? The processes wait for others without knowing why. */
 static void look_unmet(struct run *r) {
     char line[UNMET_LINE];
-    if (!r->grid->path[0] && unmet_look(&r->unmet, r->node, r->grid->address, line))
+    if (!r->grid->path[0] && unmet_look(&r->unmet, node_overlay(r->node), r->grid->address, line))
         output_say(r->out, "%s: %s", r->a->title, line);
 }
 

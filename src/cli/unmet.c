@@ -3,8 +3,8 @@
 
 #include "base/id.h"
 #include "exec/child.h"
-#include "node/node.h"
 #include "overlay/io/met.h"
+#include "overlay/io/overlay.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -66,10 +66,10 @@ static bool others_are_hidden(unsigned what) {
     return what & (MET_KEY | MET_KEY_TOLD | MET_CLOCK);
 }
 
-bool unmet_some(moyai_node *n, const char *grid, char line[UNMET_LINE]) {
-    char text[NODE_UNMET];
+bool unmet_some(const struct overlay *o, const char *grid, char line[UNMET_LINE]) {
+    char text[OVERLAY_UNMET];
     unsigned about;
-    (void)node_unmet(n, text, &about);
+    (void)overlay_unmet(o, text, &about);
     if (!others_are_hidden(about)) return false;
     snprintf(line, UNMET_LINE, "not all of the grid at '%.200s' is seen: %s%s", grid, text, unmet_advice(about));
     return true;
@@ -144,7 +144,7 @@ static bool all_is_well(struct unmet *u, const char *grid, char line[UNMET_LINE]
 /* ---- is anybody else there? ------------------------------------------------------------------ */
 
 struct look {
-    moyai_node *node;
+    const struct overlay *o;
     bool started_too; /* what this process has started counts as others */
     size_t started;   /* so many nodes */
     bool others, linked;
@@ -172,27 +172,32 @@ static bool look_known(const struct overlay_known *known, void *ctx) {
     if (known->age >= FRESH) return true;
     k->id = known->id;
     k->linked = false;
-    node_each_link(k->node, look_linked, k);
+    overlay_each_link(k->o, look_linked, k);
     k->others = !k->linked;
     return !k->others;
 }
 
+/* In a grid of several hosts, without a link, since the places where that is met know of nobody. */
+static bool is_first(const struct overlay *o) {
+    return overlay_links(o) == 0 && overlay_settled(o, true);
+}
+
 /* What a run has started is no other, and is met where the others would be. So that nobody else is there when the
  * places have answered, and some time has passed, in which whoever was there would have been met. */
-static bool is_alone(const struct unmet *u, moyai_node *n, struct look *k) {
-    if (u->who == UNMET_AGENT) return node_is_first(n);
-    if (node_is_first(n)) return true;
-    if (!node_heard(n) || moyai_now() - u->began < (moyai_ns)UNMET_SILENT) return false;
-    node_each_link(n, look_other, k);
-    if (!k->others) node_each_known(n, look_known, k);
+static bool is_alone(const struct unmet *u, const struct overlay *o, struct look *k) {
+    if (u->who == UNMET_AGENT) return is_first(o);
+    if (is_first(o)) return true;
+    if (!overlay_heard(o) || moyai_now() - u->began < (moyai_ns)UNMET_SILENT) return false;
+    overlay_each_link(o, look_other, k);
+    if (!k->others) overlay_each_known(o, look_known, k);
     return !k->others && k->started > 0;
 }
 
 /* That nobody else is there, and that there is. */
-static bool look_alone(struct unmet *u, moyai_node *n, const char *grid, char line[UNMET_LINE]) {
+static bool look_alone(struct unmet *u, const struct overlay *o, const char *grid, char line[UNMET_LINE]) {
     const bool agent = u->who == UNMET_AGENT, named = strstr(grid, "http://") != NULL;
-    struct look k = {.node = n, .started_too = agent};
-    if (!u->told_alone && !u->waits && (agent || (u->who == UNMET_RUN && named)) && is_alone(u, n, &k)) {
+    struct look k = {.o = o, .started_too = agent};
+    if (!u->told_alone && !u->waits && (agent || (u->who == UNMET_RUN && named)) && is_alone(u, o, &k)) {
         u->told_alone = true;
         snprintf(line, UNMET_LINE,
                  agent       ? "first node of the grid at '%.200s': nobody else is known there yet"
@@ -202,22 +207,22 @@ static bool look_alone(struct unmet *u, moyai_node *n, const char *grid, char li
         return true;
     }
     if (!u->told_alone || u->told_others) return false;
-    node_each_link(n, look_other, &k);
+    overlay_each_link(o, look_other, &k);
     u->told_others = k.others;
     snprintf(line, UNMET_LINE, "the grid at '%.200s': others are there now", grid);
     return k.others;
 }
 
 /* Others were met, and have no place for this node: it is linked to nobody. */
-static bool is_left_out(moyai_node *n, unsigned about) {
-    struct look k = {.node = n, .started_too = true};
-    if (about & MET_FULL) node_each_link(n, look_other, &k);
+static bool is_left_out(const struct overlay *o, unsigned about) {
+    struct look k = {.o = o, .started_too = true};
+    if (about & MET_FULL) overlay_each_link(o, look_other, &k);
     return about & MET_FULL && !k.others;
 }
 
 /* Who is left out says so where he is; what is to be done can be done here as well. */
-static bool look_full(struct unmet *u, moyai_node *n, const char *grid, char line[UNMET_LINE]) {
-    if (u->who != UNMET_AGENT || u->told_full || node_turned_away(n) == 0) return false;
+static bool look_full(struct unmet *u, const struct overlay *o, const char *grid, char line[UNMET_LINE]) {
+    if (u->who != UNMET_AGENT || u->told_full || overlay_turned_away(o) == 0) return false;
     u->told_full = true;
     snprintf(line, UNMET_LINE,
              "the grid at '%.200s': this node is full, and one that has no other link had to be turned away: let more "
@@ -226,12 +231,12 @@ static bool look_full(struct unmet *u, moyai_node *n, const char *grid, char lin
     return true;
 }
 
-bool unmet_look(struct unmet *u, moyai_node *n, const char *grid, char line[UNMET_LINE]) {
-    char text[NODE_UNMET], report[REPORT];
+bool unmet_look(struct unmet *u, const struct overlay *o, const char *grid, char line[UNMET_LINE]) {
+    char text[OVERLAY_UNMET], report[REPORT];
     unsigned about;
-    if (look_full(u, n, grid, line)) return true;
-    bool wrong = node_unmet(n, text, &about), late = moyai_now() - u->began >= (moyai_ns)UNMET_SILENT;
-    const unsigned what = node_report(n, report, sizeof report);
+    if (look_full(u, o, grid, line)) return true;
+    bool wrong = overlay_unmet(o, text, &about), late = moyai_now() - u->began >= (moyai_ns)UNMET_SILENT;
+    const unsigned what = overlay_report(o, report, sizeof report);
     bool silent = what & MET_NOT_YET && !(what & MET_ANSWERS);
     if (wrong && (late || !silent)) { /* else another place may still answer */
         if (!news(u, text, about)) return false;
@@ -245,7 +250,7 @@ bool unmet_look(struct unmet *u, moyai_node *n, const char *grid, char line[UNME
         snprintf(line, UNMET_LINE, "nobody of the grid at '%.200s' could be met yet: %s%s", grid, report, u->advice);
         return true;
     }
-    if (!wrong && late && is_left_out(n, about)) {
+    if (!wrong && late && is_left_out(o, about)) {
         if (!news(u, text, about)) return false;
         u->waits = true;
         snprintf(line, UNMET_LINE, "no link to the grid at '%.200s' yet: %s%s", grid, text, u->advice);
@@ -255,8 +260,8 @@ bool unmet_look(struct unmet *u, moyai_node *n, const char *grid, char line[UNME
         if (!news(u, text, about)) return false;
         u->waits = false;
         u->some = true;
-        return unmet_some(n, grid, line);
+        return unmet_some(o, grid, line);
     }
     if (!wrong && (u->waits || (u->some && !u->hidden))) return all_is_well(u, grid, line);
-    return look_alone(u, n, grid, line);
+    return look_alone(u, o, grid, line);
 }

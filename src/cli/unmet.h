@@ -20,6 +20,8 @@
 
 #include <moyai.h>
 
+struct overlay;
+
 #define UNMET_FIRST  (300 * MOYAI_MS) /* a good time for the first look, and ... */
 #define UNMET_LOOK   MOYAI_SEC        /* ... for others */
 #define UNMET_SILENT (3 * MOYAI_SEC)
@@ -45,7 +47,7 @@ struct unmet {
 
 void unmet_begin(struct unmet *u, enum unmet_who who);
 /* Lock held. Is there a line to say? */
-bool unmet_look(struct unmet *u, moyai_node *n, const char *grid, char line[UNMET_LINE]);
+bool unmet_look(struct unmet *u, const struct overlay *o, const char *grid, char line[UNMET_LINE]);
 
 /* "" or "; " and what to do, of a text of the library's about meeting others: of what it is (enum met_what). */
 const char *unmet_advice(unsigned what);
@@ -54,6 +56,6 @@ const char *unmet_advice(unsigned what);
 bool unmet_was_said(const struct unmet *u, const char *grid, const char *report);
 
 /* Lock held. Must who looks at all nodes believe that there are some which he cannot see? out: why, and what to do. */
-bool unmet_some(moyai_node *n, const char *grid, char line[UNMET_LINE]);
+bool unmet_some(const struct overlay *o, const char *grid, char line[UNMET_LINE]);
 
 #endif

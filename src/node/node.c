@@ -485,6 +485,10 @@ struct events *node_events(moyai_node *n) {
     return n->events;
 }
 
+struct overlay *node_overlay(moyai_node *n) {
+    return n->o;
+}
+
 void node_witness(moyai_node *n) {
     overlay_set_witness(n->o, true);
 }
@@ -527,38 +531,6 @@ int node_names(moyai_node *n, bool (*fn)(const char *name, void *ctx), void *ctx
     int rc = r ? rdv_names(r, fn, ctx, reterr) : 0;
     exec_unlock(n->x);
     return rc;
-}
-
-unsigned node_report(moyai_node *n, char *out, size_t size) {
-    return overlay_report(n->o, out, size);
-}
-
-bool node_is_first(moyai_node *n) {
-    return overlay_links(n->o) == 0 && overlay_settled(n->o, true);
-}
-
-bool node_heard(moyai_node *n) {
-    return overlay_heard(n->o);
-}
-
-bool node_accepts(moyai_node *n) {
-    return overlay_accepts(n->o);
-}
-
-size_t node_turned_away(moyai_node *n) {
-    return overlay_turned_away(n->o);
-}
-
-void node_each_known(moyai_node *n, bool (*fn)(const struct overlay_known *k, void *ctx), void *ctx) {
-    overlay_each_known(n->o, fn, ctx);
-}
-
-void node_each_link(moyai_node *n, bool (*fn)(const struct overlay_link_info *l, void *ctx), void *ctx) {
-    overlay_each_link(n->o, fn, ctx);
-}
-
-bool node_unmet(moyai_node *n, char out[NODE_UNMET], unsigned *what) {
-    return overlay_unmet(n->o, out, what);
 }
 
 struct link_wait {

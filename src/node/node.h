@@ -11,6 +11,7 @@
 struct exec *node_exec(moyai_node *n);
 struct moyai_log *node_log(moyai_node *n);
 struct events *node_events(moyai_node *n);
+struct overlay *node_overlay(moyai_node *n); /* to be used with the lock held */
 
 /* Are the options that are texts what they should be, as far as their form tells? EINVAL, ERANGE, ENOMEM: the text
  * names the variable or option. */
@@ -44,24 +45,6 @@ int node_names(moyai_node *n, bool (*fn)(const char *name, void *ctx), void *ctx
  * 0; ETIMEDOUT; ENOENT: where the grid is met nobody is known; ECANCELED: the node was asked to stop. Lock not held;
  * may switch fibers. */
 int node_await_link(moyai_node *n, moyai_dur timeout);
-
-/* As overlay_report. Lock held. */
-unsigned node_report(moyai_node *n, char *out, size_t size);
-/* Is it in a grid of several hosts, and has no link, since the places where that is met know of nobody? Lock held. */
-bool node_is_first(moyai_node *n);
-bool node_heard(moyai_node *n);         /* as overlay_heard. Lock held */
-bool node_accepts(moyai_node *n);       /* as overlay_accepts. Lock held */
-size_t node_turned_away(moyai_node *n); /* as overlay_turned_away. Lock held */
-
-/* As overlay_each_known. Lock held. */
-void node_each_known(moyai_node *n, bool (*fn)(const struct overlay_known *k, void *ctx), void *ctx);
-
-/* As overlay_each_link. Lock held. */
-void node_each_link(moyai_node *n, bool (*fn)(const struct overlay_link_info *l, void *ctx), void *ctx);
-
-/* As overlay_unmet. Lock held. */
-#define NODE_UNMET OVERLAY_UNMET
-bool node_unmet(moyai_node *n, char out[NODE_UNMET], unsigned *what);
 
 /* moyai_go with the lock held. */
 int node_go(moyai_node *n, void (*fn)(void *arg), void *arg);
