@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/unmet.h"
 
-#include "base/id.h"
 #include "exec/child.h"
 #include "overlay/io/met.h"
 #include "overlay/io/overlay.h"
@@ -143,38 +142,30 @@ static bool all_is_well(struct unmet *u, const char *grid, char line[UNMET_LINE]
 
 /* ---- is anybody else there? ------------------------------------------------------------------ */
 
-struct look {
-    const struct overlay *o;
-    bool started_too; /* what this process has started counts as others */
-    size_t started;   /* so many nodes */
-    bool others, linked;
-    const uint8_t *id;
+/* Nodes that this one is linked to, without those that only look. */
+struct linked {
+    size_t started, others; /* by this process */
 };
 
-/* Who only looks is no other. */
-static bool look_other(const struct overlay_link_info *l, void *ctx) {
-    struct look *k = ctx;
-    bool ours = !k->started_too && l->pid > 0 && exec_has_started((pid_t)l->pid);
-    k->started += ours;
-    k->others |= !l->observer && !ours;
-    return !k->others;
+static bool count_linked(const struct overlay_link_info *l, void *ctx) {
+    struct linked *k = ctx;
+    const bool ours = l->pid > 0 && exec_has_started((pid_t)l->pid);
+    k->started += !l->observer && ours;
+    k->others += !l->observer && !ours;
+    return true;
 }
 
-static bool look_linked(const struct overlay_link_info *l, void *ctx) {
-    struct look *k = ctx;
-    k->linked |= id_equal(l->peer, k->id);
-    return !k->linked;
+static struct linked linked(const struct overlay *o) {
+    struct linked k = {0};
+    overlay_each_link(o, count_linked, &k);
+    return k;
 }
 
 /* Who has said where he is, and is not linked yet. */
 static bool look_known(const struct overlay_known *known, void *ctx) {
-    struct look *k = ctx;
-    if (known->age >= FRESH) return true;
-    k->id = known->id;
-    k->linked = false;
-    overlay_each_link(k->o, look_linked, k);
-    k->others = !k->linked;
-    return !k->others;
+    bool *more = ctx;
+    *more = !known->linked && known->age < FRESH;
+    return !*more;
 }
 
 /* In a grid of several hosts, without a link, since the places where that is met know of nobody. */
@@ -184,19 +175,19 @@ static bool is_first(const struct overlay *o) {
 
 /* What a run has started is no other, and is met where the others would be. So that nobody else is there when the
  * places have answered, and some time has passed, in which whoever was there would have been met. */
-static bool is_alone(const struct unmet *u, const struct overlay *o, struct look *k) {
-    if (u->who == UNMET_AGENT) return is_first(o);
+static bool is_alone(const struct unmet *u, const struct overlay *o, const struct linked *k) {
     if (is_first(o)) return true;
-    if (!overlay_heard(o) || moyai_now() - u->began < (moyai_ns)UNMET_SILENT) return false;
-    overlay_each_link(o, look_other, k);
-    if (!k->others) overlay_each_known(o, look_known, k);
-    return !k->others && k->started > 0;
+    if (u->who == UNMET_AGENT || !overlay_heard(o) || moyai_now() - u->began < (moyai_ns)UNMET_SILENT) return false;
+    bool more = k->others > 0;
+    if (!more) overlay_each_known(o, look_known, &more);
+    return !more && k->started > 0;
 }
 
 /* That nobody else is there, and that there is. */
 static bool look_alone(struct unmet *u, const struct overlay *o, const char *grid, char line[UNMET_LINE]) {
     const bool agent = u->who == UNMET_AGENT, named = strstr(grid, "http://") != NULL;
-    struct look k = {.o = o, .started_too = agent};
+    if (u->told_others) return false;
+    const struct linked k = linked(o);
     if (!u->told_alone && !u->waits && (agent || (u->who == UNMET_RUN && named)) && is_alone(u, o, &k)) {
         u->told_alone = true;
         snprintf(line, UNMET_LINE,
@@ -206,18 +197,15 @@ static bool look_alone(struct unmet *u, const struct overlay *o, const char *gri
                  grid);
         return true;
     }
-    if (!u->told_alone || u->told_others) return false;
-    overlay_each_link(o, look_other, &k);
-    u->told_others = k.others;
+    u->told_others = u->told_alone && (k.others > 0 || (agent && k.started > 0));
     snprintf(line, UNMET_LINE, "the grid at '%.200s': others are there now", grid);
-    return k.others;
+    return u->told_others;
 }
 
 /* Others were met, and have no place for this node: it is linked to nobody. */
 static bool is_left_out(const struct overlay *o, unsigned about) {
-    struct look k = {.o = o, .started_too = true};
-    if (about & MET_FULL) overlay_each_link(o, look_other, &k);
-    return about & MET_FULL && !k.others;
+    const struct linked k = linked(o);
+    return about & MET_FULL && k.started + k.others == 0;
 }
 
 /* Who is left out says so where he is; what is to be done can be done here as well. */

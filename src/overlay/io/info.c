@@ -55,7 +55,9 @@ void overlay_each_known(const struct overlay *o, bool (*fn)(const struct overlay
         char at[PEERS_ADDRESS + 1];
         if (!peers_address_get(&e, 0, at)) continue;
         uint32_t age = e.lifetime < PEERS_ENTRY_LIFETIME ? PEERS_ENTRY_LIFETIME - e.lifetime : 0;
-        if (!fn(&(struct overlay_known){e.id.b, at, (moyai_dur)age * MOYAI_SEC}, ctx)) return;
+        const struct peer *q = overlay_find(o, e.id.b);
+        const struct overlay_known known = {e.id.b, at, (moyai_dur)age * MOYAI_SEC, q && olink_ready(q)};
+        if (!fn(&known, ctx)) return;
     }
 }
 
@@ -90,7 +92,7 @@ bool overlay_way(struct overlay *o, const struct moyai_node_id *end, uint64_t pa
     if (p && p->via.path && !route_path_id(o->route, p->via.path, &out->path)) return false;
     if (!out->path || !o->route || !route_path_next(o->route, out->path, end, &out->next)) return false;
     p = overlay_find(o, out->next.b);
-    const struct olink *k = p ? olink_ready((struct peer *)(uintptr_t)p) : NULL;
+    const struct olink *k = p ? olink_ready(p) : NULL;
     out->kind = k ? kind_of(k) : "";
     return true;
 }

@@ -448,7 +448,7 @@ static const struct link_ops olink_ops = {
 
 /* ---- peers and death ------------------------------------------------------------------------- */
 
-struct peer *overlay_find(struct overlay *o, const uint8_t node[16]) {
+struct peer *overlay_find(const struct overlay *o, const uint8_t node[16]) {
     struct peer *p;
     HASH_FIND(hh, o->peers, node, 16, p);
     return p;

@@ -140,7 +140,7 @@ bool overlay_is_dead(struct overlay *o, const uint8_t node[16]);
 
 /* The peer of that id, made if need be (not connected by this). NULL: out of memory. */
 struct peer *overlay_peer(struct overlay *o, const uint8_t node[16]);
-struct peer *overlay_find(struct overlay *o, const uint8_t node[16]); /* NULL: not known */
+struct peer *overlay_find(const struct overlay *o, const uint8_t node[16]); /* NULL: not known */
 void overlay_release(struct peer *p); /* `busy` may be false now, and no message or link has to do with it */
 /* What people call it: "node 0123abcd (worker, pid 4711)", as far as that is known. */
 #define PEER_NAME ENTRY_CALLED
@@ -218,6 +218,7 @@ struct overlay_known {
     const uint8_t *id;
     const char *at; /* the first of its addresses */
     moyai_dur age;  /* since it has said so */
+    bool linked;
 };
 void overlay_each_known(const struct overlay *o, bool (*fn)(const struct overlay_known *k, void *ctx), void *ctx);
 
