@@ -104,7 +104,8 @@ MOYAI_API bool moyai_ref_is_local(const moyai_ref *ref);
 MOYAI_API MOYAI_MUST_USE int moyai_register(moyai_ref *ref, const char *name);
 MOYAI_API int moyai_unregister(moyai_ref *ref, const char *name);
 
-/* Find the object of that name; *ret is the caller's. ENOENT if there is none at the moment.
+/* Find the object of that name; *ret is the caller's. ENOENT if there is none at the moment; EUNREACHABLE if, in a grid
+ * of several hosts, this node has no link to any other, and has got none within 3 s, though there may be others.
  * moyai_lookup_wait waits for the name to appear: ETIMEDOUT, MOYAI_SIGNALLED, ECANCELED. Both: EINVAL, ENOMEM, EFORK,
  * and those of the rendezvous, see moyai_register. Both may switch fibers. */
 MOYAI_API MOYAI_MUST_USE int moyai_lookup(moyai_node *node, const char *name, moyai_ref **ret);

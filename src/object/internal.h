@@ -80,7 +80,8 @@ void names_lost(void *node, const uint8_t key[16]);
 void names_again(moyai_node *n); /* the node has another id: soon, those of the directory get it, too */
 /* located.c: names of grids without a directory. They block: anything may have ended meanwhile. */
 int located_claim(moyai_node *n, const char *name, const uint8_t object[16], struct moyai_error *e);
-/* until: 0: who has it now. 0; ENOENT, ETIMEDOUT (e is not set); SIGNALLED, ECANCELED ... */
+/* until: 0: who has it now. 0; ENOENT, ETIMEDOUT, EUNREACHABLE (there is nobody to ask: e is not set); SIGNALLED,
+ * ECANCELED ... */
 int located_find(moyai_node *n, const char *name, moyai_ns until, uint8_t object[16], uint8_t node[16],
                  struct moyai_error *e);
 #define NAME_AWAITED (5 * MOYAI_SEC) /* after which who waits for a name says so in the log, once */

@@ -3,6 +3,9 @@
 #include "base/err.h"
 #include "object/internal.h"
 
+#define OTHERS_TIME (3 * MOYAI_SEC) /* for a link, before a look-up that is not to wait for its name gives up */
+#define LINK_YOUNG  MOYAI_SEC
+
 struct asking {
     struct name_ask ask; /* first */
     moyai_node *node;
@@ -72,8 +75,45 @@ int located_claim(moyai_node *n, const char *name, const uint8_t object[16], str
     return a.code < 0 ? err_set(e, a.code, "%s", moyai_strerror(a.code)) : 0;
 }
 
-int located_find(moyai_node *n, const char *name, moyai_ns until, uint8_t object[16], uint8_t node[16],
-                 struct moyai_error *e) {
+/* ---- has anybody been asked? ----------------------------------------------------------------- */
+
+struct link_wait {
+    struct exec_hook hook; /* first */
+    moyai_node *node;
+    struct blocked *b; /* NULL: it does not wait just now */
+};
+
+/* Is there anybody to ask, or certainly nobody? */
+static bool others_are_clear(moyai_node *n) {
+    bool alone;
+    return overlay_asks(n->o, &alone) > 0 || alone;
+}
+
+/* Whatever makes a link, or says who is there, is a turn of the loop. */
+static void look_linked(struct exec_hook *h) {
+    struct link_wait *w = (struct link_wait *)h;
+    if (w->b && others_are_clear(w->node)) (void)blocked_wake(w->node, w->b, 0);
+}
+
+/* A node begins without links, and may be without for a moment. 0; ETIMEDOUT; or what block has said. */
+static int await_others(moyai_node *n) {
+    struct link_wait w = {.hook.fn = look_linked, .node = n};
+    moyai_ns until = moyai_now() + (moyai_ns)OTHERS_TIME;
+    int rc = 0;
+    exec_hook_add(n->x, &w.hook);
+    while (rc == 0 && !others_are_clear(n)) {
+        struct blocked b;
+        blocked_init(n, &b, "waits for a link, to look up a name");
+        w.b = &b;
+        rc = block(n, &b, until, false);
+        w.b = NULL;
+    }
+    exec_hook_remove(n->x, &w.hook);
+    return rc;
+}
+
+static int find_once(moyai_node *n, const char *name, moyai_ns until, uint8_t object[16], uint8_t node[16],
+                     struct moyai_error *e) {
     struct asking a;
     begin(n, &a, "waits for a name");
     int rc = wait_for(&a, overlay_name_find(n->o, name, until, &a.ask), until ? until : UINT64_MAX, false, name);
@@ -87,4 +127,29 @@ int located_find(moyai_node *n, const char *name, moyai_ns until, uint8_t object
     memcpy(object, a.object, 16);
     memcpy(node, a.home, 16);
     return 0;
+}
+
+/* That a name is nowhere is said only if somebody was asked, or nobody else is there. Who has got all his links just
+ * now asks once more: when there was none, others may have been without as well. A wait goes on while links come and
+ * go, and says no more than that its time is over. */
+int located_find(moyai_node *n, const char *name, moyai_ns until, uint8_t object[16], uint8_t node[16],
+                 struct moyai_error *e) {
+    int rc = 0;
+    for (unsigned i = 0; i < 2; i++) {
+        if (!until && (rc = await_others(n)) != 0) break;
+        moyai_ns began = moyai_now(), since;
+        bool alone;
+        rc = find_once(n, name, until, object, node, e);
+        if (rc != MOYAI_ENOENT) return rc;
+        since = overlay_asks(n->o, &alone);
+        if (since ? since + (moyai_ns)LINK_YOUNG < began : alone) return rc;
+    }
+    if (rc == MOYAI_ENOENT) {
+        bool alone;
+        if (overlay_asks(n->o, &alone) || alone) return rc;
+        rc = MOYAI_ETIMEDOUT;
+    }
+    if (rc == MOYAI_ETIMEDOUT) return MOYAI_EUNREACHABLE;
+    *e = context_get(n)->last; /* block has said why */
+    return rc;
 }

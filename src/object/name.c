@@ -464,6 +464,16 @@ static int nobody_has(moyai_node *n, const char *name, int rc, struct moyai_erro
     return not_found(n, name, rc, waited ? " in time" : "", waited, e);
 }
 
+static int nobody_asked(moyai_node *n, const char *name, struct moyai_error *e) {
+    char unmet[OVERLAY_UNMET];
+    unsigned what;
+    (void)overlay_unmet(n->o, unmet, &what);
+    return err_set(e, MOYAI_EUNREACHABLE,
+                   "nobody could be asked for the name \"%.100s\": this node has no link to another of the grid at "
+                   "\"%.100s\"%s%s",
+                   name, n->config.grid, unmet[0] ? ": " : "", unmet);
+}
+
 void name_awaited(moyai_node *n, const char *name) {
     struct moyai_error e;
     (void)not_found(n, name, MOYAI_ENOENT, "", true, &e);
@@ -480,6 +490,7 @@ static int find(moyai_node *n, const char *name, moyai_ns until, moyai_ref **ret
     } else if (overlay_locates(n->o)) {
         int rc = located_find(n, name, until, oid.b, nid.b, e);
         if (rc == MOYAI_ENOENT || rc == MOYAI_ETIMEDOUT) return nobody_has(n, name, rc, e);
+        if (rc == MOYAI_EUNREACHABLE) return nobody_asked(n, name, e);
         if (rc != 0) return rc;
     } else {
         struct rdv *r = overlay_rdv(n->o);

@@ -550,6 +550,38 @@ static void a_name_has_one_object(void **state) {
     kit_end(pid[0]);
 }
 
+/* That a name is nowhere is said only if somebody was asked, or nobody else can be there. */
+static void a_name_is_asked_for(void **state) {
+    (void)state;
+    begin_grid(1);
+    struct moyai_node_opts opts = MOYAI_NODE_OPTS_INIT;
+    opts.grid = opts.listen = place[0];
+    opts.key_file = key;
+    char dir[128];
+    snprintf(dir, sizeof dir, "%s/lone", kit_dir());
+    opts.run_dir = dir;
+    moyai_node *lone = kit_node(&opts), *n = join();
+    moyai_ref *found = NULL;
+    moyai_node_free(n);
+    KIT_RC(moyai_lookup(lone, "middle", &found), MOYAI_ENOENT); /* it is the only place where it would be met */
+    moyai_node_free(lone);
+    n = join();
+    KIT_RC(moyai_lookup(n, "middle", &found), MOYAI_EUNREACHABLE);
+    struct moyai_error e;
+    moyai_last_error(n, &e);
+    KIT_TEXT(e.text, "nobody could be asked for the name \"middle\": this node has no link");
+    KIT_RC(moyai_lookup_wait(n, "middle", 20 * MOYAI_MS, &found), MOYAI_ETIMEDOUT);
+    pid_t pid = start("middle", 0);
+    moyai_ref_unref(kit_lookup(n, "middle"));
+    moyai_node *late = join();
+    KIT_OK(moyai_lookup(late, "middle", &found)); /* it has no link yet */
+    moyai_ref_unref(found);
+    KIT_RC(moyai_lookup(late, "nobody's", &found), MOYAI_ENOENT);
+    moyai_node_free(late);
+    moyai_node_free(n);
+    kit_end(pid);
+}
+
 /* ---- keys ------------------------------------------------------------------------------------ */
 
 struct awaited {
@@ -698,6 +730,7 @@ static int tests(void) {
         cmocka_unit_test(a_death_is_known_beyond_others),
         cmocka_unit_test(who_falls_silent_is_given_up),
         cmocka_unit_test(a_name_has_one_object),
+        cmocka_unit_test(a_name_is_asked_for),
         cmocka_unit_test(a_name_comes_while_its_waiter_is_due),
         cmocka_unit_test(another_key_is_another_grid),
         cmocka_unit_test(a_key_is_rotated),

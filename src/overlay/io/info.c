@@ -32,6 +32,15 @@ bool overlay_heard(const struct overlay *o) {
     return o->wide && met_heard(wide_met(o->wide));
 }
 
+/* All have been replaced when a moment ago there was none, or may have been; then others are in the same case. */
+moyai_ns overlay_asks(const struct overlay *o, bool *alone) {
+    moyai_ns since = 0;
+    for (const struct olink *k = o->links; k; k = k->next)
+        if (k->mesh && !k->observer && (since == 0 || k->up_since < since)) since = k->up_since;
+    *alone = since == 0 && o->wide && met_empty(wide_met(o->wide)) && peers_count(wide_peers(o->wide)).known == 0;
+    return since;
+}
+
 bool overlay_accepts(const struct overlay *o) {
     return o->wide && wide_self(o->wide)->accepts;
 }

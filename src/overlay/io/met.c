@@ -111,6 +111,14 @@ bool met_heard(const struct met *m) {
     return m->n > 0;
 }
 
+bool met_empty(const struct met *m) {
+    for (size_t i = 0; i < m->n; i++) {
+        const struct met_place *p = &m->of[i];
+        if (!p->own && (p->asked < 2 || p->code || p->foreign)) return false;
+    }
+    return m->n > 0 && !m->ahead;
+}
+
 static void add(char *out, size_t n, const char *fmt, ...) MOYAI_PRINTF(3, 4);
 static void add(char *out, size_t n, const char *fmt, ...) {
     size_t at = strlen(out);

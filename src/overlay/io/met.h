@@ -50,6 +50,7 @@ enum met_what met_dial_what(int code);
  */
 bool met_settled(const struct met *m, bool new_too);
 bool met_heard(const struct met *m); /* all places have answered */
+bool met_empty(const struct met *m); /* and more than once; and hold nothing that is hidden from us */
 /* Each place, and what was last known of it; returns what that is. waited: since it was first asked; a server that is
  * to answer by HTTP has taken the connection when MET_CONNECTED has passed, or it is known that it has not. */
 #define MET_CONNECTED (5 * MOYAI_SEC)

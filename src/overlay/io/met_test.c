@@ -96,16 +96,18 @@ static void reports_each_place(void **state) {
     for (int i = 0; i < 2; i++) {
         assert_false(met_settled(&m, false));
         (void)met_tell(&m, a, 0, MET_OTHER, "");
-        assert_false(met_settled(&m, false));
+        assert_false(met_settled(&m, false) || met_empty(&m));
         (void)met_tell(&m, b, 0, MET_OTHER, "");
     }
     assert_true(met_settled(&m, false));
     assert_true(met_heard(&m));
+    assert_true(met_empty(&m));
     (void)met_tell(&m, a, 0, MET_OTHER, "it began 3 s ago"); /* so some may come yet */
     assert_false(met_settled(&m, false));
     assert_true(met_settled(&m, true));
     (void)met_foreign(&m, a, 1);
     assert_true(met_settled(&m, false));
+    assert_false(met_empty(&m));
     (void)met_foreign(&m, a, 0);
     reports(&m, 0, MET_ANSWERS | MET_EMPTY,
             "http://a/g: it answers, and knows nobody of this grid: it began 3 s ago; b:1: it answers, and knows "

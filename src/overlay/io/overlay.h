@@ -121,6 +121,9 @@ struct rdv *overlay_rdv(struct overlay *o); /* NULL without a grid, or without a
  * Names of grids without a directory: they are located among the nodes (doc/spec/04-locating.md).
  */
 bool overlay_locates(const struct overlay *o);
+/* Since when there has been one of the links over which they are asked for; 0: there is none. *alone, if there is none:
+ * as far as is known there is nobody else to ask. */
+moyai_ns overlay_asks(const struct overlay *o, bool *alone);
 /* Somebody who waits to be told; embedded in what is his. told: once, from the loop or from within the asking; code 0,
  * or ENOENT (find), EEXIST (claim; object and node say whose it is), ECLOSED. NULL object: not known. */
 struct name_ask {
