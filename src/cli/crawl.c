@@ -219,6 +219,12 @@ static int compare(const void *a, const void *b) {
     return c ? c : strcmp(x->id, y->id);
 }
 
+static void count_silent(struct crawl_lost *l, const struct crawl_node *k) {
+    if (k->entry || k->state == CRAWL_UP || k->state == CRAWL_DEAD) return;
+    if (l->silent < CRAWL_LOST) memcpy(l->silent_id[l->silent], k->id, sizeof k->id);
+    l->silent++;
+}
+
 int crawl(struct crawl *c, moyai_node *n, moyai_dur timeout, struct moyai_error *why) {
     struct work w = {.c = c, .n = n, .timeout = timeout};
     moyai_node_id_format(moyai_node_self(n), c->self);
@@ -240,8 +246,9 @@ int crawl(struct crawl *c, moyai_node *n, moyai_dur timeout, struct moyai_error 
     if (!c->node) return err_set(why, MOYAI_ENOMEM, "out of memory for %u nodes", HASH_COUNT(c->all));
     struct crawl_node *k, *tmp;
     HASH_ITER (hh, c->all, k, tmp)
-        if (k->over && (!k->entry || k->state == CRAWL_UP)) c->node[c->n++] = k;
+        if (k->over && (!k->entry || k->state != CRAWL_DEAD)) c->node[c->n++] = k;
     qsort(c->node, c->n, sizeof *c->node, compare);
+    for (size_t i = 0; i < c->n; i++) count_silent(&c->lost, c->node[i]);
     return 0;
 }
 

@@ -5,8 +5,8 @@
  * gives a sample only, or there is none.
  *
  * Who is known where a grid of several hosts is met, and not found so, may be in a part of the grid that has no link to
- * the one that was found, or have ended without a word: it is asked at last. A node leaves its entry anew within 45 s,
- * so what is older is not asked.
+ * the one that was found, be stopped, or have ended without a word: it is asked at last, and is one of those found
+ * whether it answers or not. A node leaves its entry anew within 45 s, so what is older is not asked.
  *
  * All are asked through their runtime (moyai_node_ref), many at a time. Observers are left out.
  */

@@ -167,7 +167,7 @@ int observer_join(struct observer *o, const char *title, const struct observe_op
 }
 
 /* Who has left, or died among others, has been told of; of who has ended alone nobody knows. */
-static void say_lost(const struct observer *o) {
+static void doubt_lost(const struct observer *o, char line[UNMET_LINE]) {
     const struct crawl_lost *l = &o->lost;
     const bool one = l->n == 1;
     char who[CRAWL_LOST * sizeof l->of[0] + 40] = "";
@@ -175,23 +175,43 @@ static void say_lost(const struct observer *o) {
     for (size_t i = 0; i < l->n && i < CRAWL_LOST; i++)
         n += (size_t)snprintf(who + n, sizeof who - n, "%s%.8s at %s", i ? ", " : "", l->of[i].id, l->of[i].at);
     if (l->n > CRAWL_LOST) snprintf(who + n, sizeof who - n, " and %zu more", l->n - CRAWL_LOST);
-    cli_say(
-        o->title,
-        "perhaps not all of the grid at '%.200s' is seen: %zu node%s that said in the last minute where %s cannot be "
-        "reached from here, or %s ended since: %s",
-        o->grid.address, l->n, one ? "" : "s", one ? "it is" : "they are", one ? "has" : "have", who);
+    snprintf(line, UNMET_LINE,
+             "perhaps not all of the grid at '%.200s' is seen: %zu node%s that said in the last minute where %s cannot "
+             "be reached from here, or %s ended since: %s",
+             o->grid.address, l->n, one ? "" : "s", one ? "it is" : "they are", one ? "has" : "have", who);
+}
+
+/* Others have links to it, or it has left an entry in the directory. */
+static void doubt_silent(const struct observer *o, char line[UNMET_LINE]) {
+    const struct crawl_lost *l = &o->lost;
+    char who[CRAWL_LOST * 12 + 40] = "";
+    size_t n = 0;
+    for (size_t i = 0; i < l->silent && i < CRAWL_LOST; i++)
+        n += (size_t)snprintf(who + n, sizeof who - n, "%s%.8s", i ? ", " : "", l->silent_id[i]);
+    if (l->silent > CRAWL_LOST) snprintf(who + n, sizeof who - n, " and %zu more", l->silent - CRAWL_LOST);
+    snprintf(line, UNMET_LINE, "not all of the grid at '%.200s' is seen: %zu node%s known to others did not answer: %s",
+             o->grid.address, l->silent, l->silent == 1 ? "" : "s", who);
+}
+
+int observer_doubt(struct observer *o, const struct crawl_lost *lost) {
+    o->lost = *lost;
+    o->n_doubts = 0;
+    if (!o->grid.path[0]) {
+        exec_lock(node_exec(o->node));
+        o->n_doubts += unmet_some(node_overlay(o->node), o->grid.address, o->doubt[0]);
+        exec_unlock(node_exec(o->node));
+    }
+    if (lost->n) doubt_lost(o, o->doubt[o->n_doubts++]);
+    if (lost->silent) doubt_silent(o, o->doubt[o->n_doubts++]);
+    return o->n_doubts ? CLI_FAILED : CLI_OK;
 }
 
 int observer_doubts(struct observer *o) {
-    char line[UNMET_LINE];
-    if (o->grid.path[0]) return CLI_OK;
-    exec_lock(node_exec(o->node));
-    bool some = unmet_some(node_overlay(o->node), o->grid.address, line);
-    exec_unlock(node_exec(o->node));
+    const struct crawl_lost lost = o->lost;
+    int status = observer_doubt(o, &lost);
     (void)fflush(stdout); /* it stands below what it is about */
-    if (some) cli_say(o->title, "%s", line);
-    if (o->lost.n) say_lost(o);
-    return some || o->lost.n ? CLI_FAILED : CLI_OK;
+    for (size_t i = 0; i < o->n_doubts; i++) cli_say(o->title, "%s", o->doubt[i]);
+    return status;
 }
 
 void observer_leave(struct observer *o) {

@@ -8,23 +8,29 @@
 
 #include "cli/cli.h"
 #include "cli/run_grid.h"
+#include "cli/unmet.h"
 #include <moyai.h>
 #include <stdio.h>
 
-/* Those that are known where the grid is met, and did not answer. */
+/* Those that are known where the grid is met, and did not answer; and those that others know, and that did not. */
 #define CRAWL_LOST 3u
 struct crawl_lost {
-    size_t n; /* of all; of the first CRAWL_LOST this: */
+    size_t n, silent; /* of all; of the first CRAWL_LOST of each this: */
     struct {
         char id[33], at[80];
     } of[CRAWL_LOST];
+    char silent_id[CRAWL_LOST][33];
 };
+
+#define OBSERVER_DOUBTS 3u
 
 struct observer {
     moyai_node *node;
     const char *title;
     struct run_grid grid;
     struct crawl_lost lost; /* of the last crawl */
+    size_t n_doubts;
+    char doubt[OBSERVER_DOUBTS][UNMET_LINE];
 };
 
 /* Their options. In a parser: the rows at the end of its options, and observe_option in its function: true if it was
@@ -60,8 +66,10 @@ void observer_failed(const char *title, bool json, int code, const char *text);
 /* The latter alone. */
 void observer_print_error(bool json, int code, const char *text);
 
-/* For who looks at all nodes, when he has, and has put crawl.lost there: are there some that cannot be seen, for want
- * of a key, or of a way? The exit status; it is said, and what to do. */
+/* For who looks at all nodes, when he has: are there some that cannot be seen, for want of a key, of a way, or of an
+ * answer? o->doubt has a line of each kind, and what to do. The exit status. */
+int observer_doubt(struct observer *o, const struct crawl_lost *lost);
+/* The same, of o->lost; it is said. */
 int observer_doubts(struct observer *o);
 
 /*

@@ -178,11 +178,16 @@ static void print_object(const struct crawl *c, const struct crawl_node *k) {
     fputc('}', stdout);
 }
 
-static void print_json(const struct crawl *c) {
+static void print_json(const struct crawl *c, const struct observer *o) {
     printf("{\"nodes\": [");
     for (size_t k = 0; k < c->n; k++) {
         fputs(k ? ",\n " : "\n ", stdout);
         print_object(c, c->node[k]);
+    }
+    printf("],\n \"complete\": %s, \"unseen\": [", o->n_doubts ? "false" : "true");
+    for (size_t i = 0; i < o->n_doubts; i++) {
+        if (i) fputs(", ", stdout);
+        json_print_text(stdout, o->doubt[i], strlen(o->doubt[i]));
     }
     printf("]}\n");
 }
@@ -211,7 +216,8 @@ int cli_ps(int argc, char **argv) {
         observer_failed(argv[0], q.o.json, why.code, why.text);
         status = CLI_FAILED;
     } else if (q.o.json) {
-        print_json(&c);
+        (void)observer_doubt(&o, &c.lost);
+        print_json(&c, &o);
     } else {
         print_table(&c, &q);
     }

@@ -17,6 +17,9 @@ static const char by_key[] = "; compare moyai key show here and there, and copy 
 static const char by_silence[] =
     "; is the address right, its host up, a firewall between? Or is what listens there stopped, or "
     "something else than an endpoint or a member?";
+static const char by_stopped[] =
+    "; members are known there, but none answers: are they stopped, did they end without a word, or is a firewall "
+    "between?";
 #define BY_YOUNG "n endpoint that has just begun hears of all nodes within 45 s"
 static const char by_nobody[] = "; is the name right? A" BY_YOUNG;
 static const char by_http[] = "; if it is a member, write HOST:PORT, without http://";
@@ -24,9 +27,13 @@ static const struct {
     unsigned what;
     const char *advice;
 } advices[] = {
-    {MET_KEY_TOLD, ""},          {MET_KEY, by_key},
-    {MET_YOUNG, "; a" BY_YOUNG}, {MET_NOT_YET | MET_SILENT, by_silence},
-    {MET_NO_ENDPOINT, by_http},  {MET_EMPTY, by_nobody},
+    {MET_KEY_TOLD, ""},
+    {MET_KEY, by_key},
+    {MET_KNOWN, by_stopped},
+    {MET_YOUNG, "; a" BY_YOUNG},
+    {MET_NOT_YET | MET_SILENT, by_silence},
+    {MET_NO_ENDPOINT, by_http},
+    {MET_EMPTY, by_nobody},
 };
 
 const char *unmet_advice(unsigned what) {

@@ -425,14 +425,20 @@ static void lists_nodes(void **state) {
     assert_int_equal(IN_GRID("ps", "--json"), 0);
     assert_int_equal(kit_count(&c.text[0], "\"state\": \"up\""), 3);
     HAS_NOT(c.text[0].p, "moyai ps"); /* nor is its link */
+    HAS(c.text[0].p, "],\n \"complete\": true, \"unseen\": []}\n");
     cli_free(&c);
 
     kill(pid_b, SIGSTOP);
-    assert_int_equal(IN_GRID("ps", "--timeout", "100ms"), 0);
+    assert_int_equal(IN_GRID("ps", "--timeout", "100ms"), 1);
     assert_int_equal(kit_count(&c.text[0], ""), 4);
     assert_int_equal(kit_count(&c.text[0], "no answer in 100 ms"), 1);
+    snprintf(want, sizeof want, " is seen: 1 node known to others did not answer: %.8s\n", b);
+    HAS(c.text[1].p, want);
     cli_free(&c);
-    assert_int_equal(IN_GRID("ps", "--json", "--timeout", "100ms"), 0);
+    assert_int_equal(IN_GRID("ps", "--json", "--timeout", "100ms"), 1);
+    snprintf(want, sizeof want, " is seen: 1 node known to others did not answer: %.8s\"]}\n", b);
+    HAS(c.text[0].p, want);
+    HAS(c.text[0].p, "\n \"complete\": false, \"unseen\": [\"not all of the grid at ");
     snprintf(want, sizeof want,
              "{\"node\": \"%s\", \"state\": \"silent\", \"title\": \"cli_node [1.0]\", \"pid\": %d, ", b, (int)pid_b);
     HAS(c.text[0].p, want);

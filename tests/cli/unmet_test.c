@@ -298,6 +298,8 @@ static void who_sees_a_part_is_told(void **state) {
     for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++) {
         assert_int_equal(cli_do(&c, verbs[i][0], "--grid", parts, "--key-file", key[0], verbs[i][1], NULL), 1);
         if (i < 3) assert_int_equal(kit_count(&c.text[0], "moyai node"), 1);
+        if (i == 0) assert_int_equal(kit_count(&c.text[0], ""), 3); /* its head, and that node: with no answer */
+        if (i == 1) assert_int_equal(kit_count(&c.text[0], "\"complete\": false, \"unseen\": [\"perhaps "), 1);
         if (!strstr(c.text[1].p, text)) fail_msg("%s: not \"%s\" but: %s", verbs[i][0], text, c.text[1].p);
         assert_non_null(strstr(c.text[1].p, " at 127.0.0.1:1\n"));
         cli_free(&c);
@@ -318,6 +320,35 @@ static void who_sees_a_part_is_told(void **state) {
     assert_int_equal(cli_wait(&here), 0);
     cli_free(&here);
     cli_free(&far);
+}
+
+/* All that are known are stopped: it is not the endpoint, however young, that is to be waited for. */
+static void who_sees_nobody_but_stopped_ones_is_told(void **state) {
+    (void)state;
+    struct cli young, stopped, c;
+    char grid[120];
+    cli_start(&young, NULL, "endpoint", "--listen", "127.0.0.1:0", NULL);
+    snprintf(grid, sizeof grid, "%.80s", strstr(cli_line(&young, 1, "http://"), "http://"));
+    strcpy(strstr(grid + 7, "/"), "/lab");
+    cli_start(&stopped, NULL, "node", "--grid", grid, "--key-file", key[0], NULL);
+    (void)cli_line(&stopped, 2, "nobody else is known there yet");
+    pid_t agent = kit_child_of(kit_child_of(stopped.pid));
+    assert_int_equal(cli_do(&c, "ps", "--grid", grid, "--key-file", key[0], NULL), 0);
+    cli_free(&c);
+    assert_int_equal(kill(agent, SIGSTOP), 0);
+    assert_int_equal(cli_do(&c, "ps", "--grid", grid, "--key-file", key[0], "--timeout", "2s", NULL), 1);
+    if (!strstr(c.text[1].p, "/lab: it answers, and knows nodes of this grid") ||
+        !strstr(c.text[1].p, "; members are known there, but none answers: are they stopped, did they end without ") ||
+        strstr(c.text[1].p, "has just begun"))
+        fail_msg("%s", c.text[1].p);
+    cli_free(&c);
+    assert_int_equal(kill(agent, SIGCONT), 0);
+    struct cli *all[] = {&stopped, &young};
+    for (int i = 0; i < 2; i++) {
+        kill(all[i]->pid, SIGTERM);
+        assert_int_equal(cli_wait(all[i]), 0);
+        cli_free(all[i]);
+    }
 }
 
 /* A run's own processes are met where others would be, and are none. */
@@ -500,6 +531,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(who_goes_on_is_told_of_silence_and_of_its_end),
         cmocka_unit_test(who_sees_some_only_is_told),
         cmocka_unit_test(who_sees_a_part_is_told),
+        cmocka_unit_test(who_sees_nobody_but_stopped_ones_is_told),
         cmocka_unit_test(a_name_that_two_have_is_one_s_when_they_meet),
         cmocka_unit_test(who_starts_nodes_is_told_that_nobody_else_is_there),
         cmocka_unit_test(who_is_early_waits),

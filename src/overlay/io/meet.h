@@ -30,7 +30,8 @@ enum met_what {
     MET_EMPTY = 128,      /* and an endpoint knows nobody ... */
     MET_YOUNG = 256,      /* or has just begun, and may not know of all */
     MET_FULL = 512,       /* one who was met has no place for us */
-    MET_OTHER = 1024,     /* whatever else the text says */
+    MET_KNOWN = 1024,     /* nodes are known, and none has answered yet, be it by a refusal */
+    MET_OTHER = 2048,     /* whatever else the text says */
 };
 
 struct meet;

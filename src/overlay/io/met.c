@@ -165,6 +165,8 @@ unsigned met_report(const struct met *m, moyai_dur waited, char *out, size_t n) 
         add(out, n, "%s", m->dial);
         what |= m->dial_what;
     }
+    /* Then others that an endpoint is still to hear of are not what is missing. */
+    if (m->others && (!m->dial[0] || m->dial_what == MET_SILENT)) what = (what & ~(unsigned)MET_YOUNG) | MET_KNOWN;
     if (m->ahead) {
         add(out, n, "an entry seems to be made %lld s from now: clocks differ, and it is not believed",
             (long long)m->ahead);

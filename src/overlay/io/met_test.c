@@ -126,9 +126,19 @@ static void reports_each_place(void **state) {
     m.others = true;
     (void)met_tell(&m, a, 0, MET_OTHER, "it began 3 s ago");
     reports(
-        &m, 0, MET_ANSWERS | MET_YOUNG | MET_KEY,
+        &m, 0, MET_ANSWERS | MET_KNOWN | MET_KEY,
         "http://a/g: it answers, and knows nodes of this grid: it began 3 s ago; b:1: 2 entries there are sealed with "
         "another key; c:1: is this node's own address");
+    met_dial_failed(&m, node, met_dial_what(MOYAI_ETIMEDOUT), "no answer"); /* they are known, and silent */
+    reports(
+        &m, 0, MET_ANSWERS | MET_KNOWN | MET_SILENT | MET_KEY,
+        "http://a/g: it answers, and knows nodes of this grid: it began 3 s ago; b:1: 2 entries there are sealed with "
+        "another key; c:1: is this node's own address; cannot connect to node abcdef01: no answer");
+    met_dial_failed(&m, node, met_dial_what(MOYAI_EUNREACHABLE), "refused"); /* or not there: others may come */
+    reports(
+        &m, 0, MET_ANSWERS | MET_YOUNG | MET_OTHER | MET_KEY,
+        "http://a/g: it answers, and knows nodes of this grid: it began 3 s ago; b:1: 2 entries there are sealed with "
+        "another key; c:1: is this node's own address; cannot connect to node abcdef01: refused");
     (void)met_tell(&m, a, 0, MET_OTHER, "");
     assert_false(met_settled(&m, false));
     met_dial_failed(&m, node, met_dial_what(MOYAI_EPERM), "refused");
