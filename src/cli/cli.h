@@ -58,6 +58,8 @@ void cli_help(int key, const struct argp_state *state);
 
 /* The value of an option that is a time; exits with a usage hint if it is none. */
 moyai_dur cli_duration(const struct argp_state *state, const char *option, const char *text);
+/* That of --timeout, which every verb takes as more than 0: nothing is done in no time. */
+moyai_dur cli_timeout(const struct argp_state *state, const char *text);
 
 /* --grid, which may be given several times: all together are the grid's address. */
 struct cli_grid {

@@ -75,6 +75,12 @@ moyai_dur cli_duration(const struct argp_state *state, const char *option, const
     return d;
 }
 
+moyai_dur cli_timeout(const struct argp_state *state, const char *text) {
+    moyai_dur d = cli_duration(state, "timeout", text);
+    if (d <= 0) cli_usage(state, "--timeout: '%s' is no time at all", text);
+    return d;
+}
+
 static void warn_of_unknown(const char *name, const char *value, const char *like, void *arg) {
     (void)value;
     cli_say((const char *)arg, "%s is not a setting of moyai%s%s%s", name,

@@ -55,7 +55,7 @@ bool observe_option(int key, char *arg, const struct argp_state *state, struct o
         cli_key_file(state, arg);
         return true;
     case OBSERVE_TIMEOUT:
-        o->timeout = cli_duration(state, "timeout", arg);
+        o->timeout = cli_timeout(state, arg);
         o->timed = true;
         return true;
     case OBSERVE_JSON:

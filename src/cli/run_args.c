@@ -155,8 +155,7 @@ static error_t on_option(int key, char *arg, struct argp_state *state) {
         a->grace = cli_duration(state, "grace", arg);
         return 0;
     case KEY_TIMEOUT:
-        a->timeout = cli_duration(state, "timeout", arg);
-        if (a->timeout <= 0) cli_usage(state, "--timeout: '%s' is no time at all", arg);
+        a->timeout = cli_timeout(state, arg);
         return 0;
     case ARGP_KEY_ARG:
         if (!*arg) cli_usage(state, "the program's name is empty");

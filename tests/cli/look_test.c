@@ -714,6 +714,23 @@ static void hosts_with_a_directory(void **state) {
 
 /* ---- without a grid -------------------------------------------------------------------------- */
 
+/* Nothing is done in no time: the same of all verbs that take one. */
+static void no_time(void **state) {
+    (void)state;
+    static const char *const words[][8] = {
+        {"ps", "--timeout", "0"},         {"graph", "--timeout", "0s"},         {"ping", "--timeout", "0ms", "a"},
+        {"trace", "--timeout", "0", "a"}, {"call", "--timeout", "0", "a", "b"}, {"run", "--timeout", "0", "true"}};
+    char want[64];
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        cli_startv(&c, NULL, words[i]);
+        cli_close_in(&c);
+        assert_int_equal(cli_wait(&c), 2);
+        snprintf(want, sizeof want, "moyai %s: --timeout: '%s' is no time at all\n", words[i][0], words[i][2]);
+        HAS(c.text[1].p, want);
+        cli_free(&c);
+    }
+}
+
 static void no_grid(void **state) {
     (void)state;
     static const char *const words[][4] = {{"ps"}, {"graph"}, {"ping", "a"}, {"call", "a", "b"}};
@@ -810,6 +827,7 @@ int main(void) {
         cmocka_unit_test(hosts_with_a_directory),
         cmocka_unit_test(several_hosts),
         cmocka_unit_test(no_grid),
+        cmocka_unit_test(no_time),
     };
     return cmocka_run_group_tests(tests, kit_setup, kit_teardown);
 }

@@ -133,13 +133,28 @@ def save(name, value):
     os.rename(tmp, '%s/%s.json' % (STATE, name))
 
 
+def is_at(f, path):
+    try:
+        return os.path.samestat(os.fstat(f.fileno()), os.stat(path))
+    except FileNotFoundError:
+        return False
+
+
 @contextlib.contextmanager
-def locked():
+def locked(last=False):
+    """last: nothing is left to lock afterwards. Who has waited for a file that was removed meanwhile locks nothing."""
+    path = STATE + '.lock'
     os.makedirs(os.path.dirname(STATE) or '/', exist_ok=True)
-    with open(STATE + '.lock', 'w') as f:
-        os.set_inheritable(f.fileno(), False)
-        fcntl.flock(f, fcntl.LOCK_EX)
-        yield
+    while True:
+        with open(path, 'w') as f:
+            os.set_inheritable(f.fileno(), False)
+            fcntl.flock(f, fcntl.LOCK_EX)
+            if not is_at(f, path):
+                continue
+            yield
+            if last:
+                os.unlink(path)
+            return
 
 
 # ---------------------------------------------------------- namespaces ----
