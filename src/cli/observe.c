@@ -109,7 +109,10 @@ static int await_link(moyai_node *n, const char *title, const char *grid, const 
         if (rc != MOYAI_ETIMEDOUT || left <= LINK_LOOK) break;
         exec_lock(node_exec(n));
         bool news = moyai_now() - u.began >= (moyai_ns)UNMET_FIRST && unmet_look(&u, node_overlay(n), grid, line);
+        bool left_out = !given->timed && overlay_left_out(node_overlay(n));
         exec_unlock(node_exec(n));
+        if (left_out) rc = MOYAI_EUNREACHABLE;
+        if (left_out) break;
         if (news) cli_say(title, "%s", line);
     } while (true);
     if (rc == 0) return 0;
@@ -125,6 +128,8 @@ static int await_link(moyai_node *n, const char *title, const char *grid, const 
                  report, advice);
     else if (rc == MOYAI_ENOENT)
         snprintf(text, sizeof text, "nobody of the grid at '%s' could be met: %s%s", grid, report, advice);
+    else if (rc == MOYAI_EUNREACHABLE)
+        snprintf(text, sizeof text, "no place in the grid at '%s': %s", grid, report);
     else if (rc == MOYAI_ECANCELED)
         snprintf(text, sizeof text, "interrupted");
     else

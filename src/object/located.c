@@ -86,7 +86,7 @@ struct link_wait {
 /* Is there anybody to ask, or certainly nobody? */
 static bool others_are_clear(moyai_node *n) {
     bool alone;
-    return overlay_asks(n->o, &alone) > 0 || alone;
+    return overlay_asks(n->o, &alone) > 0 || alone || overlay_left_out(n->o);
 }
 
 /* Whatever makes a link, or says who is there, is a turn of the loop. */

@@ -229,13 +229,13 @@ static void who_may_open_few_files_has_few_places(void **state) {
         OTHERS = PLACES + 3
     }; /* of the least degree; and of 76 files: 12 links, a guest's being 4 */
     static const char *const small[] = {"MOYAI_DEGREE=1", NULL};
-    char port[8], address[40];
+    char port[8], address[40], id[9];
     struct cli node, other[OTHERS], c;
     a_port(port, NULL);
     snprintf(address, sizeof address, "127.0.0.1:%s", port);
     cli_start(&node, &(struct cli_opts){.env = small, .files = 76}, "node", "--grid", address, "--slots", "1",
               "--listen", address, NULL);
-    (void)cli_line(&node, 2, "takes commands");
+    snprintf(id, sizeof id, "%s", strstr(cli_line(&node, 2, "takes commands"), ": node ") + 7);
     for (int i = 0; i < OTHERS; i++)
         cli_start(&other[i], NULL, "node", "--grid", address, "--slots", "1", "--outbound-only", NULL);
     (void)cli_line(&node, 2, "this node is full, and one that has no other link had to be turned away");
@@ -246,6 +246,20 @@ static void who_may_open_few_files_has_few_places(void **state) {
         rows = kit_count(&c.text[0], "moyai node");
         cli_free(&c);
     }
+    /* A second one to look finds that taken, and does not wait for nothing. */
+    struct cli looks;
+    cli_start(&looks, NULL, "ping", "--grid", address, "-i", "100ms", id, NULL);
+    (void)cli_line(&looks, 1, "answer of node");
+    assert_int_equal(cli_do(&c, "ps", "--grid", address, "--json", NULL), 1);
+    const char *said = c.text[1].p;
+    if (!strstr(said, "no place in the grid at '") ||
+        !strstr(said, ": it has no place for a link more: let more nodes "))
+        fail_msg("%s", said);
+    assert_non_null(strstr(c.text[0].p, "\"name\": \"MOYAI_EUNREACHABLE\""));
+    cli_free(&c);
+    kill(looks.pid, SIGINT);
+    assert_int_equal(cli_wait(&looks), 0);
+    cli_free(&looks);
     for (int i = 0; i < OTHERS; i++) kill(other[i].pid, SIGTERM);
     for (int i = 0; i < OTHERS; i++) {
         assert_int_equal(cli_wait(&other[i]), 0);

@@ -41,6 +41,16 @@ moyai_ns overlay_asks(const struct overlay *o, bool *alone) {
     return since;
 }
 
+bool overlay_left_out(const struct overlay *o) {
+    if (!o->wide || !met_heard(wide_met(o->wide))) return false;
+    const struct peers *p = wide_peers(o->wide);
+    const struct peers_count c = peers_count(p);
+    bool all = c.mesh == 0 && c.known > 0;
+    for (uint32_t i = 0; all && i < c.known; i++)
+        all = met_is_full(wide_met(o->wide), peers_known_at(p, i, exec_now(o->x)).id.b);
+    return all;
+}
+
 bool overlay_accepts(const struct overlay *o) {
     return o->wide && wide_self(o->wide)->accepts;
 }

@@ -63,6 +63,16 @@ void met_dial_over(struct met *m, const uint8_t id[16]) {
     if (id_equal(m->dial_id, id)) m->dial[0] = 0;
 }
 
+void met_full(struct met *m, const uint8_t id[16]) {
+    if (!met_is_full(m, id)) memcpy(m->full[m->n_full++ % MET_FULLS], id, 16);
+}
+
+bool met_is_full(const struct met *m, const uint8_t id[16]) {
+    for (size_t i = 0; i < m->n_full && i < MET_FULLS; i++)
+        if (id_equal(m->full[i], id)) return true;
+    return false;
+}
+
 bool met_nobody(const struct met *m, char *out, size_t n, unsigned *what) {
     size_t at = 0;
     bool well = m->others;

@@ -9,7 +9,8 @@
 #include "overlay/io/meet.h"
 #include "overlay/io/places.h"
 
-#define MET_TEXT 220u
+#define MET_TEXT  220u
+#define MET_FULLS 8u
 
 struct met_place {
     const char *place;   /* borrowed */
@@ -33,6 +34,10 @@ struct met {
     char dial[MET_TEXT];
     enum met_what dial_what;
     uint8_t dial_id[16];
+    /* Since there was a link: who has no place, though it was told that nobody else has one either; the last of them.
+     */
+    uint8_t full[MET_FULLS][16];
+    size_t n_full;
 };
 
 size_t met_add(struct met *m, const char *place); /* its number */
@@ -43,6 +48,8 @@ void met_foreign_text(size_t n, char out[MET_TEXT]);
 bool met_ahead(struct met *m, int64_t seconds); /* true: the first */
 void met_dial_failed(struct met *m, const uint8_t id[16], enum met_what what, const char *text);
 void met_dial_over(struct met *m, const uint8_t id[16]); /* it has been reached, or is not there any more */
+void met_full(struct met *m, const uint8_t id[16]);
+bool met_is_full(const struct met *m, const uint8_t id[16]);
 /* Of a connection that failed with this code. */
 enum met_what met_dial_what(int code);
 

@@ -68,6 +68,24 @@ static void tells_of_clocks(void **state) {
     says(&m, true, MET_SILENT, "no answer");
 }
 
+/* The last eight of those that are full. */
+static void who_is_full(void **state) {
+    (void)state;
+    struct met m = {0};
+    uint8_t id[10][16] = {{0}};
+    for (uint8_t i = 0; i < 10; i++) {
+        id[i][0] = i + 1;
+        assert_false(met_is_full(&m, id[i]));
+        met_full(&m, id[i]);
+        met_full(&m, id[i]);
+        assert_true(met_is_full(&m, id[i]));
+        assert_int_equal(met_is_full(&m, id[0]), i < 8);
+    }
+    assert_true(met_is_full(&m, id[2]));
+    m.n_full = 0;
+    assert_false(met_is_full(&m, id[2]));
+}
+
 static void reports(const struct met *m, moyai_dur waited, unsigned what, const char *text) {
     char out[512], less[40];
     assert_int_equal(met_report(m, waited, out, sizeof out), what);
@@ -153,6 +171,7 @@ int main(void) {
         cmocka_unit_test(tells_why_nobody_was_met),
         cmocka_unit_test(tells_of_clocks),
         cmocka_unit_test(reports_each_place),
+        cmocka_unit_test(who_is_full),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -189,7 +189,10 @@ bool overlay_unmet(const struct overlay *o, char out[OVERLAY_UNMET], unsigned *w
 void overlay_observe(struct overlay *o); /* this node looks at others, who need not take it for one of them */
 /* All of these places have answered, twice, that they know of nobody: there is no use in waiting for a link. */
 bool overlay_settled(const struct overlay *o, bool new_too);
-bool overlay_heard(const struct overlay *o);   /* they have answered, whatever they know */
+bool overlay_heard(const struct overlay *o); /* they have answered, whatever they know */
+/* No link, and none to be had: all places where the grid is met have answered, and all that are known have no place for
+ * this node, though they know that it has no other link. One may become free. */
+bool overlay_left_out(const struct overlay *o);
 bool overlay_accepts(const struct overlay *o); /* nodes of other hosts can connect to this one, as far as it knows */
 size_t overlay_turned_away(const struct overlay *o); /* members without any other link for whom it had no place */
 /* Each of them, and what was last known of it. Returns of what the text is: enum met_what. */

@@ -411,6 +411,7 @@ static void refused_as_full(struct wide *w, const struct olink *k) {
     static const char text[] = "it has no place for a link more: let more nodes listen";
     if (peers_count(w->peers).mesh > 0) return;
     met_dial_failed(&w->met, k->peer->id, MET_FULL, text);
+    if (k->last) met_full(&w->met, k->peer->id);
     if (k->last) log_warning(w->o->cfg.log, "overlay", "MOYAI-FULL", "the node at %s: %s", k->at, text);
 }
 
@@ -431,6 +432,7 @@ static void effect(struct wide *w, const struct peers_effect *fx) {
         break;
     case PEERS_FX_USE:
         k = olink_by_number(o, fx->link);
+        w->met.n_full = 0;
         if (k) met_dial_over(&w->met, k->peer->id);
         if (k) olink_used(k);
         if (k && k->line) lines_used(k->line);
