@@ -586,10 +586,11 @@ int wide_frame(struct olink *k, const struct frame_head *h, const uint8_t *paylo
     if (!k->offered) return 0; /* dropped: not for the machine */
     bool last = f->kind == PEERS_OFFER && f->flags & PEERS_LAST;
     rc = step(w, &ev);
-    if (last && !k->offered) w->met.turned_away += !k->observer;
-    if (last && !k->offered)
-        log_warning(k->o->cfg.log, "overlay", "MOYAI-FULL",
-                    "no place for one at %s that has no other link: let more nodes listen", k->at);
+    if (last && !k->offered) {
+        w->met.turned_away += !k->observer;
+        log_warning(k->o->cfg.log, "overlay", "MOYAI-FULL", "no place for one at %s that has no other link: %s",
+                    *k->at ? k->at : "this host", "let more nodes listen");
+    }
     return rc == MOYAI_EPROTO ? err_set(why, rc, "peers frame of type %u breaks the protocol", h->type) : 0;
 }
 
@@ -740,8 +741,7 @@ int wide_new(struct overlay *o, const struct places *places, struct moyai_error 
     o->wide = w;
     int rc = begin(w, reterr);
     if (rc < 0) return rc; /* overlay_close ends what there is */
-    struct peers_event ev = {.kind = PEERS_EV_START};
-    step(w, &ev);
+    step(w, &(struct peers_event){.kind = PEERS_EV_START});
     return 0;
 }
 
