@@ -607,11 +607,13 @@ struct inbound *serve_begin(moyai_node *n, struct peer *p, const uint8_t *bytes,
         return NULL;
     }
     if (len && bytes[0] == MESSAGE_REPLY) return future_reply_begin(n, p, bytes, len, total);
-    struct moyai_error no;
-    if (!len || bytes[0] != MESSAGE_REQUEST) return NULL; /* nonsense: read and forgotten */
-    moyai_request *rq = take(n, p, bytes, len, total, &no);
+    struct moyai_error no = {.code = MOYAI_EPROTO};
+    moyai_request *rq = len && bytes[0] == MESSAGE_REQUEST ? take(n, p, bytes, len, total, &no) : NULL;
     if (!rq) {
-        refuse(n, p, bytes, len, &no);
+        if (no.code == MOYAI_EPROTO)
+            overlay_break(p, "a message of it broke the protocol"); /* nobody could be told, and might wait for ever */
+        else
+            refuse(n, p, bytes, len, &no);
         return NULL;
     }
     struct held *h = held_make(peer_calls(p, false), rq->object);

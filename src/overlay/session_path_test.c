@@ -106,7 +106,7 @@ static void test_resume_large(void **state) {
 /* A large message is unsent in the middle, a second one altogether: it begins again, in its order. */
 static void test_unsend(void **state) {
     ENDS;
-    a->credit = 26 + 46 + 21;
+    a->credit = 26 + 46 + 26;
     open_pair(a, b);
     give(a, 1, 40);
     carry(a, b, "DATA1 #0 1:b10/40");
@@ -116,10 +116,10 @@ static void test_unsend(void **state) {
     give(a, 2, 12);
     give(a, 3, 1);
     give(a, 4, 2);
-    pull(a, "DATA1 #40 2:b5/12"); /* as much as there is credit */
+    pull(a, "DATA1 #40 2:b10/12"); /* as much as there is credit */
     pull(a, "");
     step(a, EV(CREDIT, .credit = 10));
-    pull(a, "DATA1 #45 0:be1");
+    pull(a, "DATA1 #50 0:be1");
     b->told[0] = 0;
     down(a);
     a->credit = 26 + 19 + 28 + 10;

@@ -85,14 +85,15 @@ static void test_data(void **state) {
         {26, {{2, 0, 5, 0, 0, 0}}, MOYAI_EPROTO, ""},
         {26, {{2, E, 5, 0, 0, 0}}, MOYAI_EPROTO, ""},
         {26, {{2, X, 1, 0, 0, 0}}, MOYAI_EPROTO, ""},
-        {26, {{5, B, 5, 30, 0, 0}}, MOYAI_EPROTO, ""},
-        {26, {{UINT32_MAX, B, 5, 30, 0, 0}}, MOYAI_EPROTO, ""},
+        {26, {{5, B, 10, 30, 0, 0}}, MOYAI_EPROTO, ""},
+        {26, {{UINT32_MAX, B, 10, 30, 0, 0}}, MOYAI_EPROTO, ""},
         /* beginnings */
-        {26, {{1, B, 5, 30, 0, 0}}, MOYAI_EPROTO, ""},
+        {26, {{1, B, 10, 30, 0, 0}}, MOYAI_EPROTO, ""},
+        {26, {{2, B, 9, 30, 0, 0}}, MOYAI_EPROTO, ""}, /* a beginning is whole: who reads may need all of it */
         {26, {{2, B, 11, 30, 0, 0}}, MOYAI_EPROTO, ""},
-        {26, {{2, B, 5, 10, 0, 0}}, MOYAI_EPROTO, ""},
-        {26, {{2, B, 5, SESSION_NUMBER_MAX, 0, 0}}, MOYAI_EPROTO, ""},
-        {26, {{2, B | E, 5, 11, 0, 0}}, MOYAI_EPROTO, ""},
+        {26, {{2, B, 10, 10, 0, 0}}, MOYAI_EPROTO, ""},
+        {26, {{2, B, 10, SESSION_NUMBER_MAX, 0, 0}}, MOYAI_EPROTO, ""},
+        {26, {{2, B | E, 10, 11, 0, 0}}, MOYAI_EPROTO, ""},
         {26, {{2, B | X, 1, 30, 0, 0}}, MOYAI_EPROTO, ""},
         /* continuations */
         {26, {{1, 0, 16, 0, 0, 0}}, MOYAI_EPROTO, ""},
@@ -105,10 +106,10 @@ static void test_data(void **state) {
         /* the first chunks are right, a later one is not */
         {26, {{0, B | E, 1, 0, 0, 0}, {1, 0, 5, 0, 0, 0}, {1, 0, 11, 0, 0, 0}}, MOYAI_EPROTO, ""},
         {26, {{2, B, 10, 30, 0, 0}, {1, 0, 15, 0, 0, 0}, {2, 0, 1, 0, 0, 0}}, MOYAI_EPROTO, ""},
-        {26, {{2, B, 10, 30, 0, 0}, {4, B, 1, 11, 0, 0}, {2, B, 1, 30, 0, 0}}, MOYAI_EPROTO, ""},
+        {26, {{2, B, 10, 30, 0, 0}, {4, B, 10, 11, 0, 0}, {2, B, 10, 30, 0, 0}}, MOYAI_EPROTO, ""},
         {26, {{1, X, 1, 0, 0, 0}, {1, 0, 1, 0, 0, 0}}, MOYAI_EPROTO, ""},
         {26, {{1, X, 1, 0, 0, 0}, {1, X, 1, 0, 0, 0}}, MOYAI_EPROTO, ""},
-        {26, {{1, X, 1, 0, 0, 0}, {1, B, 1, 30, 0, 0}}, MOYAI_EPROTO, ""},
+        {26, {{1, X, 1, 0, 0, 0}, {1, B, 10, 30, 0, 0}}, MOYAI_EPROTO, ""},
         {26, {{1, X, 1, 0, 0, 0}, {3, X, 1, 0, 0, 0}, {0, E, 1, 0, 0, 0}}, MOYAI_EPROTO, ""},
         /* repeated bytes: wholly, and in part */
         {0, {{1, B, 10, 30, 0, 0}, {0, B | E, 6, 0, 0, 0}, {3, B, 10, 11, 0, 0}}, 0, ""},
@@ -131,9 +132,8 @@ static void test_data(void **state) {
         {63, {{2, 0, 1, 0, 0, 0}}, MOYAI_EPROTO, ""},
         {62, {{2, X, 1, 0, 0, 0}, {2, X, 1, 0, 0, 0}, {1, X, 1, 0, 0, 0}}, 0, "aborted:2 aborted:1"},
         {65, {{1, X, 1, 0, 0, 0}}, MOYAI_EPROTO, ""},
-        {65, {{1, B, 5, 20, 0, 0}}, 0, "1:b0+5/20"},
-        {65, {{1, B, 7, 21, 0, 0}}, MOYAI_EPROTO, ""},
-        {65, {{1, B, 7, 20, 0, 0}}, 0, "1:5+2/20(5)"},
+        {65, {{1, B, 10, 20, 0, 0}}, 0, "1:b0+10/20"},
+        {65, {{1, B, 11, 21, 0, 0}}, MOYAI_EPROTO, ""},
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         int rc = data(b, &all[i]);
@@ -168,12 +168,12 @@ static void test_lengths(void **state) {
     assert_int_equal(step(b, EV(RECEIVE, .frame = &f)), MOYAI_EPROTO);
     c[0] = (struct session_chunk){.stream = 1};
     assert_int_equal(step(b, EV(RECEIVE, .frame = &f)), MOYAI_EPROTO);
-    c[0] = (struct session_chunk){.stream = 2, .flags = B, .len = 1, .total = UINT64_C(1) << 26};
+    c[0] = (struct session_chunk){.stream = 2, .flags = B, .len = 10, .total = UINT64_C(1) << 26};
     f.n_chunks = 1;
     assert_int_equal(step(b, EV(RECEIVE, .frame = &f)), 0);
     assert_int_equal(step(b, EV(GRANT, .stream = 2, .allowed = UINT64_MAX)), 0);
     c[0] = (struct session_chunk){.stream = 2, .len = SESSION_CHUNK_MAX + 1};
-    f.seq = 27;
+    f.seq = 36;
     assert_int_equal(step(b, EV(RECEIVE, .frame = &f)), MOYAI_EPROTO);
     c[0].len--;
     assert_int_equal(step(b, EV(RECEIVE, .frame = &f)), 0);

@@ -27,7 +27,7 @@ static bool enter(struct session *s, const struct session_chunk *c, uint32_t ski
     }
     if (c->flags & SESSION_ABORT) return false;
     if ((c->flags & SESSION_BEGIN) && skip == 0) {
-        bool fits = c->total > s->small && c->total < SESSION_NUMBER_MAX && c->len <= s->small;
+        bool fits = c->total > s->small && c->total < SESSION_NUMBER_MAX && c->len == s->small;
         if (r->total || !fits || (c->flags & SESSION_END)) return false;
         *r = (struct session_rx){.total = c->total, .got = c->len, .allowed = s->small};
         session_bit_put(s, SET_RX_USED, c->stream - 1, true, NULL);

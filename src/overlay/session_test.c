@@ -536,17 +536,45 @@ static void test_credit(void **state) {
     step(a, EV(CREDIT, .credit = 4));
     carry(a, b, "DATA1 #10 0:be10");
     step(a, EV(CREDIT, .credit = 13));
-    pull(a, "");                      /* a large one's has 16 */
-    step(a, EV(CREDIT, .credit = 4)); /* it begins with what there is */
-    carry(a, b, "DATA1 #20 1:b4/30");
+    pull(a, ""); /* a large one's has 16 */
+    step(a, EV(CREDIT, .credit = 9));
+    pull(a, ""); /* it begins with all of `small` bytes or not at all */
+    step(a, EV(CREDIT, .credit = 1));
+    carry(a, b, "DATA1 #20 1:b10/30");
     give(a, 4, 7);
     step(a, EV(CREDIT, .credit = 15));
-    carry(a, b, "DATA1 #24 0:be7");
+    carry(a, b, "DATA1 #30 0:be7");
     step(a, EV(CREDIT, .credit = UINT64_MAX - 1));
     step(a, EV(CREDIT, .credit = 2)); /* without limit from now on */
     give(a, 5, 8);
-    pull(a, "DATA1 #31 0:be8 1:6");
+    pull(a, "DATA1 #37 0:be8");
     assert_true(a->s->credit == UINT64_MAX);
+}
+
+/* What the reader needs to know what is beginning stands in the first chunk: neither the window nor a frame cuts it. */
+static void test_whole_beginning(void **state) {
+    (void)state;
+    struct session_cfg c = {
+        .id = 0xa, .lower = true, .entries = 8, .streams = 5, .small = 10, .chunk = 20, .window = 25};
+    struct end *a = end_new(&c);
+    c.id = 0xb;
+    c.lower = false;
+    struct end *b = end_new(&c);
+    open_pair(a, b);
+    give(a, 1, 10);
+    give(a, 2, 10);
+    give(a, 3, 12);
+    give(a, 4, 1);
+    carry(a, b, "DATA1 #0 0:be10 0:be10");
+    assert_false(session_pending(a->s)); /* 5 bytes of the window are left */
+    pull(a, "");
+    b->told[0] = 0;
+    carry(b, a, "ACK1 ack20");
+    pull_room(a, 25, "");
+    carry(a, b, "DATA1 #20 1:b10/12 0:be1");
+    expect(b, "1:b0+10/12 0:be0+1/1");
+    end_free(a);
+    end_free(b);
 }
 
 /* A large message waits to begin: the end of another does not slip in before it. */
@@ -686,6 +714,7 @@ int main(void) {
         TEST(test_limits),
         TEST(test_window),
         TEST(test_credit),
+        TEST(test_whole_beginning),
         TEST(test_no_passing),
         cmocka_unit_test(test_pieces),
         cmocka_unit_test(test_huge),

@@ -249,7 +249,8 @@ bool session_tx_ready(const struct session *s) {
     if (s->drop_n) return false; /* not while a drop is being told */
     if (s->wait_n) {
         const struct session_wait *w = wait_at(s, 0);
-        return w->stream ? s->credit > HEAD_TOTAL : w->length <= left && w->length <= s->credit - HEAD;
+        uint64_t bytes = w->stream ? s->small : w->length;
+        return bytes <= left && bytes + (w->stream ? HEAD_TOTAL : HEAD) <= s->credit;
     }
     return s->ready_n && s->conts < s->conts_max;
 }
@@ -308,14 +309,12 @@ static bool fill_beginnings(struct filling *f) {
             seg_push(s, w->token, w->length, 0);
             fill(f, 0, SESSION_BEGIN | SESSION_END, w->length, w->token, 0, 0);
         } else {
+            if (s->small > takes(f, HEAD_TOTAL)) return false;
             struct session_tx *t = tx_of(s, w->stream);
-            uint64_t most = takes(f, HEAD_TOTAL);
-            if (sliver(f, most, s->small)) return false;
-            uint32_t len = (uint32_t)min64(s->small, most);
-            t->sent = len;
+            t->sent = s->small;
             stream_ready(s, w->stream);
-            seg_push(s, 0, len, w->stream);
-            fill(f, w->stream, SESSION_BEGIN, len, t->token, 0, t->total);
+            seg_push(s, 0, s->small, w->stream);
+            fill(f, w->stream, SESSION_BEGIN, s->small, t->token, 0, t->total);
         }
         (void)wait_pop(s);
         s->wait_n--;

@@ -122,7 +122,7 @@ static void test_break(void **state) {
     end(s);
 }
 
-/* 4 KiB of credit: small messages pass one by one, and a large one in pieces of what is left. */
+/* 4 KiB of credit: small messages and beginnings of large ones pass one by one. */
 static void test_credit(void **state) {
     (void)state;
     const struct net_cfg cfg = {.credits = {4112}};
@@ -131,16 +131,16 @@ static void test_credit(void **state) {
     host_give(s->a, 5000);
     host_give(s->a, 4096);
     run_ms(s, 15);
-    EXPECT(s, "1010.000 a > DATA1 #0 0:be4000\n1010.000 a > DATA1 #4000 1:b88/5000\n"
-              "1011.000 b | 0:be0+4000/4000\n1011.000 b | 1:b0+88/5000\n"
-              "1011.000 b > GRANT1 ack4088 1:5000\n"
-              "1012.000 a > DATA1 #4088 0:be4096\n" /* credit came back */
-              "1012.000 a | acked:1\n"
-              "1013.000 b | 0:be0+4096/4096\n"
-              "1014.000 a > DATA1 #8184 1:4104\n"
-              "1015.000 b | 1:88+4104/5000\n"
-              "1016.000 a > DATA1 #12288 1:e808\n"
-              "1017.000 b | 1:e4192+808/5000");
+    EXPECT(s, "1010.000 a > DATA1 #0 0:be4000\n"
+              "1011.000 b | 0:be0+4000/4000\n"
+              "1012.000 a > DATA1 #4000 1:b4096/5000\n" /* credit came back */
+              "1013.000 b | 1:b0+4096/5000\n"
+              "1013.000 b > GRANT1 ack8096 1:5000\n"
+              "1014.000 a > DATA1 #8096 0:be4096\n"
+              "1014.000 a | acked:1\n"
+              "1015.000 b | 0:be0+4096/4096\n"
+              "1016.000 a > DATA1 #12192 1:e904\n"
+              "1017.000 b | 1:e4096+904/5000");
     end(s);
 }
 
