@@ -98,27 +98,38 @@ static uint32_t draw(void) {
     return w.rng >> 8;
 }
 
-static void open_world(const char *env) {
-    char *copy = strdup(env ? env : "KIT_NONE=1");
-    FIBER_ASSERT(copy);
-    char *value = strchr(copy, '=');
-    *value++ = 0;
-    setenv(copy, value, 1); /* for both */
-    w.node = kit_node(NULL);
+static void open_world_of(const char *env, const char *callees) {
+    const char *all[] = {env, callees};
+    char *copy[] = {NULL, NULL};
+    for (int i = 0; i < 2; i++) {
+        copy[i] = strdup(all[i] ? all[i] : "KIT_NONE=1");
+        FIBER_ASSERT(copy[i]);
+        char *value = strchr(copy[i], '=');
+        *value++ = 0;
+        setenv(copy[i], value, 1);
+        if (i == 0) w.node = kit_node(NULL);
+    }
     w.pid = kit_child("recorder", NULL);
     for (int i = 0; i < OBJECTS; i++) {
         char name[16];
         snprintf(name, sizeof name, "recorder%d", i);
         w.far[i] = kit_lookup(w.node, name);
     }
-    unsetenv(copy);
-    free(copy);
+    for (int i = 0; i < 2; i++) {
+        unsetenv(copy[i]);
+        free(copy[i]);
+    }
     w.here = (struct recorder){0};
     w.near = kit_object(w.node, &cls, &w.here);
     w.bytes = malloc(4 * LARGE);
     FIBER_ASSERT(w.bytes);
     memset(w.bytes, 0x5a, 4 * LARGE);
     w.rng = (uint32_t)kit_seed();
+}
+
+/* env holds for both. */
+static void open_world(const char *env) {
+    open_world_of(env, NULL);
 }
 
 static void close_world(void) {
@@ -221,6 +232,21 @@ static void across_sessions(void **state) {
                                      MOYAI_ARGS(k, moyai_bytes(w.bytes, k % 3 ? 10 : (size_t)(draw() % 9000)))));
         FIBER_ASSERT_INT(reset(w.far[0], false), n);
         KIT_OK(moyai_sleep(w.node, (1 + draw() % 4) * MOYAI_MS)); /* about as long as it takes to close */
+    }
+    close_world();
+}
+
+/* The same where a session's end is on its way as the next calls are: they come back untaken, small and large ones, and
+ * go by the next session in the order in which they were made. */
+static void across_ends_on_their_way(void **state) {
+    (void)state;
+    open_world_of("MOYAI_LINK_DELAY=3ms", "MOYAI_SESSION_IDLE=2ms");
+    for (int i = 0; i < 40; i++) {
+        for (int64_t k = 0; k < 6; k++)
+            KIT_OK(moyai_call_oneway(w.far[0], "note", MOYAI_ARGS(k, moyai_bytes(w.bytes, k % 2 ? 10 : 9000))));
+        FIBER_ASSERT_INT(reset(w.far[0], false), 6);
+        /* Until the callee has the last reply acknowledged (after 20 ms and the way there), and is idle. */
+        KIT_OK(moyai_sleep(w.node, 20 * MOYAI_MS + draw() % (12 * MOYAI_MS)));
     }
     close_world();
 }
@@ -329,6 +355,7 @@ static int tests(void) {
         cmocka_unit_test(several_objects_interleaved),
         cmocka_unit_test(over_a_slow_link),
         cmocka_unit_test(across_sessions),
+        cmocka_unit_test(across_ends_on_their_way),
         cmocka_unit_test(from_several_fibers),
         cmocka_unit_test(both_ways_at_once),
         cmocka_unit_test(a_call_given_up_on_the_way),

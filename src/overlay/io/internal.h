@@ -230,7 +230,7 @@ void overlay_withdrawn(struct overlay *o); /* nothing passes through this node a
 
 /* queue.c */
 void msg_list_push(struct msg_list *l, struct msg *m);
-void msg_list_push_front(struct msg_list *l, struct msg *m);
+void msg_list_put_back(struct msg_list *l, struct msg *m);
 void msg_list_remove(struct msg_list *l, struct msg *m);
 struct msg_list *peer_list(struct peer *p, const struct msg *m); /* where it waits */
 struct msg *peer_next_request(const struct peer *p);             /* NULL: none, or held back */

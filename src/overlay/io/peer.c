@@ -289,7 +289,7 @@ void peer_fail(struct peer *p, int code, const char *text) {
 }
 
 static void return_messages(struct peer *p, bool orderly, int code) {
-    /* Last first, so that the front of the queue keeps their order. */
+    /* The session tells large ones after small ones. The queue has them in the order in which they were given. */
     while (p->returned.last) {
         struct msg *m = p->returned.last;
         msg_list_remove(&p->returned, m);
@@ -299,7 +299,7 @@ static void return_messages(struct peer *p, bool orderly, int code) {
                 m->counted = false;
                 p->open--;
             }
-            msg_list_push_front(peer_list(p, m), m);
+            msg_list_put_back(peer_list(p, m), m);
             peer_waiting_add(p, m);
             continue;
         }
@@ -344,7 +344,9 @@ static void idle_due(struct exec *x, struct exec_timer *t) {
     struct peer *p = (struct peer *)((char *)t - offsetof(struct peer, idle_timer));
     if (!p->session || p->closing) return;
     moyai_ns now = exec_now(x), end = p->last_active + (moyai_ns)p->idle;
-    if (now >= end && peer_unused(p)) {
+    /* It was opened for a message, which is on its way: who closes too early is opened again and again. */
+    bool awaits = p->rx_next == UINT64_MAX && now < p->last_active + (moyai_ns)ANSWER;
+    if (now >= end && !awaits && peer_unused(p)) {
         peer_session_close(p);
         return;
     }
@@ -357,12 +359,11 @@ struct grant {
     uint64_t total;
 };
 
-/* Tell the layer above what an effect says. frame and payload are those of the RECEIVE step, else NULL. */
-static void deliver(struct peer *p, const struct session_effect *fx, const struct session_frame *frame, uint8_t *bytes,
-                    struct grant *grants, size_t *n_grants, int *rc) {
+/* Tell the layer above what an effect says; bytes: of its chunk. */
+static void deliver(struct peer *p, const struct session_effect *fx, uint8_t *bytes, struct grant *grants,
+                    size_t *n_grants, int *rc) {
     const struct overlay_ops *ops = p->o->ops;
     void *ctx = p->o->ctx;
-    (void)frame;
     if (fx->stream == 0) {
         int e = ops->message(ctx, p, bytes + fx->skip, fx->len);
         if (e < 0 && rc) *rc = e;
@@ -426,7 +427,7 @@ void peer_drain(struct peer *p, const struct session_frame *frame, uint8_t *payl
             break;
         case SESSION_FX_DELIVER:
             while (chunk < fx.index) at += frame->chunks[chunk++].len;
-            deliver(p, &fx, frame, at, grants, &n_grants, rc);
+            deliver(p, &fx, at, grants, &n_grants, rc);
             break;
         case SESSION_FX_ABORTED: {
             struct inbound *in = p->in[fx.stream];

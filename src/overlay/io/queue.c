@@ -36,14 +36,21 @@ void msg_list_push(struct msg_list *l, struct msg *m) {
     l->last = m;
 }
 
-void msg_list_push_front(struct msg_list *l, struct msg *m) {
-    m->prev = NULL;
-    m->next = l->first;
-    if (l->first)
-        l->first->prev = m;
+/* In front of all that were given later: close to the front, where the list is of messages never taken back. */
+void msg_list_put_back(struct msg_list *l, struct msg *m) {
+    struct msg *next = l->first;
+    while (next && next->order < m->order) next = next->next;
+    if (!next) {
+        msg_list_push(l, m);
+        return;
+    }
+    m->next = next;
+    m->prev = next->prev;
+    next->prev = m;
+    if (m->prev)
+        m->prev->next = m;
     else
-        l->last = m;
-    l->first = m;
+        l->first = m;
 }
 
 void msg_list_remove(struct msg_list *l, struct msg *m) {
@@ -278,7 +285,7 @@ bool overlay_drop(struct msg *m) {
     if (p->draining) { /* the session tells its effects: it is asked when it has told them all */
         if (!m->dropping) {
             m->dropping = true;
-            msg_list_push_front(&p->drops, m);
+            msg_list_push(&p->drops, m);
         }
         return false;
     }
