@@ -48,7 +48,6 @@ static void start(void *who, uint64_t what) {
     char at[32], site[16];
     ground_address(n->index, at);
     snprintf(site, sizeof site, "site%" PRIu32, n->u->site);
-    bool nat = g->net.site[n->u->site] == GROUND_NAT;
     struct overlay_cfg c = {.grid = "http://rendezvous:80/sim",
                             .title = site,
                             .self = n->u->id,
@@ -60,7 +59,7 @@ static void start(void *who, uint64_t what) {
                             .idle = 60 * MOYAI_SEC,
                             .listen = at,
                             .site = site,
-                            .outbound_only = nat && n->u->site % 10 >= g->cfg.unaware,
+                            .outbound_only = !grid_listens(g, n->u),
                             .degree = g->cfg.degree,
                             .relay_memory = g->cfg.memory,
                             .small = true,
@@ -222,7 +221,7 @@ static void join_again(void *who, uint64_t what) {
     if (!g->net.parted) return;
     trace_line(g->trace, g->w->now, "-", "all can reach each other again");
     ground_part(&g->net, false);
-    for (uint32_t i = 0; i < g->live; i++) g->node[g->lives[i]]->well = g->w->now + GRID_WELL;
+    for (uint32_t i = 0; i < g->live; i++) g->node[g->lives[i]]->well = g->w->now + GRID_WHOLE;
     g->changed = g->w->now;
 }
 
@@ -285,7 +284,10 @@ static void tick(void *who, uint64_t what) {
     for (uint32_t n = times(g, f->breaks); n; n--) of_link(g, false);
     for (uint32_t n = times(g, f->silences); n; n--) of_link(g, true);
     for (uint32_t n = times(g, f->parts); n; n--) part(g);
-    for (uint32_t n = times(g, f->rendezvous); n; n--) g->net.no_rendezvous = !g->net.no_rendezvous;
+    for (uint32_t n = times(g, f->rendezvous); n; n--) {
+        g->net.no_rendezvous = !g->net.no_rendezvous;
+        trace_line(g->trace, g->w->now, "-", "the rendezvous %s", g->net.no_rendezvous ? "goes" : "is there");
+    }
     grid_talk_tick(g);
     ground_memory_grown();
     world_in(g->w, TICK, tick, g, 0);

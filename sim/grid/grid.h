@@ -12,7 +12,8 @@
  *  - What was told: that a message was taken: it was delivered. That it never was executed: it was not, and is not.
  *    Every call ends, by its answer or by an error.
  *  - A call between two nodes that were well (up for a while, neither stopped nor parted nor without links) from before
- *    it was made until now is answered; a name that such a node has held for a while is found.
+ *    it was made until now is answered, unless they are behind NATs and no other that is well could take them; a name
+ *    that such a node has held for a while is found.
  *  - No frame of a session is sent over the same link twice, nor by one node twice: paths have no loops.
  *  - Nobody who is well is declared dead.
  *  - A relay holds no more than its memory and what is each path's own; links, pointers, requests, peers are within

@@ -9,6 +9,8 @@
 
 #define GRID_SECOND ((moyai_ns)MOYAI_SEC)
 #define GRID_WELL   (20 * GRID_SECOND) /* after its last trouble a node is well again */
+#define GRID_WHOLE                                                                                                     \
+    (50 * GRID_SECOND) /* who can be connected to is known to all: they look every 15 to 45 s (03-peers, 6.1) */
 
 struct grid_node {
     struct grid *g;
@@ -49,6 +51,11 @@ void grid_say(struct grid *g, const struct grid_node *n, const char *fmt, ...) M
 /* Were both well from then until now? */
 static inline bool grid_well(const struct grid_node *n, moyai_ns since) {
     return n->o && !n->gone && !n->leaving && !n->ill && n->well <= since;
+}
+
+/* Nodes behind a NAT that do not know of it listen: those of their own site can connect to them. */
+static inline bool grid_listens(const struct grid *g, const struct ground_node *u) {
+    return g->net.site[u->site] == GROUND_OPEN || u->site % 10 < g->cfg.unaware;
 }
 
 /* grid_talk.c */

@@ -198,8 +198,8 @@ static uint32_t root(uint32_t *to, uint32_t i) {
     return i;
 }
 
-/* In how many parts are the live, if all connect that can? Sites whose nodes nobody else takes, with nobody to take
- * theirs. */
+/* In how many parts are the live, if all connect that can? Sites whose nodes nobody else takes, or nobody at all, with
+ * nobody to take theirs. */
 static uint32_t least_parts(const struct grid *g) {
     uint32_t closed = 0;
     bool open = false;
@@ -208,7 +208,7 @@ static uint32_t least_parts(const struct grid *g) {
         const struct ground_node *u = g->node[g->lives[i]]->u;
         if (g->net.site[u->site] == GROUND_OPEN)
             open = true;
-        else if (!some[u->site])
+        else if (!grid_listens(g, u) || !some[u->site])
             some[u->site] = 1, closed++;
     }
     free(some);

@@ -76,6 +76,21 @@ static void call_over(struct grid *g, struct call *c) {
     free(c);
 }
 
+/* Was somebody well that everybody can connect to, from when all must know of it? */
+static bool open_well(const struct grid *g, moyai_ns since) {
+    for (uint32_t i = 0; i < g->live; i++) {
+        const struct grid_node *n = g->node[g->lives[i]];
+        if (g->net.site[n->u->site] == GROUND_OPEN && grid_well(n, since - GRID_WHOLE)) return true;
+    }
+    return false;
+}
+
+/* Were both well from then until now, and could they have a way to each other? */
+static bool both_well(const struct grid *g, const struct grid_node *a, const struct grid_node *b, moyai_ns since) {
+    if (!grid_well(a, since) || !grid_well(b, since)) return false;
+    return (a->u->site == b->u->site && grid_listens(g, a->u)) || (since > GRID_WHOLE && open_well(g, since));
+}
+
 static void call_failed(struct grid *g, struct call *c, int code, const char *text) {
     const struct letter *l = &g->letter[c->number];
     struct grid_node *n = c->n, *to = g->node[l->to];
@@ -85,7 +100,7 @@ static void call_failed(struct grid *g, struct call *c, int code, const char *te
     call_over(g, c);
     if (n->gone) return;
     if (!to->o && !to->gone) return; /* it has not been up yet */
-    if (grid_well(n, given) && grid_well(to, given))
+    if (both_well(g, n, to, given))
         grid_law(g, n, "a call to %" PRIu32 " fails, though both are well: %d %s", to->index, code, text);
     else
         g->count.excused++;
@@ -96,7 +111,7 @@ static void call_late(void *who, uint64_t number) {
     if (g->ending || g->broken || !g->letter[number].call) return;
     const struct letter *l = &g->letter[number];
     struct grid_node *n = g->node[l->from], *to = g->node[l->to];
-    if (grid_well(n, l->given) && grid_well(to, l->given))
+    if (both_well(g, n, to, l->given))
         grid_law(g, n, "a call to %" PRIu32 " is not answered in time, though both are well (%s, %s)", to->index,
                  l->delivered ? "delivered"
                  : l->begun   ? "begun"
@@ -343,7 +358,7 @@ static void on_found(struct name_ask *a, int code, const uint8_t object[16], con
         if (grid_node_of(g, node) != to) grid_law(g, n, "the name of %" PRIu32 " is found at another node", to->index);
     } else if (!n->gone) {
         g->count.not_found++;
-        if (to->held && to->held_since + HELD_LONG <= k->given && grid_well(n, k->given) && grid_well(to, k->given))
+        if (to->held && to->held_since + HELD_LONG <= k->given && both_well(g, n, to, k->given))
             grid_law(g, n, "the name of %" PRIu32 " is not found, though both are well: %d", to->index, code);
     }
     free(k);
