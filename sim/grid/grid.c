@@ -201,8 +201,9 @@ static struct grid_node *stop(struct grid *g) {
     grid_say(g, n, "is stopped for %.1f s", (double)span * 1e-9);
     g->count.stops++;
     ground_stop(n->u, true);
+    if (!n->ill) n->away = g->w->now;
     n->ill = true;
-    n->long_away |= span > 3 * g->cfg.reattach;
+    n->long_away |= g->w->now + (moyai_ns)span - n->away > 3 * (moyai_ns)g->cfg.reattach;
     world_in(g->w, span, go_on, n, 0);
     return n;
 }

@@ -23,6 +23,7 @@ struct grid_node {
     bool ill;           /* stopped, without links */
     bool told;          /* that it is dead, and has not joined again */
     moyai_ns well;      /* since when; if not ill */
+    moyai_ns away;      /* since when it was stopped, or again before it was well */
     bool long_away;     /* stopped for so long once that who had found it dead has forgotten that (06-death, 5.4) */
     size_t dead_seen, links;
     const struct peer *dead_last;
