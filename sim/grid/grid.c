@@ -56,7 +56,7 @@ static void start(void *who, uint64_t what) {
                             .open_calls = 25000,
                             .max_message = UINT64_C(1) << 30,
                             .reattach = g->cfg.reattach,
-                            .idle = 60 * MOYAI_SEC,
+                            .idle = g->cfg.idle,
                             .listen = at,
                             .site = site,
                             .outbound_only = !grid_listens(g, n->u),
@@ -315,6 +315,7 @@ void grid_init(struct grid *g, struct world *w, struct trace *t, const struct gr
     if (!g->cfg.degree) g->cfg.degree = 15;
     if (!g->cfg.memory) g->cfg.memory = UINT64_C(64) << 20;
     if (!g->cfg.reattach) g->cfg.reattach = 10 * MOYAI_SEC;
+    if (!g->cfg.idle) g->cfg.idle = 60 * MOYAI_SEC;
     if (!g->cfg.patience) g->cfg.patience = 60 * MOYAI_SEC;
     rng_fork(&w->rng, "grid", 0, &g->rng);
     ground_init(&g->net, w, &ground_ops, g);

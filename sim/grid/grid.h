@@ -40,6 +40,7 @@ struct grid_cfg {
     uint32_t degree;    /* 0: 15 */
     uint64_t memory;    /* of a relay; 0: 64 MiB */
     moyai_dur reattach; /* 0: 10 s */
+    moyai_dur idle;     /* sessions that nobody needs for so long are closed; 0: 60 s */
     uint32_t large;     /* of a hundred messages so many are large, */
     uint32_t largest;   /* up to so many bytes */
     uint32_t checked;   /* one of so many turns looks at all invariants of its node's machines; 0: none does */

@@ -95,6 +95,7 @@ static const char *churn(uint64_t seed, const struct options *o, uint64_t *hash)
                            .large = pick(&r, 10),
                            .largest = 100000,
                            .memory = pick(&r, 2) ? 0 : 1 + pick(&r, 100000),
+                           .idle = seed % 3 ? 0 : (1 + (moyai_dur)(seed % 256)) * MOYAI_MS,
                            .checked = 200};
     uint32_t kinds = pick(&r, 128) & ~o->without;
     double often = 1 + pick(&r, 60);
