@@ -12,6 +12,7 @@
 #include "link/tcp.h"
 #include "overlay/io/places.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,17 +23,15 @@ static int check_log(const char *text, struct moyai_error *reterr) {
     return rc;
 }
 
-/* Of HOST or HOST:PORT, where HOST may be an IPv6 address in brackets. */
-static bool port_ok(const char *at, size_t n) {
-    const char *colon = memrchr(at, ':', n), *bracket = memrchr(at, ']', n);
-    if (!colon || (bracket && bracket > colon)) return true;
-    size_t digits = n - (size_t)(colon + 1 - at);
-    unsigned port = 0;
-    for (size_t i = 0; i < digits && port <= 65535; i++) {
-        if (colon[1 + i] < '0' || colon[1 + i] > '9') return false;
-        port = 10 * port + (unsigned)(colon[1 + i] - '0');
-    }
-    return port >= 1 && port <= 65535;
+/* HOST or HOST:PORT, which may stand behind USER@. */
+static int check_server(const char *at, const char *end, struct moyai_error *reterr) {
+    char text[TCP_HOST + 16], host[TCP_HOST]; /* what is cut off makes no host of it that would do */
+    uint16_t port;
+    const char *user = memrchr(at, '@', (size_t)(end - at));
+    if (user) at = user + 1;
+    snprintf(text, sizeof text, "%.*s", (int)(end - at), at);
+    const char *bracket = strchr(text, ']');
+    return tcp_split(text, strchr(bracket ? bracket : text, ':'), host, &port, reterr);
 }
 
 /* http://HOST:PORT/NAME, and the name as doc/spec/07-rendezvous.md, 3.1, has it: a server would answer no other. */
@@ -40,8 +39,8 @@ static int check_name(const char *url, struct moyai_error *reterr) {
     const char *slash = strncmp(url, "http://", 7) == 0 ? strchr(url + 7, '/') : NULL;
     if (!slash || slash == url + 7 || !slash[1] || strpbrk(slash, "?#"))
         return err_set(reterr, MOYAI_EINVAL, "\"%.100s\": not of the form http://HOST:PORT/GRID", url);
-    if (!port_ok(url + 7, (size_t)(slash - url - 7)))
-        return err_set(reterr, MOYAI_EINVAL, "\"%.100s\": a port is a number from 1 to 65535", url);
+    int rc = check_server(url + 7, slash, reterr);
+    if (rc < 0) return rc;
     const char *name = slash + 1;
     size_t n = strlen(name);
     if (n > 1 && name[n - 1] == '/') n--;
