@@ -214,8 +214,8 @@ void olink_used(struct olink *k);  /* both ends have agreed: sessions may use it
 void olink_probe(struct olink *k); /* it is reset if nothing comes by it soon */
 void olink_wait(struct olink *k);  /* somebody waits for what was sent over it: the same, but in silence only */
 int olink_connect(struct peer *p); /* start a link to the peer. EDEAD, EAGAIN ... */
-struct olink *olink_ready(const struct peer *p);                  /* one that is up, or NULL */
-bool olink_coming(const struct peer *p);                          /* is one on its way up? */
+struct olink *olink_ready(const struct peer *p); /* one that is up, maybe reset and about to end; or NULL */
+bool olink_coming(const struct peer *p);         /* is one on its way up? */
 void peer_declare(struct peer *p, int code, const char *text);    /* text: who, and what has become of it */
 void peer_set_why(struct peer *p, const struct moyai_error *why); /* unless memory is short, all of it */
 void peer_died_text(struct peer *p, const char *cause, char text[MOYAI_ERROR_TEXT]);
