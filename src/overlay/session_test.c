@@ -577,7 +577,7 @@ static void test_whole_beginning(void **state) {
     end_free(b);
 }
 
-/* A large message waits to begin: the end of another does not slip in before it. */
+/* A message waits to begin: the end of another does not slip in before it. */
 static void test_no_passing(void **state) {
     ENDS;
     open_pair(a, b);
@@ -587,8 +587,10 @@ static void test_no_passing(void **state) {
     carry(b, a, "GRANT1 ack10 1:12");
     give(a, 2, 3);
     give(a, 3, 30);
+    pull_room(a, 10, "");
     pull_room(a, 11 + 21, "DATA1 #10 0:be3");
     pass(a, b);
+    pull_room(a, 25, "");
     carry(a, b, "DATA1 #13 2:b10/30 1:e2");
 }
 
