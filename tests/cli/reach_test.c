@@ -221,15 +221,16 @@ static void who_has_lost_the_grid_says_so(void **state) {
     cli_free(&node);
 }
 
-/* Where descriptors are few there are as many places fewer, and who is left out hears of it; who looks at the grid has
- * a place of his own, and the agent says once that it is full. */
+/* Where descriptors are few there are as many places fewer, and who is left out hears of it, and says so until there is
+ * one; who looks at the grid has a place of his own, and the agent says once that it is full. */
 static void who_may_open_few_files_has_few_places(void **state) {
     (void)state;
     enum {
         PLACES = 3 + 4,
         OTHERS = PLACES + 3
-    };                                          /* of the least degree; and of 76 files: 12 links, a guest's being 4 */
-    char port[8], address[40], id[9], run[100]; /* on a host of its own: by Unix sockets all can talk without places */
+    }; /* of the least degree; and of 76 files: 12 links, a guest's being 4 */
+    char port[8], address[40], id[9], run[100],
+        lates[104]; /* on a host of its own: by Unix sockets all can talk without places */
     const char *const small[] = {"MOYAI_DEGREE=1", run, NULL};
     struct cli node, other[OTHERS], c;
     snprintf(run, sizeof run, "MOYAI_RUN_DIR=%s-run", key);
@@ -263,7 +264,18 @@ static void who_may_open_few_files_has_few_places(void **state) {
     kill(looks.pid, SIGINT);
     assert_int_equal(cli_wait(&looks), 0);
     cli_free(&looks);
+    struct cli late;
+    const char *const third[] = {lates, NULL};
+    snprintf(lates, sizeof lates, "%s2", run);
+    assert_int_equal(mkdir(strchr(lates, '=') + 1, 0700), 0);
+    cli_start(&late, &(struct cli_opts){.env = third}, "node", "--grid", address, "--slots", "1", "--outbound-only",
+              NULL);
+    (void)cli_line(&late, 2, "it has no place for a link more");
     for (int i = 0; i < OTHERS; i++) kill(other[i].pid, SIGTERM);
+    (void)cli_line(&late, 2, "can be met now");
+    kill(late.pid, SIGTERM);
+    assert_int_equal(cli_wait(&late), 0);
+    cli_free(&late);
     for (int i = 0; i < OTHERS; i++) {
         assert_int_equal(cli_wait(&other[i]), 0);
         cli_free(&other[i]);
@@ -275,6 +287,7 @@ static void who_may_open_few_files_has_few_places(void **state) {
     assert_int_equal(kit_count(&node.text[1], "this node is full"), 1);
     cli_free(&node);
     (void)rmdir(strchr(run, '=') + 1);
+    (void)rmdir(strchr(lates, '=') + 1);
 }
 
 /* Two agents have a copy each of one key, and in one the old key is ended: both say that they are alone, though what
