@@ -4,7 +4,8 @@
 #include "object/internal.h"
 
 #define OTHERS_TIME (3 * MOYAI_SEC) /* for a link, before a look-up that is not to wait for its name gives up */
-#define LINK_YOUNG  MOYAI_SEC
+#define AGAIN_TIME  (8 * MOYAI_SEC) /* as long is a look-up made again, where others are still being linked */
+#define AGAIN_PAUSE (500 * MOYAI_MS)
 
 struct asking {
     struct name_ask ask; /* first */
@@ -85,8 +86,8 @@ struct link_wait {
 
 /* Is there anybody to ask, or certainly nobody? */
 static bool others_are_clear(moyai_node *n) {
-    bool alone;
-    return overlay_asks(n->o, &alone) > 0 || alone || overlay_left_out(n->o);
+    const struct overlay_asks a = overlay_asks(n->o);
+    return a.linked || a.alone || overlay_left_out(n->o);
 }
 
 /* Whatever makes a link, or says who is there, is a turn of the loop. */
@@ -129,24 +130,33 @@ static int find_once(moyai_node *n, const char *name, moyai_ns until, uint8_t ob
     return 0;
 }
 
+static int pause_a_moment(moyai_node *n) {
+    struct blocked b;
+    blocked_init(n, &b, "waits to look up a name again");
+    int rc = block(n, &b, moyai_now() + (moyai_ns)AGAIN_PAUSE, false);
+    return rc == MOYAI_ETIMEDOUT ? 0 : rc;
+}
+
 /* That a name is nowhere is said only if somebody was asked, or nobody else is there. Who has got all his links just
- * now asks once more: when there was none, others may have been without as well. A wait goes on while links come and
- * go, and says no more than that its time is over. */
+ * now asks once more: when there was none, others may have been without as well; and who was without for long, as when
+ * the only relay has died, until those must have found it, too. A wait goes on while links come and go, and says no
+ * more than that its time is over. */
 int located_find(moyai_node *n, const char *name, moyai_ns until, uint8_t object[16], uint8_t node[16],
                  struct moyai_error *e) {
+    const moyai_ns again = moyai_now() + (moyai_ns)AGAIN_TIME;
     int rc = 0;
-    for (unsigned i = 0; i < 2; i++) {
+    for (unsigned i = 0; rc == 0; i++) {
         if (!until && (rc = await_others(n)) != 0) break;
-        moyai_ns began = moyai_now(), since;
-        bool alone;
+        moyai_ns began = moyai_now();
         rc = find_once(n, name, until, object, node, e);
         if (rc != MOYAI_ENOENT) return rc;
-        since = overlay_asks(n->o, &alone);
-        if (since ? since + (moyai_ns)LINK_YOUNG < began : alone) return rc;
+        const struct overlay_asks a = overlay_asks(n->o);
+        if (a.linked ? a.sure < began || (i > 0 && !a.late) || moyai_now() > again : a.alone || i > 0) break;
+        rc = a.late ? pause_a_moment(n) : 0;
     }
     if (rc == MOYAI_ENOENT) {
-        bool alone;
-        if (overlay_asks(n->o, &alone) || alone) return rc;
+        const struct overlay_asks a = overlay_asks(n->o);
+        if (a.linked || a.alone) return rc;
         rc = MOYAI_ETIMEDOUT;
     }
     if (rc == MOYAI_ETIMEDOUT) return MOYAI_EUNREACHABLE;

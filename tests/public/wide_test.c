@@ -344,6 +344,10 @@ static void a_relay_is_away(void **state) {
         moyai_future *f = moyai_call_async(end, "add", MOYAI_ARGS(41));
         (void)moyai_sleep(n, i ? 200 * MOYAI_MS : 4 * MOYAI_SEC);
         relay = start("other", 0);
+        while (moyai_node_stats(n, &s), s.links < 2) (void)moyai_sleep(n, MOYAI_MS);
+        moyai_ref *again = NULL;
+        KIT_OK(moyai_lookup(n, "end", &again)); /* also if that is not linked again yet */
+        moyai_ref_unref(again);
         int64_t y = 0;
         KIT_OK(moyai_future_get(f, MOYAI_INTO(&y)));
         FIBER_ASSERT_INT(y, 42);

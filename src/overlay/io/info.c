@@ -32,13 +32,22 @@ bool overlay_heard(const struct overlay *o) {
     return o->wide && met_heard(wide_met(o->wide));
 }
 
-/* All have been replaced when a moment ago there was none, or may have been; then others are in the same case. */
-moyai_ns overlay_asks(const struct overlay *o, bool *alone) {
-    moyai_ns since = 0;
-    for (const struct olink *k = o->links; k; k = k->next)
-        if (k->mesh && !k->observer && (since == 0 || k->up_since < since)) since = k->up_since;
-    *alone = since == 0 && o->wide && met_empty(wide_met(o->wide)) && peers_count(wide_peers(o->wide)).known == 0;
-    return since;
+#define LINK_YOUNG MOYAI_SEC
+#define LINK_LATE  (5 * MOYAI_SEC) /* others that were without as well have looked after 1, 2 and 4 s */
+
+struct overlay_asks overlay_asks(const struct overlay *o) {
+    moyai_ns near = 0, far = 0; /* the oldest of each */
+    for (const struct olink *k = o->links; k; k = k->next) {
+        moyai_ns *oldest = k->tcp ? &far : &near;
+        if (k->mesh && !k->observer && (*oldest == 0 || k->up_since < *oldest)) *oldest = k->up_since;
+    }
+    const moyai_ns since = far ? far : near;
+    struct overlay_asks a = {.linked = since > 0};
+    /* Not at its beginning: it was without for some time, or all have been replaced. */
+    a.late = a.linked && o->wide && since > wide_met(o->wide)->began + 2 * (moyai_ns)LINK_YOUNG;
+    a.sure = since + (moyai_ns)(a.late ? LINK_LATE : LINK_YOUNG);
+    a.alone = since == 0 && o->wide && met_empty(wide_met(o->wide)) && peers_count(wide_peers(o->wide)).known == 0;
+    return a;
 }
 
 bool overlay_left_out(const struct overlay *o) {

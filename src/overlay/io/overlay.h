@@ -121,9 +121,15 @@ struct rdv *overlay_rdv(struct overlay *o); /* NULL without a grid, or without a
  * Names of grids without a directory: they are located among the nodes (doc/spec/04-locating.md).
  */
 bool overlay_locates(const struct overlay *o);
-/* Since when there has been one of the links over which they are asked for; 0: there is none. *alone, if there is none:
- * as far as is known there is nobody else to ask. */
-moyai_ns overlay_asks(const struct overlay *o, bool *alone);
+/* Who is asked for them. */
+struct overlay_asks {
+    bool linked; /* somebody */
+    bool alone;  /* nobody, and as far as is known there is nobody else */
+    moyai_ns
+        sure;  /* linked: a look-up that begins later reaches all; before, others may be without links as this was */
+    bool late; /* it was without for more than a moment */
+};
+struct overlay_asks overlay_asks(const struct overlay *o);
 /* Somebody who waits to be told; embedded in what is his. told: once, from the loop or from within the asking; code 0,
  * or ENOENT (find), EEXIST (claim; object and node say whose it is), ECLOSED. NULL object: not known. */
 struct name_ask {
