@@ -235,7 +235,7 @@ static int check(const struct stat *st, const char *path, struct moyai_error *re
         return err_set(reterr, MOYAI_EPERM, "key file %s: belongs to user %u, not to user %u who runs this", path,
                        (unsigned)st->st_uid, (unsigned)geteuid());
     if (st->st_mode & 077)
-        return err_set(reterr, MOYAI_EPERM, "key file %s: mode %04o lets others see the key; do: chmod 600 %s", path,
+        return err_set(reterr, MOYAI_EPERM, "key file %s: mode %04o lets others see it; if it is a key file, do: chmod 600 %s", path,
                        (unsigned)st->st_mode & 07777, path);
     return 0;
 }

@@ -731,6 +731,38 @@ static void who_breaks_many_links_is_named_some_times(void **state) {
     free(said);
 }
 
+/* Two hosts that use one directory, as on a shared file system, would find each other's sockets, behind which nobody
+ * is: it is said by default. */
+static void hosts_do_not_share_a_run_directory(void **state) {
+    (void)state;
+    pid_t victim = kit_child_quiet("victim", "victim", NULL);
+    moyai_node *n = kit_node(NULL);
+    moyai_ref *r = kit_lookup(n, "victim");
+    struct moyai_node_id id = moyai_ref_home(r), other = {{7}};
+    struct rundir *d;
+    KIT_OK(rundir_open(&d, kit_dir(), NULL));
+    struct link_hello h;
+    hello_fill(&h, &other, rundir_host(d), "other", FRAME_MAX, 1u << 30);
+    h.host[0] ^= 1;
+    uint8_t bytes[HELLO_MAX], byte;
+    int fd, size = hello_encode(&h, bytes, NULL);
+    KIT_OK(size);
+    KIT_OK(rundir_connect(d, &id, &fd, NULL, NULL));
+    put_frame_head(fd, FRAME_HELLO, (size_t)size);
+    put(fd, bytes, (size_t)size);
+    ssize_t k;
+    while ((k = read(fd, &byte, 1)) > 0 || (k < 0 && errno == EAGAIN)) (void)moyai_sleep_masked(n, MOYAI_MS);
+    close(fd);
+    rundir_close(d);
+    moyai_ref_unref(r);
+    moyai_node_free(n);
+    kit_end(victim);
+    char *said = kit_stderr(victim);
+    KIT_TEXT(said, "MOYAI-LINK-HELLO refused: ");
+    KIT_TEXT(said, "a Unix link from another host: hosts must not share a run directory");
+    free(said);
+}
+
 static int tests(void) {
 #define WORLD(test) cmocka_unit_test_setup_teardown(test, open_world, close_world)
     const struct CMUnitTest all[] = {
@@ -744,6 +776,7 @@ static int tests(void) {
         cmocka_unit_test(a_cancel_looks_at_few_calls),
         cmocka_unit_test(a_flood_of_signals_keeps_calls_alive),
         cmocka_unit_test(who_breaks_many_links_is_named_some_times),
+        cmocka_unit_test(hosts_do_not_share_a_run_directory),
     };
     return cmocka_run_group_tests(all, NULL, NULL);
 }

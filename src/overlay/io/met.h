@@ -60,7 +60,7 @@ bool met_heard(const struct met *m); /* all places have answered */
 bool met_empty(const struct met *m); /* and more than once; and hold nothing that is hidden from us */
 /* Each place, and what was last known of it; returns what that is. waited: since it was first asked; a server that is
  * to answer by HTTP has taken the connection when MET_CONNECTED has passed, or it is known that it has not. */
-#define MET_CONNECTED (5 * MOYAI_SEC)
+#define MET_CONNECTED (6 * MOYAI_SEC) /* the connection's time is over after 5 s; who tells of it may be late */
 unsigned met_report(const struct met *m, moyai_dur waited, char *out, size_t n);
 
 /* What is wrong, with all of them, and of what that is; "": nothing that is known of. True: so nobody could be met

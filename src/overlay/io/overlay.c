@@ -272,15 +272,14 @@ static int on_hello(struct olink *k, const uint8_t *p, size_t n, struct moyai_er
         return err_set(why, MOYAI_ECLOSED, "the node has reached itself");
     }
     if (rc >= 0) rc = hello_accept(&o->hello, &h, why);
+    if (rc >= 0 && !k->tcp && !id_equal(h.host, o->hello.host))
+        rc = err_set(why, MOYAI_EPROTO, "a Unix link from another host: hosts must not share a run directory");
     if (rc < 0) {
         char who[LINK_NAME];
         olink_name(k, who);
         log_error(o->cfg.log, "link", "MOYAI-LINK-HELLO", "refused: %s: %s", who, why->text);
         return rc;
     }
-    if (!k->tcp && !id_equal(h.host, o->hello.host))
-        return err_set(why, MOYAI_EPROTO,
-                       "a Unix link from another host id: do not share a run directory between hosts");
     struct peer *peer = overlay_peer(o, h.node.b);
     if (!peer) return err_set(why, MOYAI_ENOMEM, "out of memory for a peer");
     if (o->route) route_was_told(o, h.node.b);

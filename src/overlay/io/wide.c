@@ -665,7 +665,7 @@ static int begin(struct wide *w, struct moyai_error *reterr) {
     char *path = NULL;
     int rc = keyfile_path(&path, c->key_file, reterr);
     if (rc == 0) rc = keyfile_open(&w->keys, path, reterr);
-    if (rc == MOYAI_ENOENT)
+    if (rc == MOYAI_ENOENT && path)
         err_set(reterr, rc,
                 "no key file %.120s: a grid of several hosts needs the same on each: copy it from one that has it, or "
                 "make the first with 'moyai key new'",
