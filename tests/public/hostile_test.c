@@ -699,6 +699,14 @@ static size_t count(const char *text, const char *part) {
     return n;
 }
 
+/* The other side closes the link. */
+static void await_end(moyai_node *n, int fd) {
+    uint8_t byte;
+    ssize_t k;
+    while ((k = read(fd, &byte, 1)) > 0 || (k < 0 && errno == EAGAIN)) (void)moyai_sleep_masked(n, MOYAI_MS);
+    close(fd);
+}
+
 /* Who breaks link after link is named, and does not fill the log. */
 static void who_breaks_many_links_is_named_some_times(void **state) {
     (void)state;
@@ -710,14 +718,12 @@ static void who_breaks_many_links_is_named_some_times(void **state) {
     struct rundir *d;
     KIT_OK(rundir_open(&d, kit_dir(), NULL));
     for (int i = 0; i < LINKS; i++) {
-        uint8_t junk[64], byte;
+        uint8_t junk[64];
         int fd;
         memset(junk, 0xff, sizeof junk);
         while (rundir_connect(d, &id, &fd, NULL, NULL) < 0) (void)moyai_sleep_masked(n, MOYAI_MS);
         FIBER_ASSERT(send(fd, junk, sizeof junk, MSG_NOSIGNAL) == sizeof junk);
-        ssize_t k;
-        while ((k = read(fd, &byte, 1)) > 0 || (k < 0 && errno == EAGAIN)) (void)moyai_sleep_masked(n, MOYAI_MS);
-        close(fd);
+        await_end(n, fd);
     }
     rundir_close(d);
     moyai_ref_unref(r);
@@ -744,15 +750,13 @@ static void hosts_do_not_share_a_run_directory(void **state) {
     struct link_hello h;
     hello_fill(&h, &other, rundir_host(d), "other", FRAME_MAX, 1u << 30);
     h.host[0] ^= 1;
-    uint8_t bytes[HELLO_MAX], byte;
+    uint8_t bytes[HELLO_MAX];
     int fd, size = hello_encode(&h, bytes, NULL);
     KIT_OK(size);
     KIT_OK(rundir_connect(d, &id, &fd, NULL, NULL));
     put_frame_head(fd, FRAME_HELLO, (size_t)size);
     put(fd, bytes, (size_t)size);
-    ssize_t k;
-    while ((k = read(fd, &byte, 1)) > 0 || (k < 0 && errno == EAGAIN)) (void)moyai_sleep_masked(n, MOYAI_MS);
-    close(fd);
+    await_end(n, fd);
     rundir_close(d);
     moyai_ref_unref(r);
     moyai_node_free(n);
