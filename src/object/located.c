@@ -137,6 +137,12 @@ static int pause_a_moment(moyai_node *n) {
     return rc == MOYAI_ETIMEDOUT ? 0 : rc;
 }
 
+/* Is it true that the name is nowhere, as a look-up has found that began then? Or is it not to be made again? */
+static bool is_sure(const struct overlay_asks *a, moyai_ns began, bool twice, moyai_ns again) {
+    if (!a->linked) return a->alone || twice;
+    return began > a->sure || (twice && !a->late) || moyai_now() > again;
+}
+
 /* That a name is nowhere is said only if somebody was asked, or nobody else is there. Who has got all his links just
  * now asks once more: when there was none, others may have been without as well; and who was without for long, as when
  * the only relay has died, until those must have found it, too. A wait goes on while links come and go, and says no
@@ -151,7 +157,7 @@ int located_find(moyai_node *n, const char *name, moyai_ns until, uint8_t object
         rc = find_once(n, name, until, object, node, e);
         if (rc != MOYAI_ENOENT) return rc;
         const struct overlay_asks a = overlay_asks(n->o);
-        if (a.linked ? a.sure < began || (i > 0 && !a.late) || moyai_now() > again : a.alone || i > 0) break;
+        if (is_sure(&a, began, i > 0, again)) break;
         rc = a.late ? pause_a_moment(n) : 0;
     }
     if (rc == MOYAI_ENOENT) {
