@@ -270,7 +270,7 @@ int cli_call(int argc, char **argv) {
                "objects, ping and way.\n\n" CLI_TIME_FORM,
     };
     static struct request q = {.o.timeout = MOYAI_FOREVER};
-    argp_parse(&parser, argc, argv, ARGP_NO_HELP | ARGP_IN_ORDER, NULL, &q);
+    cli_parse(&parser, argc, argv, CLI_IN_ORDER, &q);
     struct observer o;
     struct moyai_error why = {0};
     moyai_ref *ref = NULL;

@@ -48,6 +48,11 @@ enum { CLI_KEY_HELP = 'h', CLI_KEY_USAGE = 0x1000 };
     }
 void cli_help(int key, const struct argp_state *state);
 
+/* argp_parse, which exits where something is wrong; it also says which option was meant by one that there is not.
+ * argv[0] is the title. CLI_PROGRAM: the parser takes what follows the first argument as it is. */
+enum cli_order { CLI_ANY_ORDER, CLI_IN_ORDER, CLI_PROGRAM };
+void cli_parse(const struct argp *parser, int argc, char **argv, enum cli_order order, void *input);
+
 /* What config_parse_duration and config_parse_size take, for --help. */
 #define CLI_TIME_FORM                                                                                                  \
     "TIME is a number with one of the units d, h, m (or min), s, ms, us and ns, as in 90s, 500ms or 1.5h; a plain "    \

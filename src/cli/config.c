@@ -39,7 +39,7 @@ int cli_config(int argc, char **argv) {
                "comes from, and what it is for.",
     };
     bool json = false;
-    argp_parse(&parser, argc, argv, ARGP_NO_HELP, NULL, &json);
+    cli_parse(&parser, argc, argv, CLI_ANY_ORDER, &json);
     static struct config_faults faults;
     struct config c;
     struct moyai_error why;

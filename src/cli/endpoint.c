@@ -329,7 +329,7 @@ int cli_endpoint(int argc, char **argv) {
                "It runs until SIGINT, SIGTERM or SIGHUP.\n\n" CLI_SIZE_FORM,
     };
     struct request q = {.port = PORT_DEFAULT, .entries = 20000, .memory = 64u << 20};
-    argp_parse(&parser, argc, argv, ARGP_NO_HELP, NULL, &q);
+    cli_parse(&parser, argc, argv, CLI_ANY_ORDER, &q);
     static struct server s;
     s.began = moyai_now();
     struct moyai_error why = {0};

@@ -155,7 +155,7 @@ int cli_key(int argc, char **argv) {
                "  rotate   put a new key in front; the old ones end after --keep\n\n" CLI_TIME_FORM,
     };
     struct request q = {.keep = KEEP_DEFAULT};
-    argp_parse(&parser, argc, argv, ARGP_NO_HELP, NULL, &q);
+    cli_parse(&parser, argc, argv, CLI_ANY_ORDER, &q);
     static struct keyring r; /* too large for comfort on a stack */
     struct moyai_error why = {0};
     struct config c;

@@ -235,7 +235,7 @@ static int run_verb(int argc, char **argv, struct out *out) {
     };
     argp_err_exit_status = CLI_USAGE;
     struct parsed p = {0};
-    argp_parse(&parser, argc, argv, ARGP_IN_ORDER | ARGP_NO_HELP, NULL, &p);
+    cli_parse(&parser, argc, argv, CLI_PROGRAM, &p);
     char *title = (char *)(uintptr_t)p.verb->title; /* argp prints it and does not write to it */
     out->title = title;
     if (p.help) {

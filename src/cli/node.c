@@ -314,7 +314,7 @@ int cli_node(int argc, char **argv) {
             "Ctrl-C asks all commands to end (SIGTERM) and leaves the grid; a second one kills them.\n\n" CLI_TIME_FORM,
     };
     struct request q = {.title = argv[0], .slots = processors(), .grace = 5 * MOYAI_SEC};
-    argp_parse(&parser, argc, argv, ARGP_NO_HELP, NULL, &q);
+    cli_parse(&parser, argc, argv, CLI_ANY_ORDER, &q);
     struct run_grid *grid = malloc(sizeof *grid); /* paths: too much for a stack */
     const char *where = cli_which_grid(argv[0], &q.grid);
     struct moyai_error why = {0};

@@ -206,7 +206,7 @@ int cli_ps(int argc, char **argv) {
             "listed as such.\v" CLI_TIME_FORM,
     };
     struct request q = {.o.timeout = 2 * MOYAI_SEC};
-    argp_parse(&parser, argc, argv, ARGP_NO_HELP, NULL, &q);
+    cli_parse(&parser, argc, argv, CLI_ANY_ORDER, &q);
     struct observer o;
     int status = observer_join(&o, argv[0], &q.o);
     if (status) return status;

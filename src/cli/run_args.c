@@ -200,7 +200,7 @@ void run_args_parse(struct run_args *a, int argc, char **argv) {
         *g = (struct run_group){.n = 1};
         struct piece p = {a, g, a->n_groups == 1};
         char **piece = copy_piece(argv[0], argv + from, to - from);
-        argp_parse(&parser, to - from + 1, piece, ARGP_IN_ORDER | ARGP_NO_HELP, NULL, &p);
+        cli_parse(&parser, to - from + 1, piece, CLI_PROGRAM, &p);
         /* argp may move nothing in order, so the piece is the title, options, and the group's argv. */
         size_t skip = (size_t)(g->argv - piece);
         memmove(piece, g->argv, ((size_t)(to - from) + 2 - skip) * sizeof *piece);

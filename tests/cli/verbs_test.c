@@ -219,6 +219,44 @@ static void usage_errors(void **state) {
     }
 }
 
+/* Of the options of that verb, wherever it stands among the words. */
+static void a_mistyped_option_is_guessed(void **state) {
+    (void)state;
+    static const struct {
+        const char *words[8];
+        const char *first; /* the line */
+    } wrong[] = {
+        {{"ps", "--gird", "/x"}, "moyai ps: unrecognized option '--gird'; did you mean '--grid'?"},
+        {{"ps", "--gird=/x", "--json"}, "moyai ps: unrecognized option '--gird'; did you mean '--grid'?"},
+        {{"ping", "a", "--timout", "1s"}, "moyai ping: unrecognized option '--timout'; did you mean '--timeout'?"},
+        {{"call", "a", "b", "-1", "--onway"}, "moyai call: unrecognized option '--onway'; did you mean '--oneway'?"},
+        {{"run", "-n", "2", "--kepe", "true"}, "moyai run: unrecognized option '--kepe'; did you mean '--keep'?"},
+        {{"run", "true", ":", "--no-prefx", "true"},
+         "moyai run: unrecognized option '--no-prefx'; did you mean '--no-prefix'?"},
+        {{"config", "--jsno"}, "moyai config: unrecognized option '--jsno'; did you mean '--json'?"},
+        {{"--verison"}, "moyai: unrecognized option '--verison'; did you mean '--version'?"},
+        /* what is like none, or another verb's, or like many: in the C library's words */
+        {{"ps", "--onway"}, "moyai ps: unrecognized option '--onway'"},
+        {{"ps", "--frob"}, "moyai ps: unrecognized option '--frob'"},
+        {{"run", "--no", "true"}, "moyai run: option '--no' is ambiguous; possibilities: "},
+        {{"ps", "--json=x"}, "moyai ps: option '--json' doesn't allow an argument"},
+        {{"ps", "--timeout"}, "moyai ps: option '--timeout' requires an argument"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        struct cli c;
+        cli_startv(&c, NULL, wrong[i].words);
+        cli_close_in(&c);
+        assert_int_equal(cli_wait(&c), 2);
+        assert_string_equal(c.text[0].p, "");
+        const char *said = strstr(c.text[1].p, wrong[i].first);
+        if (!said || (said != c.text[1].p && said[-1] != '/')) fail_msg("%zu: %s", i, c.text[1].p);
+        assert_int_equal(kit_count(&c.text[1], "unrecognized"), strstr(wrong[i].first, "unrecognized") != NULL);
+        assert_int_equal(kit_count(&c.text[1], "did you mean"), strstr(wrong[i].first, "did you mean") != NULL);
+        assert_int_equal(kit_count(&c.text[1], "Try `moyai"), 1);
+        cli_free(&c);
+    }
+}
+
 /* Options end at the program: what follows is the program's. */
 static void programs_own_options(void **state) {
     (void)state;
@@ -228,6 +266,9 @@ static void programs_own_options(void **state) {
     cli_free(&c);
     assert_int_equal(cli_do(&c, "run", "--no-prefix", "--", "echo", "-V", NULL), 0);
     assert_string_equal(c.text[0].p, "-V\n");
+    cli_free(&c);
+    assert_int_equal(cli_do(&c, "run", "--no-prefix", "echo", "--gird", NULL), 0);
+    assert_string_equal(c.text[0].p, "--gird\n");
     cli_free(&c);
 }
 
@@ -386,6 +427,7 @@ int main(void) {
         cmocka_unit_test(help),
         cmocka_unit_test(help_and_pages_agree),
         cmocka_unit_test(usage_errors),
+        cmocka_unit_test(a_mistyped_option_is_guessed),
         cmocka_unit_test(programs_own_options),
         cmocka_unit_test(config),
         cmocka_unit_test(names_are_said_in_one_line),
