@@ -188,6 +188,31 @@ static void members_meet(void **state) {
     end_server(&c);
 }
 
+/* Where nobody listens, and of a host that has no address: in words that do not depend on who has asked for us. */
+static void who_is_not_there_is_said_in_the_system_s_words(void **state) {
+    (void)state;
+    char closed[60];
+    snprintf(closed, sizeof closed, "http://127.0.0.1:%u/g", kit_free_port());
+    const struct {
+        const char *url, *text;
+    } wrong[] = {
+        {closed, "Connection refused"},
+        {"http://host.invalid/g", "cannot find the address of host.invalid"},
+        {"http://us:er@host.invalid:80/g", "cannot find the address of host.invalid"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        struct ear a;
+        const char *const urls[] = {wrong[i].url};
+        open_ear(&a, urls, 1);
+        look(&a);
+        assert_int_equal(a.code, MOYAI_EUNREACHABLE);
+        /* Where there is no name server one looks for it for longer than is waited. */
+        if (strstr(a.text, ": no name server answers")) *strstr(a.text, ": no name server answers") = 0;
+        assert_string_equal(a.text, wrong[i].text);
+        close_ear(&a);
+    }
+}
+
 /* A server with the key takes what nodes leave and take back, and says why it refuses what is old. */
 static void a_server_with_the_key_knows_members(void **state) {
     (void)state;
@@ -440,6 +465,7 @@ int main(void) {
         cmocka_unit_test(a_child_holds_no_connection),
         cmocka_unit_test(dead_places_are_passed_over),
         cmocka_unit_test(addresses_are_checked),
+        cmocka_unit_test(who_is_not_there_is_said_in_the_system_s_words),
         cmocka_unit_test(lies_are_refused),
         cmocka_unit_test(a_silent_server_holds_nobody),
     };

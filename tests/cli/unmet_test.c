@@ -137,7 +137,7 @@ static void who_looks_is_told_why(void **state) {
     assert_non_null(strstr(hasty.text[0].p, text));
     cli_free(&hasty);
     /* What is wrong is said at once, and that there is no answer when it has been waited for. */
-    says_first(&dead, "moyai ping: nobody of the grid at '" NOWHERE "' could be met: Couldn't connect",
+    says_first(&dead, "moyai ping: nobody of the grid at '" NOWHERE "' could be met: Connection refused",
                "could be reached within 10 s\n");
     says_first(&unknown, "nobody of the grid at '127.0.0.1:1' could be met: Connection refused\n",
                "could be reached within 10 s\n");
@@ -154,7 +154,7 @@ static void who_looks_is_told_why(void **state) {
     says(&alone, 0, ": nobody else is known there yet");
     assert_int_equal(cli_wait(&both), 1);
     assert_non_null(strstr(both.text[1].p, "within 10 s\n"));
-    assert_non_null(strstr(both.text[1].p, "could be met: " NOWHERE ": Couldn't connect"));
+    assert_non_null(strstr(both.text[1].p, "could be met: " NOWHERE ": Connection refused"));
     snprintf(text, sizeof text, "; %s: 1 entry there is sealed with another key", url);
     assert_non_null(strstr(both.text[1].p, text));
     cli_free(&both);
@@ -166,7 +166,7 @@ static void who_goes_on_is_told_why(void **state) {
     (void)state;
     struct cli c;
     cli_start(&c, NULL, "run", "--grid", NOWHERE, "--key-file", key[0], "cat", NULL);
-    (void)cli_line(&c, 2, "moyai run: nobody of the grid at '" NOWHERE "' could be met: Couldn't connect");
+    (void)cli_line(&c, 2, "moyai run: nobody of the grid at '" NOWHERE "' could be met: Connection refused");
     cli_close_in(&c);
     assert_int_equal(cli_wait(&c), 0);
     assert_int_equal(kit_count(&c.text[1], "could be met"), 1);
@@ -177,7 +177,7 @@ static void who_goes_on_is_told_why(void **state) {
     assert_int_equal(cli_wait(&c), 0);
     cli_free(&c);
     cli_start(&c, NULL, "node", "--grid", NOWHERE, "--key-file", key[0], NULL);
-    (void)cli_line(&c, 2, "moyai node: nobody of the grid at '" NOWHERE "' could be met: Couldn't connect");
+    (void)cli_line(&c, 2, "moyai node: nobody of the grid at '" NOWHERE "' could be met: Connection refused");
     kill(c.pid, SIGTERM);
     assert_int_equal(cli_wait(&c), 0);
     cli_free(&c);
@@ -219,7 +219,7 @@ static void who_goes_on_is_told_of_silence_and_of_its_end(void **state) {
     snprintf(listens, sizeof listens, "127.0.0.1:%u", kit_free_port());
     snprintf(text, sizeof text, "http://%s/lab", listens);
     cli_start(&later, NULL, "node", "--grid", text, "--key-file", key[0], NULL);
-    (void)cli_line(&later, 2, "/lab' could be met: Couldn't connect");
+    (void)cli_line(&later, 2, "/lab' could be met: Connection refused");
     cli_start(&late, NULL, "endpoint", "--listen", listens, NULL);
     (void)cli_line(&later, 2, "/lab' can be met now");
     (void)cli_line(&later, 2, "/lab': nobody else is known there yet");

@@ -179,11 +179,14 @@ static void on_timer(struct exec *x, struct exec_timer *timer) {
     if (d->going > 0) {
         for (size_t i = 0; i < d->n; i++) {
             struct moyai_error why = {0};
-            if (d->tries[i].connected)
+            const struct try *t = &d->tries[i];
+            if (t->question)
+                err_set(&why, MOYAI_EUNREACHABLE, "cannot find the address of %.100s: no name server answers", t->host);
+            else if (t->connected)
                 err_set(&why, MOYAI_ETIMEDOUT, "it accepts the connection, and says nothing for %s", DUR(d->limit));
             else
                 err_set(&why, MOYAI_ETIMEDOUT, "no answer within %s", DUR(d->limit));
-            if (d->tries[i].fd >= 0 || d->tries[i].question) note(d, &d->tries[i], &why);
+            if (t->fd >= 0 || t->question) note(d, t, &why);
         }
     }
     if (!d->why.code) err_set(&d->why, MOYAI_EUNREACHABLE, "it has no address");

@@ -7,6 +7,7 @@
 #include "base/id.h"
 #include "exec/process.h"
 #include "link/hello.h"
+#include "link/tcp.h"
 
 #include <curl/curl.h>
 #include <dlfcn.h>
@@ -199,11 +200,38 @@ static int on_close(void *arg, curl_socket_t fd) {
     return 0;
 }
 
-/* curl knows neither what we ask for nor why we stop it. */
-static int failed(struct place *p, CURLcode result, const struct transfer *down, struct moyai_error *why) {
+/* The host of a url that was checked, for people. */
+static void host_of(const char *url, char out[TCP_HOST]) {
+    const char *from = strstr(url, "://") + 3;
+    size_t n = strcspn(from, "/");
+    const char *user = memrchr(from, '@', n);
+    if (user) {
+        n -= (size_t)(user + 1 - from);
+        from = user + 1;
+    }
+    const char *port = memrchr(from, ':', n);
+    if (port && port > from && port[strspn(port + 1, "0123456789") + 1] == '/') n = (size_t)(port - from);
+    snprintf(out, TCP_HOST, "%.*s", (int)n, from);
+}
+
+/* curl knows neither what we ask for nor why we stop it. What a member's address is not reached for is said in the same
+ * words: those of the system, and with the name of a host that has no address (dial.c). */
+static int failed(struct place *p, CURL *c, CURLcode result, const struct transfer *down, struct moyai_error *why) {
     const char *text = curl.easy_strerror(result);
+    char host[TCP_HOST];
+    long sys = 0;
+    double named = 0;
+    host_of(p->url, host);
     if (down->over) return err_set(why, MOYAI_EUNREACHABLE, "its answer is longer than %zu bytes", down->over);
     switch ((int)result) {
+    case CURLE_COULDNT_CONNECT:
+        if (curl.easy_getinfo(c, CURLINFO_OS_ERRNO, &sys) == CURLE_OK && sys > 0) text = strerror((int)sys);
+        break;
+    case CURLE_COULDNT_RESOLVE_HOST:
+        return err_set(why, MOYAI_EUNREACHABLE, "cannot find the address of %.100s", host);
+    case CURLE_COULDNT_RESOLVE_PROXY:
+        text = "cannot find the address of the proxy that the environment names";
+        break;
     case CURLE_UNSUPPORTED_PROTOCOL: /* an answer of "HTTP/0.9", without a head: the address was checked before */
     case CURLE_WEIRD_SERVER_REPLY:
         text = "what answers there is no HTTP server";
@@ -217,6 +245,8 @@ static int failed(struct place *p, CURLcode result, const struct transfer *down,
         text = "it ends the connection in the middle of its answer";
         break;
     case CURLE_OPERATION_TIMEDOUT:
+        if (curl.easy_getinfo(c, CURLINFO_NAMELOOKUP_TIME, &named) == CURLE_OK && named <= 0)
+            return err_set(why, MOYAI_EUNREACHABLE, "cannot find the address of %.100s: no name server answers", host);
         text = "it does not answer in time";
         p->what = MET_SILENT;
         break;
@@ -299,7 +329,7 @@ static int request(struct place *p, const char *method, const char *url, struct 
     if (running)
         rc = err_set(why, MOYAI_ECLOSED, "the node ends");
     else if (result != CURLE_OK)
-        rc = failed(p, result, down, why);
+        rc = failed(p, c, result, down, why);
     else if (status == 403) {
         rc = err_set(why, MOYAI_EPERM, "it does not take entries sealed with our key");
         p->what = MET_KEY;
