@@ -19,7 +19,8 @@
 #include <string.h>
 
 #define LINK_TIME    (10 * MOYAI_SEC)
-#define REPORT       2000 /* bytes, of all places */
+#define REFUSED_TIME (3 * MOYAI_SEC) /* where nobody listens: a place is tried for the third time by then, or soon */
+#define REPORT       2000            /* bytes, of all places */
 #define LINK_LOOK    (100 * MOYAI_MS)
 #define FIND_TIME    (2 * MOYAI_SEC) /* to ask who is there */
 #define PREFIX_LEAST 4               /* hex digits that are taken for the beginning of an id */
@@ -102,6 +103,7 @@ static int await_link(moyai_node *n, const char *title, const char *grid, const 
     struct unmet u;
     char line[UNMET_LINE], report[REPORT];
     unmet_begin(&u, UNMET_LOOKS);
+    bool refused = false;
     int rc;
     do {
         moyai_dur left = timeout - (moyai_dur)(moyai_now() - u.began);
@@ -110,22 +112,25 @@ static int await_link(moyai_node *n, const char *title, const char *grid, const 
         exec_lock(node_exec(n));
         bool news = moyai_now() - u.began >= (moyai_ns)UNMET_FIRST && unmet_look(&u, node_overlay(n), grid, line);
         bool left_out = !given->timed && overlay_left_out(node_overlay(n));
+        refused = !given->timed && moyai_now() - u.began >= (moyai_ns)REFUSED_TIME && overlay_refused(node_overlay(n));
         exec_unlock(node_exec(n));
         if (left_out) rc = MOYAI_EUNREACHABLE;
         if (left_out) break;
         if (news) cli_say(title, "%s", line);
-    } while (true);
+    } while (!refused);
     if (rc == 0) return 0;
     exec_lock(node_exec(n));
     const unsigned what = overlay_report(node_overlay(n), report, sizeof report);
     exec_unlock(node_exec(n));
+    if (refused) timeout = REFUSED_TIME;
+    const char *more = refused ? "; if it is still starting, --timeout waits for it" : "";
     const char *advice = unmet_advice(what);
     bool said = unmet_was_said(&u, grid, report);
     if (advice == u.advice) advice = "";
     char text[UNMET_LINE + 200];
     if (rc == MOYAI_ETIMEDOUT)
-        snprintf(text, sizeof text, "no node of the grid at '%s' could be reached within %s: %s%s", grid, DUR(timeout),
-                 report, advice);
+        snprintf(text, sizeof text, "no node of the grid at '%s' could be reached within %s: %s%s%s", grid,
+                 DUR(timeout), report, advice, more);
     else if (rc == MOYAI_ENOENT)
         snprintf(text, sizeof text, "nobody of the grid at '%s' could be met: %s%s", grid, report, advice);
     else if (rc == MOYAI_EUNREACHABLE)
@@ -136,7 +141,7 @@ static int await_link(moyai_node *n, const char *title, const char *grid, const 
         snprintf(text, sizeof text, "no node of the grid at '%s' could be reached: %s", grid, moyai_strerror(rc));
     observer_print_error(given->json, rc, text);
     if (rc == MOYAI_ETIMEDOUT && said) /* all but that has been said */
-        cli_say(title, "no node of the grid at '%s' could be reached within %s", grid, DUR(timeout));
+        cli_say(title, "no node of the grid at '%s' could be reached within %s%s", grid, DUR(timeout), more);
     else if (rc != MOYAI_ENOENT || !said)
         cli_say(title, "%s", text);
     return rc;

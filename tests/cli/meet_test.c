@@ -206,6 +206,7 @@ static void who_is_not_there_is_said_in_the_system_s_words(void **state) {
         open_ear(&a, urls, 1);
         look(&a);
         assert_int_equal(a.code, MOYAI_EUNREACHABLE);
+        assert_int_equal(a.what, i == 0 ? MET_REFUSED : MET_OTHER);
         /* Where there is no name server one looks for it for longer than is waited. */
         if (strstr(a.text, ": no name server answers")) *strstr(a.text, ": no name server answers") = 0;
         assert_string_equal(a.text, wrong[i].text);

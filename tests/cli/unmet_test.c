@@ -19,6 +19,7 @@
     "; is the address right, its host up, a firewall between? Or is what listens there stopped, or something else "    \
     "than "                                                                                                            \
     "an endpoint or a member?"
+#define REFUSED    "could be reached within 3 s; if it is still starting, --timeout waits for it\n"
 #define KEY_ADVICE "; compare moyai key show here and there, and copy the grid's key file"
 
 static char key[2][64], url[100];
@@ -137,10 +138,8 @@ static void who_looks_is_told_why(void **state) {
     assert_non_null(strstr(hasty.text[0].p, text));
     cli_free(&hasty);
     /* What is wrong is said at once, and that there is no answer when it has been waited for. */
-    says_first(&dead, "moyai ping: nobody of the grid at '" NOWHERE "' could be met: Connection refused",
-               "could be reached within 10 s\n");
-    says_first(&unknown, "nobody of the grid at '127.0.0.1:1' could be met: Connection refused\n",
-               "could be reached within 10 s\n");
+    says_first(&dead, "moyai ping: nobody of the grid at '" NOWHERE "' could be met: Connection refused", REFUSED);
+    says_first(&unknown, "nobody of the grid at '127.0.0.1:1' could be met: Connection refused\n", REFUSED);
     char late[300];
     snprintf(text, sizeof text, "could be met yet: %s: it has not answered" SILENT_ADVICE "\n", still);
     snprintf(late, sizeof late,
@@ -159,6 +158,25 @@ static void who_looks_is_told_why(void **state) {
     assert_non_null(strstr(both.text[1].p, text));
     cli_free(&both);
     close(fd);
+}
+
+/* Where nobody listens one is not waited for long: by who has said how long he would. */
+static void who_looks_waits_longer_where_told(void **state) {
+    (void)state;
+    struct cli patient, hasty, late;
+    char listens[40];
+    snprintf(listens, sizeof listens, "127.0.0.1:%u", kit_free_port());
+    cli_start(&patient, NULL, "ps", "--timeout", "100s", "--grid", listens, "--key-file", key[0], NULL);
+    (void)cli_line(&patient, 2, "could be met: Connection refused");
+    cli_start(&hasty, NULL, "ps", "--grid", listens, "--key-file", key[0], NULL);
+    says(&hasty, 1, REFUSED);
+    cli_start(&late, NULL, "node", "--listen", listens, "--grid", listens, "--key-file", key[0], NULL);
+    assert_int_equal(cli_wait(&patient), 0);
+    assert_int_equal(kit_count(&patient.text[0], "moyai node"), 1);
+    cli_free(&patient);
+    kill(late.pid, SIGTERM);
+    assert_int_equal(cli_wait(&late), 0);
+    cli_free(&late);
 }
 
 /* A run and an agent go on, since others may come, and say it once. */
@@ -527,6 +545,7 @@ int main(int argc, char **argv) {
     if (argc > 1) cmocka_set_test_filter(argv[1]); /* the name of one test */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_looks_is_told_why),
+        cmocka_unit_test(who_looks_waits_longer_where_told),
         cmocka_unit_test(who_goes_on_is_told_why),
         cmocka_unit_test(who_goes_on_is_told_of_silence_and_of_its_end),
         cmocka_unit_test(who_sees_some_only_is_told),

@@ -5,6 +5,7 @@
 #include "base/err.h"
 #include "exec/resolve.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,25 +61,26 @@ static void end(struct dial *d, const struct dialled *got, const struct moyai_er
 }
 
 /* That there is no key both have is worth more to know than that another address did not answer. */
-static unsigned weight(int code) {
-    switch (code) {
+static unsigned weight(const struct moyai_error *why) {
+    switch (why->code) {
     case MOYAI_EPERM:
-        return 4;
+        return 5;
     case MOYAI_EPROTO:
-        return 3;
+        return 4;
     case MOYAI_ECLOSED:
-        return 2;
+        return 3;
     default:
-        return code != 0;
+        return why->sys == ECONNREFUSED ? 2 : why->code != 0;
     }
 }
 
 static void note(struct dial *d, const struct try *t, const struct moyai_error *why) {
-    if (weight(why->code) <= weight(d->why.code)) return;
+    if (weight(why) <= weight(&d->why)) return;
     char at[TCP_TEXT];
     if (t->to.n) {
         tcp_format(&t->to, at);
         err_set(&d->why, why->code, "%s: %.180s", at, why->text);
+        d->why.sys = why->sys;
     } else {
         d->why = *why;
     }
@@ -103,6 +105,7 @@ static void on_ready(struct exec_fd *f, int events, void *arg) {
     socklen_t n = sizeof e;
     if (!t->connected && getsockopt(t->fd, SOL_SOCKET, SO_ERROR, &e, &n) == 0 && e) {
         err_set(&why, MOYAI_EUNREACHABLE, "%s", strerror(e));
+        why.sys = e;
         failed(t, &why);
         return;
     }
@@ -133,7 +136,9 @@ static void connect_to(struct try *t) {
     int rc = tcp_connect(&t->fd, &t->to, &why);
     if (rc < 0) {
         t->fd = -1;
-        if (why.sys) err_set(&why, rc, "%s", strerror(why.sys)); /* the address is said by note() */
+        const int sys = why.sys;
+        if (sys) err_set(&why, rc, "%s", strerror(sys)); /* the address is said by note() */
+        why.sys = sys;
         failed(t, &why);
         return;
     }
@@ -188,6 +193,7 @@ static void on_timer(struct exec *x, struct exec_timer *timer) {
                 err_set(&why, MOYAI_ETIMEDOUT, "no answer within %s", DUR(d->limit));
             if (t->fd >= 0 || t->question) note(d, t, &why);
         }
+        d->why.sys = 0; /* what others have said is not all */
     }
     if (!d->why.code) err_set(&d->why, MOYAI_EUNREACHABLE, "it has no address");
     end(d, NULL, &d->why);

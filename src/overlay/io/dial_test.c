@@ -3,6 +3,7 @@
 #include "overlay/io/dial.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <netdb.h>
 #include <semaphore.h>
 #include <setjmp.h>
@@ -227,6 +228,10 @@ static void it_is_said_why_none_works(void **state) {
     assert_int_equal(w->why.code, MOYAI_EUNREACHABLE);
     assert_non_null(strstr(w->why.text, closed));
     assert_non_null(strstr(w->why.text, "refused"));
+    assert_int_equal(w->why.sys, ECONNREFUSED);
+    dial((const char *const[]){quiet, closed}, 2, 20 * MOYAI_MS);
+    assert_non_null(strstr(w->why.text, "refused"));
+    assert_int_equal(w->why.sys, 0); /* of the other one it is not known */
     dial((const char *const[]){closed, other}, 2, LIMIT);
     assert_int_equal(w->why.code, MOYAI_EPERM); /* says more than that nobody is at the other one */
     assert_non_null(strstr(w->why.text, other));

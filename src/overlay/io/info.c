@@ -28,6 +28,10 @@ bool overlay_settled(const struct overlay *o, bool new_too) {
     return o->wide && !o->closing && met_settled(wide_met(o->wide), new_too);
 }
 
+bool overlay_refused(const struct overlay *o) {
+    return o->wide && met_refused(wide_met(o->wide));
+}
+
 bool overlay_heard(const struct overlay *o) {
     return o->wide && met_heard(wide_met(o->wide));
 }

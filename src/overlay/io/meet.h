@@ -31,6 +31,7 @@ enum met_what {
     MET_YOUNG = 256,      /* or has just begun, and may not know of all */
     MET_FULL = 512,       /* one who was met has no place for us */
     MET_KNOWN = 1024,     /* nodes are known, and none has answered yet, be it by a refusal */
+    MET_REFUSED = 4096,   /* nobody listens there: each address refuses the connection, or there is no way to it */
     MET_OTHER = 2048,     /* whatever else the text says */
 };
 

@@ -11,6 +11,7 @@
 
 #include <curl/curl.h>
 #include <dlfcn.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -226,6 +227,7 @@ static int failed(struct place *p, CURL *c, CURLcode result, const struct transf
     switch ((int)result) {
     case CURLE_COULDNT_CONNECT:
         if (curl.easy_getinfo(c, CURLINFO_OS_ERRNO, &sys) == CURLE_OK && sys > 0) text = strerror((int)sys);
+        if (sys == ECONNREFUSED) p->what = MET_REFUSED;
         break;
     case CURLE_COULDNT_RESOLVE_HOST:
         return err_set(why, MOYAI_EUNREACHABLE, "cannot find the address of %.100s", host);

@@ -5,6 +5,7 @@
 #include "base/id.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,6 +22,7 @@ bool met_tell(struct met *m, size_t place, int code, enum met_what what, const c
     p->code = code;
     p->what = what;
     p->asked++;
+    p->refused = code && what == MET_REFUSED ? p->refused + 1 : 0;
     if (code == 0) p->answered = true;
     snprintf(p->text, sizeof p->text, "%s", text);
     return news;
@@ -45,8 +47,10 @@ bool met_ahead(struct met *m, int64_t seconds) {
     return first;
 }
 
-enum met_what met_dial_what(int code) {
-    return code == MOYAI_EPERM ? MET_KEY_TOLD : code == MOYAI_ETIMEDOUT ? MET_SILENT : MET_OTHER;
+enum met_what met_dial_what(const struct moyai_error *why) {
+    if (!why) return MET_OTHER;
+    if (why->sys == ECONNREFUSED) return MET_REFUSED;
+    return why->code == MOYAI_EPERM ? MET_KEY_TOLD : why->code == MOYAI_ETIMEDOUT ? MET_SILENT : MET_OTHER;
 }
 
 void met_dial_failed(struct met *m, const uint8_t id[16], enum met_what what, const char *text) {
@@ -119,6 +123,16 @@ bool met_heard(const struct met *m) {
     for (size_t i = 0; i < m->n; i++)
         if (!m->of[i].own && (m->of[i].asked == 0 || m->of[i].code)) return false;
     return m->n > 0;
+}
+
+bool met_refused(const struct met *m) {
+    bool some = false;
+    for (size_t i = 0; i < m->n; i++) {
+        if (m->of[i].own) continue;
+        if (m->of[i].refused < MET_REFUSALS) return false;
+        some = true;
+    }
+    return some && !m->others;
 }
 
 bool met_empty(const struct met *m) {

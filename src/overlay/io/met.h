@@ -9,14 +9,16 @@
 #include "overlay/io/meet.h"
 #include "overlay/io/places.h"
 
-#define MET_TEXT  220u
-#define MET_FULLS 8u
+#define MET_TEXT     220u
+#define MET_FULLS    8u
+#define MET_REFUSALS 3u
 
 struct met_place {
     const char *place;   /* borrowed */
     bool answered;       /* at least once */
     bool own;            /* it is this node's own address: nobody else is to be met there */
     unsigned asked;      /* so often to the end */
+    unsigned refused;    /* so often one after the other, up to the last time */
     int code;            /* of the last time; 0: well, or not asked yet */
     enum met_what what;  /* of the text */
     size_t foreign;      /* entries there that no key of ours opens, at the last time */
@@ -50,13 +52,15 @@ void met_dial_failed(struct met *m, const uint8_t id[16], enum met_what what, co
 void met_dial_over(struct met *m, const uint8_t id[16]); /* it has been reached, or is not there any more */
 void met_full(struct met *m, const uint8_t id[16]);
 bool met_is_full(const struct met *m, const uint8_t id[16]);
-/* Of a connection that failed with this code. */
-enum met_what met_dial_what(int code);
+/* Of a connection that failed so (dial.h); NULL: without a word. */
+enum met_what met_dial_what(const struct moyai_error *why);
 
 /* All places have answered twice that they know of nobody; unless new_too none of them is so new that others may come.
  */
 bool met_settled(const struct met *m, bool new_too);
 bool met_heard(const struct met *m); /* all places have answered */
+/* Nobody listens at any of them, nor did at the last MET_REFUSALS looks. */
+bool met_refused(const struct met *m);
 bool met_empty(const struct met *m); /* and more than once; and hold nothing that is hidden from us */
 /* Each place, and what was last known of it; returns what that is. waited: since it was first asked; a server that is
  * to answer by HTTP has taken the connection when MET_CONNECTED has passed, or it is known that it has not. */

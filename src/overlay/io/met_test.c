@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "overlay/io/met.h"
 
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -147,31 +148,65 @@ static void reports_each_place(void **state) {
         &m, 0, MET_ANSWERS | MET_KNOWN | MET_KEY,
         "http://a/g: it answers, and knows nodes of this grid: it began 3 s ago; b:1: 2 entries there are sealed with "
         "another key; c:1: is this node's own address");
-    met_dial_failed(&m, node, met_dial_what(MOYAI_ETIMEDOUT), "no answer"); /* they are known, and silent */
+    met_dial_failed(&m, node, met_dial_what(&(struct moyai_error){.code = MOYAI_ETIMEDOUT}),
+                    "no answer"); /* they are known, and silent */
     reports(
         &m, 0, MET_ANSWERS | MET_KNOWN | MET_SILENT | MET_KEY,
         "http://a/g: it answers, and knows nodes of this grid: it began 3 s ago; b:1: 2 entries there are sealed with "
         "another key; c:1: is this node's own address; cannot connect to node abcdef01: no answer");
-    met_dial_failed(&m, node, met_dial_what(MOYAI_EUNREACHABLE), "refused"); /* or not there: others may come */
+    met_dial_failed(&m, node, met_dial_what(&(struct moyai_error){.code = MOYAI_EUNREACHABLE}),
+                    "refused"); /* or not there: others may come */
     reports(
         &m, 0, MET_ANSWERS | MET_YOUNG | MET_OTHER | MET_KEY,
         "http://a/g: it answers, and knows nodes of this grid: it began 3 s ago; b:1: 2 entries there are sealed with "
         "another key; c:1: is this node's own address; cannot connect to node abcdef01: refused");
     (void)met_tell(&m, a, 0, MET_OTHER, "");
     assert_false(met_settled(&m, false));
-    met_dial_failed(&m, node, met_dial_what(MOYAI_EPERM), "refused");
+    met_dial_failed(&m, node, met_dial_what(&(struct moyai_error){.code = MOYAI_EPERM}), "refused");
     reports(
         &m, 0, MET_ANSWERS | MET_KEY | MET_KEY_TOLD,
         "http://a/g: it answers, and knows nodes of this grid; b:1: 2 entries there are sealed with another key; c:1: "
         "is this node's own address; cannot connect to node abcdef01: refused");
 }
 
+/* Each of them, some times, and nobody was met: then there is little to wait for. */
+static void tells_that_nobody_listens(void **state) {
+    (void)state;
+    struct met m = {0};
+    assert_false(met_refused(&m));
+    size_t a = met_add(&m, "http://a/g"), b = met_add(&m, "b:1"), c = met_add(&m, "c:1");
+    m.of[c].own = true;
+    const enum met_what no = met_dial_what(&(struct moyai_error){.code = MOYAI_EUNREACHABLE, .sys = ECONNREFUSED});
+    assert_int_equal(no, MET_REFUSED);
+    for (unsigned i = 0; i < MET_REFUSALS; i++) {
+        assert_false(met_refused(&m));
+        (void)met_tell(&m, a, -1, no, "refused");
+        assert_false(met_refused(&m));
+        (void)met_tell(&m, b, -1, no, "refused");
+    }
+    assert_true(met_refused(&m));
+    (void)met_tell(&m, b, -1, MET_SILENT, "no answer");
+    assert_false(met_refused(&m));
+    (void)met_tell(&m, b, -1, no, "refused"); /* it is counted anew */
+    assert_false(met_refused(&m));
+    for (unsigned i = 1; i < MET_REFUSALS; i++) (void)met_tell(&m, b, -1, no, "refused");
+    assert_true(met_refused(&m));
+    (void)met_tell(&m, a, 0, MET_OTHER, "");
+    assert_false(met_refused(&m));
+    for (unsigned i = 0; i < MET_REFUSALS; i++) (void)met_tell(&m, a, -1, no, "refused");
+    assert_true(met_refused(&m));
+    m.others = true;
+    assert_false(met_refused(&m));
+    m.others = false;
+    m.of[a].own = m.of[b].own = true;
+    assert_false(met_refused(&m));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tells_why_nobody_was_met),
-        cmocka_unit_test(tells_of_clocks),
-        cmocka_unit_test(reports_each_place),
-        cmocka_unit_test(who_is_full),
+        cmocka_unit_test(tells_why_nobody_was_met),  cmocka_unit_test(tells_of_clocks),
+        cmocka_unit_test(reports_each_place),        cmocka_unit_test(who_is_full),
+        cmocka_unit_test(tells_that_nobody_listens),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -195,6 +195,8 @@ bool overlay_unmet(const struct overlay *o, char out[OVERLAY_UNMET], unsigned *w
 void overlay_observe(struct overlay *o); /* this node looks at others, who need not take it for one of them */
 /* All of these places have answered, twice, that they know of nobody: there is no use in waiting for a link. */
 bool overlay_settled(const struct overlay *o, bool new_too);
+/* Nobody listens at any of them, and that has been tried some times: one that is just starting would be there soon. */
+bool overlay_refused(const struct overlay *o);
 bool overlay_heard(const struct overlay *o); /* they have answered, whatever they know */
 /* No link, and none to be had: all places where the grid is met have answered, and all that are known have no place for
  * this node, though they know that it has no other link. One may become free. */

@@ -145,12 +145,12 @@ static void one_has_answered(struct wide *w) {
 }
 
 /* A text may begin with the address: it is said once. */
-static bool place_news(struct wide *w, const char *place, int code, const char **text_) {
+static bool place_news(struct wide *w, const char *place, int code, enum met_what what, const char **text_) {
     const char *text = *text_;
     size_t len = strlen(place);
     if (strncmp(text, place, len) == 0 && strncmp(text + len, ": ", 2) == 0) *text_ = text += len + 2;
     for (size_t i = 0; i < w->places.n_member; i++)
-        if (w->places.member[i] == place) return met_tell(&w->met, w->at_member + i, code, met_dial_what(code), text);
+        if (w->places.member[i] == place) return met_tell(&w->met, w->at_member + i, code, what, text);
     return true;
 }
 
@@ -176,10 +176,10 @@ static void on_dialled(void *arg, const struct dialled *got, const struct moyai_
     } else {
         char id[33] = "";
         if (!m->place) id_format(m->id, id);
-        if (!m->place && !m->direct) met_dial_failed(&w->met, m->id, met_dial_what(why->code), why->text);
+        if (!m->place && !m->direct) met_dial_failed(&w->met, m->id, met_dial_what(why), why->text);
         const char *text = why->text;
         /* What somebody has typed, and that no key fits, is worth a word: once, as long as it stays so. */
-        if (m->place ? place_news(w, m->place, why->code, &text) : why->code == MOYAI_EPERM)
+        if (m->place ? place_news(w, m->place, why->code, met_dial_what(why), &text) : why->code == MOYAI_EPERM)
             log_warning(o->cfg.log, "overlay", "MOYAI-DIAL", "cannot connect to %s%.8s: %s",
                         m->place ? m->place : "node ", id, text);
         else if (!m->place)
@@ -401,7 +401,7 @@ void wide_another(struct olink *k, const struct link_hello *h) {
 static void met_member(struct olink *k, const struct link_hello *h) {
     struct wide *w = k->o->wide;
     const char *well = "";
-    (void)place_news(w, k->place, 0, &well);
+    (void)place_news(w, k->place, 0, MET_OTHER, &well);
     w->entries++;
     found(k, h, NULL);
 }
@@ -601,7 +601,7 @@ static void not_met(struct olink *k, const struct moyai_error *why) {
     for (size_t i = 0; k->orderly && i < w->places.n_member; i++)
         if (w->places.member[i] == k->place) w->met.of[w->at_member + i].own = true;
     if (k->orderly || w->closing) return;
-    if (place_news(w, k->place, why && why->code ? why->code : MOYAI_ECLOSED, &text))
+    if (place_news(w, k->place, why && why->code ? why->code : MOYAI_ECLOSED, met_dial_what(why), &text))
         log_warning(k->o->cfg.log, "overlay", "MOYAI-DIAL", "cannot connect to %s: %s", k->place, text);
 }
 
