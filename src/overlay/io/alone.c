@@ -60,7 +60,9 @@ void alone_lost(struct alone *a, const struct olink *k) {
     if (k->observer) return;
     bool counts = a->timer.index != SIZE_MAX || moyai_now() < a->until;
     if (!a->far || !counts) a->far = elsewhere(k);
-    peer_name(k->peer, a->last);
+    char who[PEER_NAME];
+    peer_name(k->peer, who);
+    snprintf(a->last, sizeof a->last, "%s%s%s", who, k->at[0] ? " at " : "", k->at);
     a->until = moyai_now() + (moyai_ns)ALONE_LOST;
 }
 

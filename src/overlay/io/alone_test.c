@@ -77,8 +77,11 @@ static void says(const char *text) {
  */
 static void a_guest_has_no_link(void **state) {
     (void)state;
+    strcpy(w.peer.title, "worker");
+    w.peer.pid = 4711;
+    strcpy(w.link.at, "10.0.0.1:7471");
     link_is(false);
-    says("no link to another host is left; that to node 00000000 broke last");
+    says("no link to another host is left; that to node 00000000 (worker, pid 4711) at 10.0.0.1:7471 broke last");
     for (int i = 0; i < 3; i++) {
         link_is(true);
         serve(moyai_now() + 2 * MOYAI_SEC); /* the last ends when one that stood from the first on would count */
