@@ -164,6 +164,7 @@ static void request_done(struct locate *l, struct locate_request *r, uint64_t ag
     if (r->flags & REQ_OWN) locate_own_end(l, r);
     r->nonce = nonce;
     r->flags |= REQ_DONE;
+    r->flags &= ~(uint32_t)(REQ_LEADS | REQ_LED);
     r->askers = r->asked = r->send = r->direct = r->hint = r->busy = SET_NONE;
     r->busy_at = 0;
     r->done_at = now > age ? now - age : 0;
@@ -351,11 +352,12 @@ static void join(struct locate *l, struct locate_request *r, const struct locate
     /* Who asks for longer asks no farther than he says: else requests could keep one another alive. */
     if (longer || ttl > r->ttl) r->ttl = ttl;
     if (flood) r->flags |= REQ_FLOOD;
-    if (!own) r->hint_ttl = locate_by_hints(l, r) && !flood ? LOCATE_HINT_TTL - 1 : 0; /* where the flood ends */
+    if (!own && !(r->flags & REQ_LEADS))
+        r->hint_ttl = locate_by_hints(l, r) && !flood ? LOCATE_HINT_TTL - 1 : 0; /* where the flood ends */
     if (further) {
         locate_keep_until(l, r, until);
         if (until > r->others_until) r->others_until = until;
-        locate_spread_anew(l, r);
+        if (!locate_lead(l, r, ev->now)) locate_spread_anew(l, r);
     } else if (!r->nonce) { /* he who was the only asker */
         locate_spread(l, r);
     }
@@ -583,7 +585,8 @@ static void ask_around(struct locate *l, struct locate_request *r) {
 void locate_ask_link_down(struct locate *l, uint32_t link) {
     for (uint32_t i = l->requests.n; i > 0; i--) {
         struct locate_request *r = locate_request(l, i - 1);
-        bool asks = set_has(&r->askers, link), asked = set_has(&r->asked, link) && !set_has(&r->send, link);
+        bool asks = set_has(&r->askers, link), held = (r->flags & REQ_LEADS) && set_has(&r->busy, link);
+        bool lost = set_has(&r->asked, link) && !held, asked = lost && !set_has(&r->send, link);
         set_del(&r->askers, link);
         set_del(&r->asked, link);
         set_del(&r->send, link);
@@ -592,10 +595,12 @@ void locate_ask_link_down(struct locate *l, uint32_t link) {
         set_del(&r->reply, link);
         set_del(&r->busy, link);
         if (!set_any(r->busy)) r->busy_at = 0;
-        if (asks && !set_any(r->askers) && !(r->flags & (REQ_OWN | REQ_DONE)))
+        if (asks && !set_any(r->askers) && !(r->flags & (REQ_OWN | REQ_DONE))) {
             locate_cut(l, &l->requests, r);
-        else if (asked)
-            ask_around(l, r);
+            continue;
+        }
+        if (asked) ask_around(l, r);
+        if ((r->flags & REQ_LEADS) && (lost || !set_any(r->busy))) locate_held_on(l, r);
     }
 }
 
@@ -603,10 +608,11 @@ void locate_ask_timeout(struct locate *l, moyai_ns now) {
     for (uint32_t i = 0; i < l->requests.n; i++) {
         struct locate_request *r = locate_request(l, i);
         if (r->busy_at && r->busy_at <= now) {
-            r->asked &= ~r->busy;
-            r->busy = SET_NONE;
-            r->busy_at = 0;
-            if (r->until > now) locate_spread(l, r);
+            if (r->flags & REQ_LEADS) locate_memo_drop(l, r->key); /* it is wrong, or the way by it is gone */
+            if (r->until > now)
+                locate_held_on(l, r);
+            else
+                locate_held_off(r);
         }
         if (r->ring_at && r->ring_at <= now) locate_own_timeout(l, r, now);
         if (r->busy_at) locate_due(l, r->busy_at);

@@ -77,6 +77,8 @@ static const char *request_check(const struct locate *l, const struct locate_req
     if (own != (r->ring_at != 0)) return "an own request has no time, or another one has";
     if (own != own_wanted(l, r)) return "a request is waited for by nobody, or not by whom it should";
     if (!own && r->until < l->sweep) return "a request will not be forgotten";
+    if ((r->flags & REQ_LEADS) && (done || !r->busy_at || r->kind != LOCATE_NAME))
+        return "nobody waits for who is asked first";
     if (set_any(r->busy) != (r->busy_at != 0)) return "who had no room is not asked again";
     if ((r->ring_at && r->ring_at < l->due) || (r->busy_at && r->busy_at < l->due)) return "a timer will not ring";
     if (r->ttl > 8 || r->ring > LOCATE_RINGS) return "a request goes too far";

@@ -76,6 +76,8 @@ enum request_flags {
     REQ_LATE = 8,     /* the answer is said again, from memory */
     REQ_FEW = 16,     /* who has no hint asks a few */
     REQ_PUT_OFF = 32, /* the last ring, for others' */
+    REQ_LEADS = 64,   /* it is asked on where an answer once came from, and the others (`busy`) wait */
+    REQ_LED = 128,    /* it was, in vain */
 };
 
 struct locate_request {
@@ -86,10 +88,10 @@ struct locate_request {
     locate_set asked;              /* links that have been asked, or will be */
     locate_set send, direct, hint; /* of these: not yet; with DIRECT; with HINTED or FEW */
     locate_set reply;              /* links that still have to be sent the answer */
-    locate_set busy;               /* links that had no room */
+    locate_set busy;               /* links that had no room, or wait for what another will answer */
     uint64_t until;                /* forgotten then */
     uint64_t ring_from, ring_at;   /* own: this ring began, and ends; 0: none */
-    uint64_t busy_at;              /* those without room are asked again; 0: none */
+    uint64_t busy_at;              /* `busy` are asked (again); 0: none */
     uint64_t done_at;
     uint64_t others_until; /* another's flood has gone on from here, and is waited for */
     uint32_t flags, ttl;   /* ttl: of the frames we send */
@@ -249,6 +251,7 @@ void locate_route_link_down(struct locate *l, uint32_t link);
 
 /* locate_memo.c */
 void locate_memo_note(struct locate *l, const uint8_t name[16], const uint8_t owner[16], moyai_ns now);
+void locate_memo_drop(struct locate *l, const uint8_t name[16]);
 /* Where an answer once came from: a link of `among`, and how far it is from here. */
 bool locate_memo_hint(const struct locate *l, uint32_t kind, const uint8_t key[16], locate_set among,
                       struct locate_hop *hop);

@@ -25,6 +25,11 @@ void locate_memo_note(struct locate *l, const uint8_t name[16], const uint8_t ow
     m->noted = now;
 }
 
+void locate_memo_drop(struct locate *l, const uint8_t name[16]) {
+    struct locate_memo *m = locate_get(l, &l->memos, name);
+    if (m) locate_cut(l, &l->memos, m);
+}
+
 bool locate_memo_hint(const struct locate *l, uint32_t kind, const uint8_t key[16], locate_set among,
                       struct locate_hop *hop) {
     if (kind == LOCATE_CLAIM || !l->digest_every) return false;

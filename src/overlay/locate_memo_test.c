@@ -191,6 +191,87 @@ static void test_not_put_off(void **state) {
     expect(k, "not-found1");
 }
 
+#define FLOODS(nonce_) .kind = LOCATE_NAME, .key = 0x51, .ttl = 5, .flags = LOCATE_FLOOD, .nonce = nonce_, .wait = 10000
+
+static const struct locate_request *asked_for(struct kit *k) {
+    return locate_find_request(k->l, LOCATE_NAME, id_of(0x51).b);
+}
+
+/* Until those who wait for another's answer wait no more. */
+static void held(struct kit *k) {
+    for (int i = 0; i < 20 && (asked_for(k)->flags & REQ_LEADS); i++) timeout(k);
+    assert_true(asked_for(k)->flags & REQ_LED);
+}
+
+/* 4.13: a flood is led where an answer came from; whoever comes meanwhile waits for that one, too. */
+static void test_flood_led(void **state) {
+    struct kit *k = links(state, 4);
+    found_by_2(k, 4);
+    ask(k, 0, FLOODS(5));
+    pull(k, 2, "REQUEST N51/5 hinted");
+    ask(k, 1, FLOODS(6));
+    ask(k, 3, .kind = LOCATE_NAME, .key = 0x51, .ttl = 2, .nonce = 7, .wait = 20000);
+    assert_int_equal(up(k, 4, 0xa4, 1000), 0);
+    const struct locate_request *r = asked_for(k);
+    assert_true(are_links(r->busy, 16 + 8 + 2 + 1) && !set_any(r->send));
+    drain(k);
+    reply(k, 2, .kind = LOCATE_NAME, .key = 0x51, .owner = 0xee, .object = 0x61, .hops = 4, .cost = 10);
+    for (uint32_t i = 0; i < 4; i++) pull(k, i, i == 2 ? "" : "REPLY N51 found ee=61 5:1010");
+    assert_true(r->flags & REQ_DONE && !set_any(r->busy));
+}
+
+/* Without an answer all are asked, and what was remembered is forgotten: the next one goes on at once. */
+static void test_flood_led_in_vain(void **state) {
+    struct kit *k = links(state, 4);
+    found_by_2(k, 4);
+    ask(k, 0, FLOODS(5));
+    pull(k, 2, "REQUEST N51/5 hinted");
+    moyai_ns from = k->now;
+    held(k);
+    assert_true(k->now - from >= 12 * MS && k->now - from <= 50 * MS);
+    assert_true(are_links(asked_for(k)->send, 2 + 8) && !set_any(asked_for(k)->hint)); /* 2 has been asked */
+    drain(k);
+    ask(k, 1, FLOODS(6)); /* of several, and led no more */
+    for (uint32_t i = 0; i < 4; i++) pull(k, i, "REQUEST N51/4 flood several");
+    k->now += 20000 * MS;
+    ask(k, 0, FLOODS(7));
+    for (uint32_t i = 1; i < 4; i++) pull(k, i, "REQUEST N51/4 flood");
+}
+
+/* Nor if the way ends, or if he is the only one; and an own last ring asks all. */
+static void test_flood_led_ends(void **state) {
+    struct kit *k = links(state, 4);
+    found_by_2(k, 4);
+    ask(k, 0, FLOODS(5));
+    drain(k);
+    assert_int_equal(down(k, 3), 0); /* one that waits */
+    assert_false(set_any(asked_for(k)->send));
+    assert_int_equal(down(k, 2), 0);
+    assert_true(are_links(asked_for(k)->send, 2) && !asked_for(k)->busy_at);
+    assert_int_equal(up(k, 2, 0xa2, 1000), 0);
+    reply(k, 2, .kind = LOCATE_NAME, .key = 0x51, .owner = 0xee, .object = 0x61, .hops = 4, .cost = 10);
+    drain(k);
+    k->now += 20000 * MS;
+    assert_int_equal(down(k, 1), 0);
+    drain(k);
+    ask(k, 0, FLOODS(6));
+    pull(k, 2, "REQUEST N51/4 flood");
+}
+
+static void test_flood_led_own(void **state) {
+    struct kit *k = links(state, 4);
+    found_by_2(k, 4);
+    ask(k, 0, FLOODS(5));
+    drain(k);
+    assert_int_equal(look(k, 2, LOCATE_NAME, 0x51), 0);
+    for (uint32_t i = 0; i < 4; i++) pull(k, i, "");
+    const struct locate_request *r = asked_for(k);
+    assert_true(r->flags & REQ_LEADS);
+    until_ring(k, LOCATE_RINGS - 1);
+    assert_false(r->flags & REQ_LEADS);
+    for (uint32_t i = 0; i < 4; i++) pull(k, i, "REQUEST N51/8 flood");
+}
+
 /* 4.7: floods that come late where one has been answered: longer the same answer, and none begins anew by the way of
  * the answer alone. */
 static void test_late_floods(void **state) {
@@ -219,7 +300,11 @@ static void test_late_floods_end(void **state) {
     k->now += 8000 * MS; /* too old */
     ask(k, 1, .kind = LOCATE_NAME, .key = 0x51, .ttl = 5, .flags = flood, .nonce = 6, .wait = 10000);
     pull(k, 1, "");
-    pull(k, 3, "REQUEST N51/4 flood");
+    pull(k, 2, "REQUEST N51/2 hinted");
+    pull(k, 3, "");
+    held(k);
+    assert_true(are_links(asked_for(k)->send, 1 + 8));
+    drain(k);
     reply(k, 2, .kind = LOCATE_NAME, .key = 0x51, .owner = 0xee, .object = 0x61, .hops = 1, .cost = 10);
     drain(k);
     assert_int_equal(down(k, 2), 0); /* the way has ended: who comes from anywhere begins anew */
@@ -240,6 +325,10 @@ int main(void) {
                                        T(test_claims_and_room),
                                        T(test_put_off),
                                        T(test_not_put_off),
+                                       T(test_flood_led),
+                                       T(test_flood_led_in_vain),
+                                       T(test_flood_led_ends),
+                                       T(test_flood_led_own),
                                        T(test_late_floods),
                                        T(test_late_floods_end)};
     return cmocka_run_group_tests(tests, NULL, NULL);

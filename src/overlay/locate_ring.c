@@ -13,6 +13,8 @@
 #define FEW   4 /* asked at random */
 #define HINTS 2 /* followed, of those that digests give for one key */
 
+#define LEAD_PART 8 /* of ring_min and ring_max: eight who remember wrongly may be on the way */
+
 /* How far an own request goes, one after the other: a flood of so many links, or hints over so many. A ring lasts a
  * part of the time that an answer from so far may take; the early ones are settled by who is near. */
 struct ring {
@@ -78,11 +80,21 @@ static void spread_hints(struct locate *l, struct locate_request *r, locate_set 
     l->maybe |= known;
 }
 
+/* Whom it may be asked of: not of who alone asks it. */
+static locate_set others_of(const struct locate *l, const struct locate_request *r) {
+    return (r->flags & REQ_OWN) || locate_several(r) ? l->up : l->up & ~r->askers;
+}
+
 /* To whom the request is still to be sent. */
 void locate_spread(struct locate *l, struct locate_request *r) {
-    locate_set to = l->up;
+    locate_set to = others_of(l, r);
     struct locate_hop hop;
-    if (!(r->flags & REQ_OWN) && !locate_several(r)) to &= ~r->askers;
+    if (r->flags & REQ_LEADS) {
+        to &= ~r->asked;
+        r->asked |= to;
+        r->busy |= to;
+        return;
+    }
     if (r->kind == LOCATE_NODE && !(r->flags & REQ_FLOOD) && locate_near_find(l, r->key, to & ~r->asked, &hop)) {
         r->asked |= to; /* that one knows */
         set_add(&r->send, hop.link);
@@ -106,6 +118,7 @@ static void forget_asked(struct locate_request *r) {
 
 void locate_spread_anew(struct locate *l, struct locate_request *r) {
     forget_asked(r);
+    if (r->flags & REQ_LEADS) r->flags ^= REQ_LEADS | REQ_LED;
     locate_spread(l, r);
 }
 
@@ -121,25 +134,80 @@ static uint64_t turn_of(const struct locate *l, const struct locate_request *r) 
 }
 
 /*
- * How long an answer from so far may take: by the slowest link, twice there and back. Where machines are full, frames
- * lie besides at each: who gave up before they can be read would ask again and again, and fill them further.
+ * How long an answer from so many links away may take: by the slowest link, twice there and back, and a part of
+ * ring_min to ring_max. Where machines are full, frames lie besides at each: who gave up before they can be read would
+ * ask again and again, and fill them further (`late`).
+ */
+static uint64_t way_time(const struct locate *l, uint64_t links, uint64_t part) {
+    uint64_t slowest = 0;
+    SET_EACH (i, l->up) {
+        uint32_t cost = locate_link(l, i)->cost;
+        if (cost > slowest) slowest = cost;
+    }
+    uint64_t span = 2 * links * slowest * (uint64_t)MOYAI_US;
+    if (span < l->ring_min / part) return l->ring_min / part;
+    return span > l->ring_max / part ? l->ring_max / part : span;
+}
+
+static uint64_t late_time(const struct locate *l, uint64_t links, moyai_ns now) {
+    uint64_t late = 4 * links * locate_late(l, now), most = LOCATE_LATE_RINGS * l->ring_max;
+    return late < most ? late : most;
+}
+
+/*
+ * Where an answer once came from it is asked first, there alone, and of the others when that has had its time: most
+ * that is looked for by many is where it was, and so a flood, which one in a thousand begins since he waits for some
+ * who have to wait themselves, ends where somebody has passed the answer. Once for one request. True: it waits now.
+ */
+bool locate_lead(struct locate *l, struct locate_request *r, moyai_ns now) {
+    struct locate_hop way;
+    locate_set to = others_of(l, r);
+    if ((r->flags & REQ_LEADS) && !(r->flags & REQ_OWN)) { /* who asks now waits, too */
+        locate_spread(l, r);
+        return true;
+    }
+    if ((r->flags & (REQ_OWN | REQ_LED)) || r->ttl == 0 || r->kind != LOCATE_NAME) return false;
+    if (!locate_memo_hint(l, r->kind, r->key, to, &way)) return false;
+    uint32_t far = way.hops < LOCATE_TTL_MAX ? way.hops : LOCATE_TTL_MAX;
+    uint64_t most = (r->until - now) / 2, span = way_time(l, far, LEAD_PART) + late_time(l, far, now);
+    forget_asked(r);
+    r->hint_ttl = far;
+    r->asked = to;
+    r->busy = to & ~set_of(way.link);
+    if (!set_any(r->busy)) return false; /* that is the only one */
+    set_add(&r->send, way.link);
+    set_add(&r->hint, way.link);
+    set_add(&l->maybe, way.link);
+    r->flags |= REQ_LEADS;
+    r->busy_at = locate_after(now, span < most ? span : most);
+    locate_due(l, r->busy_at);
+    return true;
+}
+
+void locate_held_off(struct locate_request *r) {
+    if (r->flags & REQ_LEADS) r->flags ^= REQ_LEADS | REQ_LED;
+    r->asked &= ~r->busy;
+    r->busy = SET_NONE;
+    r->busy_at = 0;
+}
+
+void locate_held_on(struct locate *l, struct locate_request *r) {
+    locate_held_off(r);
+    locate_spread(l, r);
+}
+
+/*
+ * How long a ring lasts: as long as an answer may take. The last one of a name twice as long: where it is asked first
+ * of one alone (locate_lead), it goes on later.
  *
  * When hints have found nothing, and others ask here for the same, many may do so at one time. They begin to flood one
  * after the other: who has an answer first says it to those whom he was asked by.
  */
 static uint64_t ring_time(const struct locate *l, const struct locate_request *r, moyai_ns now) {
     const struct ring *ring = ring_of(l, r);
-    uint64_t slowest = 0, part = ring->part;
     uint64_t links = ring->ttl ? ring->ttl + 2 : r->hint_ttl > ring->hint_ttl ? r->hint_ttl : ring->hint_ttl;
-    SET_EACH (i, l->up) {
-        uint32_t cost = locate_link(l, i)->cost;
-        if (cost > slowest) slowest = cost;
-    }
-    uint64_t span = 2 * links * slowest * (uint64_t)MOYAI_US;
-    if (span < l->ring_min / part) span = l->ring_min / part;
-    if (span > l->ring_max / part) span = l->ring_max / part;
-    uint64_t late = 4 * links * locate_late(l, now), most = LOCATE_LATE_RINGS * l->ring_max;
-    if (late > most) late = most;
+    uint64_t span = way_time(l, links, ring->part), late = late_time(l, links, now);
+    if (r->ring == LOCATE_RINGS - 1 && r->kind == LOCATE_NAME && locate_by_hints(l, r)) span *= 2;
     bool crowd = r->ring == RING_PLAIN && ring->ttl == 0 && set_any(r->askers);
     return span + late + (crowd ? 2 * turn_of(l, r) * (l->ring_max + late) / 256 : 0);
 }

@@ -23,9 +23,12 @@ static inline bool locate_several(const struct locate_request *r) {
     return set_count(r->askers) > 1;
 }
 bool locate_by_hints(const struct locate *l, const struct locate_request *r);
-void locate_spread(struct locate *l, struct locate_request *r);      /* whoever is still to be asked will be */
-void locate_spread_anew(struct locate *l, struct locate_request *r); /* also those who have been */
-void locate_own_end(struct locate *l, struct locate_request *r);     /* nobody here waits any more; others may */
+void locate_spread(struct locate *l, struct locate_request *r);             /* whoever is still to be asked will be */
+void locate_spread_anew(struct locate *l, struct locate_request *r);        /* also those who have been */
+bool locate_lead(struct locate *l, struct locate_request *r, moyai_ns now); /* one is asked first: true */
+void locate_held_on(struct locate *l, struct locate_request *r);            /* `busy` wait no more: they are asked */
+void locate_held_off(struct locate_request *r);                             /* nor will they be */
+void locate_own_end(struct locate *l, struct locate_request *r);            /* nobody here waits any more; others may */
 void locate_own_timeout(struct locate *l, struct locate_request *r, moyai_ns now);
 
 #endif

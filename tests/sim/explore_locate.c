@@ -20,7 +20,7 @@
 #include "overlay/locate_wire.h"
 #include "tests/sim/explore_main.h"
 
-#define NODES 4
+#define NODES 5
 #define EDGES 4
 #define QUEUE 8
 #define BYTES 80
@@ -44,9 +44,10 @@ struct small_world {
     uint8_t edge[EDGES][2];
     struct task task[NODES];
     uint8_t cuts;
-    uint8_t dies; /* node + 1, that may die once */
-    bool fresh;   /* links come up as part of the story */
-    bool hints;   /* look-ups begin with requests for hints; digests are lost */
+    uint8_t dies;        /* node + 1, that may die once */
+    bool fresh;          /* links come up as part of the story */
+    bool hints;          /* look-ups begin with requests for hints; digests are lost */
+    uint8_t memo[NODES]; /* node + 1, of which this one remembers that it has the name */
 };
 
 struct queue {
@@ -251,6 +252,11 @@ static void init(void *world, const void *cfg) {
         for (uint32_t i = 0; i < c->nodes; i++)
             if (turn(w, c, i, &(struct locate_event){.kind = LOCATE_EV_TIMEOUT}, &why) < 0) abort();
         for (uint32_t e = 0; e < c->edges; e++) some |= w->edges[e].to[0].n || w->edges[e].to[1].n;
+    }
+    for (uint32_t i = 0; i < c->nodes; i++) {
+        uint8_t owner[16];
+        id_put(owner, c->memo[i] - 1u);
+        if (c->memo[i]) locate_memo_note(machine(w, c, i), name, owner, w->now);
     }
 }
 
@@ -494,6 +500,7 @@ static void tell(void *world, const void *cfg, uint32_t m, char *text, size_t n)
 #define LINE4 .nodes = 4, .edges = 3, .edge = {{0, 1}, {1, 2}, {2, 3}}
 #define RING4 .nodes = 4, .edges = 4, .edge = {{0, 1}, {1, 2}, {2, 3}, {3, 0}}
 #define STAR4 .nodes = 4, .edges = 3, .edge = {{0, 1}, {0, 2}, {0, 3}}
+#define TREE5 .nodes = 5, .edges = 4, .edge = {{0, 1}, {1, 2}, {2, 3}, {1, 4}}
 #define RING3 .nodes = 3, .edges = 3, .edge = {{0, 1}, {1, 2}, {2, 0}}
 
 static const struct small_world usual[] = {
@@ -509,6 +516,22 @@ static const struct small_world usual[] = {
      RING4,
      .task = {{TASK_NAME, 0}, {0}, {TASK_HOLD, 0}, {TASK_NODE, 1}},
      .hints = true,
+     .cuts = 1},
+    {.name = "led",
+     TREE5,
+     .task = {{TASK_NAME, 0}, {TASK_NAME, 0}, {0}, {TASK_HOLD, 0}, {0}},
+     .hints = true,
+     .memo = {4, 4, 0, 0, 4}},
+    {.name = "misled",
+     TREE5,
+     .task = {{TASK_NAME, 0}, {0}, {0}, {TASK_HOLD, 0}, {TASK_NAME, 0}},
+     .hints = true,
+     .memo = {2, 5, 0, 0, 1}},
+    {.name = "misled-cut",
+     TREE5,
+     .task = {{TASK_NAME, 0}, {0}, {0}, {TASK_HOLD, 0}, {0}},
+     .hints = true,
+     .memo = {2, 5, 0, 0, 1},
      .cuts = 1},
     {.name = "fresh", RING3, .task = {{TASK_NODE, 2}, {TASK_NODE, 0}, {0}}, .fresh = true},
     {.name = "claims", LINE3, .task = {{TASK_CLAIM, 0}, {0}, {TASK_CLAIM, 0}}},

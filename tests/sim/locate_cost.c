@@ -307,7 +307,7 @@ static int nines(uint64_t seed) {
     for (size_t i = 0; i < sizeof speeds / sizeof *speeds; i++) bad |= nine(seed, HONGO, speeds[i], 0, 60);
     for (size_t i = 0; i < sizeof far / sizeof *far; i++) bad |= nine(seed, ISTBS, far[i], 0, 100);
     for (size_t i = 0; i < sizeof far / sizeof *far; i++) bad |= nine(seed, ISTBS, far[i], 200, 100);
-    bad |= nine(4, ISTBS, 100000, 60, 150); /* one flood made all begin anew: it was 618 */
+    bad |= nine(4, ISTBS, 100000, 60, 80); /* one flood made all begin anew: it was 618 */
     return bad;
 }
 
