@@ -122,7 +122,7 @@ static void json_escapes_every_byte(void **state) {
             strcpy(want, "\\b");
         } else if (c == '\f') {
             strcpy(want, "\\f");
-        } else if (c < 0x20) {
+        } else if (c < 0x20 || c == 0x7f) {
             snprintf(want, sizeof want, "\\u%04x", c);
         } else if (c == '"' || c == '\\') {
             snprintf(want, sizeof want, "\\%c", c);
@@ -131,6 +131,12 @@ static void json_escapes_every_byte(void **state) {
         } else {
             strcpy(want, "\\ufffd");
         }
+        assert_string_equal(out, want);
+    }
+    for (unsigned c = 0x80; c < 0xc0; c++) { /* of two bytes; the first half a terminal may obey */
+        char in[2] = {(char)0xc2, (char)c}, out[2 * JSON_WORST + 1], want[8];
+        out[json_escape(out, in, 2)] = 0;
+        snprintf(want, sizeof want, c < 0xa0 ? "\\u%04x" : "\xc2%c", c);
         assert_string_equal(out, want);
     }
 }

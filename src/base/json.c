@@ -28,8 +28,9 @@ size_t json_escape(char *to, const char *text, size_t n) {
             memcpy(at, "\\ufffd", 6);
             at += 6;
             i++;
-        } else if (p[i] < 0x20) {
-            at = escape_control(at, p[i++]);
+        } else if (utf8_control(p + i)) {
+            i += k;
+            at = escape_control(at, p[i - 1]); /* the last byte is its number */
         } else {
             if (p[i] == '"' || p[i] == '\\') *at++ = '\\';
             memcpy(at, p + i, k);

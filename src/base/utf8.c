@@ -24,6 +24,10 @@ size_t utf8_length(const uint8_t *p, size_t n) {
     return 4;
 }
 
+bool utf8_control(const uint8_t *p) {
+    return p[0] < 0x20 || p[0] == 0x7f || (p[0] == 0xc2 && p[1] < 0xa0);
+}
+
 bool utf8_valid(const void *text, size_t n) {
     const uint8_t *p = text;
     size_t i = 0;
@@ -54,17 +58,14 @@ size_t utf8_line(char *to, size_t cap, const char *from, size_t n) {
     for (size_t i = 0; i < n;) {
         size_t k = utf8_length(p + i, n - i), m = k ? k : 1;
         if (at + m > cap - 1) break;
-        bool c1 =
-            k == 2 && p[i] == 0xc2 && p[i + 1] < 0xa0; /* U+0080 to U+009F: to some terminals they are ESC and more */
-        if (k == 0 || p[i] == 0x7f || c1) {
-            to[at] = '?';
-        } else if (p[i] < 0x20) {
-            to[at] = p[i] == '\n' || p[i] == '\r' || p[i] == '\t' ? ' ' : '?';
-        } else {
-            memcpy(to + at, p + i, k);
-        }
-        at += c1 ? 1 : m;
         i += m;
+        if (k > 0 && !utf8_control(p + i - m)) {
+            memcpy(to + at, p + i - m, k);
+            at += k;
+        } else {
+            const uint8_t c = p[i - m];
+            to[at++] = c == '\n' || c == '\r' || c == '\t' ? ' ' : '?';
+        }
     }
     to[at] = 0;
     return at;

@@ -13,6 +13,9 @@ bool utf8_valid(const void *p, size_t n);
 /* Length in bytes of the well-formed character at p (n > 0 bytes are there); 0 if it is not well-formed. */
 size_t utf8_length(const uint8_t *p, size_t n);
 
+/* Is this well-formed character one that a terminal obeys, or some do: U+0000 to U+001F, U+007F to U+009F? */
+bool utf8_control(const uint8_t *p);
+
 /* The largest m <= limit (and <= n) that does not cut a character of the well-formed text p. */
 size_t utf8_cut(const char *p, size_t n, size_t limit);
 

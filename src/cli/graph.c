@@ -100,9 +100,10 @@ static void print_json(const struct graph *g) {
 }
 
 static void print_dot_text(const char *text) {
-    for (; *text; text++) {
-        if (*text == '"' || *text == '\\') fputc('\\', stdout);
-        fputc((unsigned char)*text < ' ' ? '?' : *text, stdout);
+    for (const char *c; *text;) {
+        const size_t n = clean_next(&text, &c);
+        if (*c == '"' || *c == '\\') fputc('\\', stdout);
+        fwrite(c, 1, n, stdout);
     }
 }
 

@@ -106,13 +106,13 @@ void graph_done(struct graph *g) {
 #define PI          3.14159265358979323846
 
 static void put_escaped(FILE *f, const char *text, int most) {
-    for (int n = 0; *text; text++) {
-        unsigned char c = (unsigned char)*text;
-        if ((c & 0xc0) != 0x80 && n++ == most) {
+    for (const char *c; *text;) {
+        if (most-- == 0) {
             fputs("\xe2\x80\xa6", f);
             return;
         }
-        switch (c) {
+        const size_t n = clean_next(&text, &c);
+        switch (*c) {
         case '<':
             fputs("&lt;", f);
             break;
@@ -126,7 +126,7 @@ static void put_escaped(FILE *f, const char *text, int most) {
             fputs("&quot;", f);
             break;
         default:
-            fputc(c < ' ' || c == 0x7f ? '?' : c, f); /* what XML cannot hold */
+            fwrite(c, 1, n, f);
         }
     }
 }

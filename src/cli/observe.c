@@ -5,6 +5,7 @@
 #include "base/err.h"
 #include "base/id.h"
 #include "base/near.h"
+#include "base/utf8.h"
 #include "cli/cli.h"
 #include "cli/crawl.h"
 #include "cli/reach.h"
@@ -305,11 +306,20 @@ int observer_find(struct observer *o, const char *target, moyai_ref **ret, struc
     return rc;
 }
 
+size_t clean_next(const char **text, const char **c) {
+    static const char none[] = "\xef\xbf\xbe"; /* U+FFFE; U+FFFF is one more */
+    const char *p = *text;
+    const size_t n = utf8_length((const uint8_t *)p, strnlen(p, 4));
+    const bool good = n > 0 && !utf8_control((const uint8_t *)p) &&
+                      !(n == 3 && memcmp(p, none, 2) == 0 && (uint8_t)p[2] >= (uint8_t)none[2]);
+    *c = good ? p : "?";
+    *text += n ? n : 1;
+    return good ? n : 1;
+}
+
 void print_clean(FILE *f, const char *text) {
-    for (; *text; text++) {
-        unsigned char a = (unsigned char)text[0], b = (unsigned char)text[1];
-        bool wide = a == 0xc2 && b >= 0x80 && b < 0xa0; /* U+0080 to U+009F */
-        fputc(a < ' ' || a == 0x7f || wide ? '?' : a, f);
-        text += wide;
+    for (const char *c; *text;) {
+        const size_t n = clean_next(&text, &c);
+        fwrite(c, 1, n, f);
     }
 }

@@ -79,7 +79,9 @@ int observer_doubts(struct observer *o);
  */
 int observer_find(struct observer *o, const char *target, moyai_ref **ret, struct moyai_error *why);
 
-/* For a terminal: control characters become '?'. */
+/* For people: the next character of the text, *c, and how many bytes it has; *text is behind it then. "?" for what may
+ * not come to a terminal, nor into XML: control characters, what is no character at all, and bytes that are no text. */
+size_t clean_next(const char **text, const char **c);
 void print_clean(FILE *f, const char *text);
 
 #endif

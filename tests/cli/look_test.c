@@ -508,25 +508,37 @@ static void draws(void **state) {
     cli_free(&c);
 }
 
+/* What a terminal obeys, or XML cannot hold: U+0000 to U+001F, U+007F to U+009F, U+FFFE and U+FFFF. */
+static void is_clean(const char *text) {
+    for (const unsigned char *p = (const unsigned char *)text; *p; p++)
+        if ((*p < ' ' && *p != '\n') || *p == 0x7f || (*p == 0xc2 && p[1] < 0xa0) ||
+            (*p == 0xef && p[1] == 0xbf && p[2] >= 0xbe))
+            fail_msg("byte %td is %#x: %s", p - (const unsigned char *)text, *p, text);
+}
+
 /* Titles are anything: they are escaped, and no control character reaches the terminal. */
 static void strange_titles(void **state) {
     (void)state;
-    const char *const env[] = {"MOYAI_TITLE=<x>&\"\\ \xc3\xa9\033[31m\xc2\x9b", NULL};
+    const char *const env[] = {"MOYAI_TITLE=<x>&\"\\ \xc3\xa9\033[31m\xc2\x9b\xef\xbf\xbf\xff", NULL};
     struct cli other;
     cli_start(&other, &(struct cli_opts){.env = env}, "run", "--grid", grid, "@n", "serve", "z", NULL);
     cli_await(&other, 1, "serving z", 1);
     assert_int_equal(IN_GRID("ps"), 0);
-    HAS(c.text[0].p, "<x>&\"\\ \xc3\xa9?[31m? ");
+    HAS(c.text[0].p, "<x>&\"\\ \xc3\xa9?[31m??? ");
+    is_clean(c.text[0].p);
     cli_free(&c);
     assert_int_equal(IN_GRID("ps", "--json"), 0);
-    HAS(c.text[0].p, "\"title\": \"<x>&\\\"\\\\ \xc3\xa9?[31m\xc2\x9b\"");
+    HAS(c.text[0].p, "\"title\": \"<x>&\\\"\\\\ \xc3\xa9?[31m\\u009b\xef\xbf\xbf?\"");
     cli_free(&c);
     assert_int_equal(IN_GRID("graph", "--svg"), 0);
-    HAS(c.text[0].p, "&lt;x&gt;&amp;&quot;\\ \xc3\xa9?[31m");
+    HAS(c.text[0].p, "&lt;x&gt;&amp;&quot;\\ \xc3\xa9?[31m??"
+                     "?</text>");
+    is_clean(c.text[0].p);
     HAS_NOT(c.text[0].p, "<x>");
     cli_free(&c);
     assert_int_equal(IN_GRID("graph", "--dot"), 0);
-    HAS(c.text[0].p, "<x>&\\\"\\\\ \xc3\xa9?[31m");
+    HAS(c.text[0].p, "<x>&\\\"\\\\ \xc3\xa9?[31m???\\n");
+    is_clean(c.text[0].p);
     cli_free(&c);
     kill(other.pid, SIGTERM);
     assert_int_equal(cli_wait(&other), 143);
