@@ -388,6 +388,28 @@ static void print_string(FILE *f, const char *text) {
     putc('"', f);
 }
 
+/* A name and a value that may be anybody's, for a terminal: in parts, as long as they may be. */
+static void put_clean(FILE *f, const char *text, size_t width) {
+    char part[64];
+    size_t n = strlen(text), put = 0;
+    while (n > 0) {
+        size_t m = utf8_cut(text, n, 32);
+        if (m == 0) m = 1;
+        put += utf8_line(part, sizeof part, text, m);
+        fputs(part, f);
+        text += m;
+        n -= m;
+    }
+    fprintf(f, "%*s", put < width ? (int)(width - put) : 0, "");
+}
+
+static void put_row(FILE *f, const char *name, const char *value, const char *from) {
+    put_clean(f, name, 19);
+    putc(' ', f);
+    put_clean(f, value, 20);
+    fprintf(f, " %-11s  ", from);
+}
+
 struct unknown_printed {
     FILE *f;
     size_t n;
@@ -402,8 +424,9 @@ static void print_unknown_json(const char *name, const char *value, const char *
 
 static void print_unknown_text(const char *name, const char *value, const char *meant, void *arg) {
     struct unknown_printed *u = arg;
-    fprintf(u->f, "%-19s %-20s %-11s  %s%s%s%s\n", name, value, "unknown", "there is no such variable: mistyped?",
-            meant ? " Did you mean " : "", meant ? meant : "", meant ? "?" : "");
+    put_row(u->f, name, value, "unknown");
+    fprintf(u->f, "there is no such variable: mistyped?%s%s%s\n", meant ? " Did you mean " : "", meant ? meant : "",
+            meant ? "?" : "");
 }
 
 static void print_json(const struct config *c, const struct config_faults *faults, FILE *f) {
@@ -453,7 +476,8 @@ static void print_text(const struct config *c, const struct config_faults *fault
         char number[32];
         const char *value = number;
         if (faults->of[i].code != 0) {
-            fprintf(f, "%-19s %-20s %-11s  %s\n", o->env, environment(i), "bad", faults->of[i].text);
+            put_row(f, o->env, environment(i), "bad");
+            fprintf(f, "%s\n", faults->of[i].text);
             continue;
         }
         switch (o->type) {
@@ -471,8 +495,8 @@ static void print_text(const struct config *c, const struct config_faults *fault
             break;
         }
         bool set = o->deflt && c->origin[i] != CONFIG_FROM_DEFAULT; /* otherwise the default is in column 2 */
-        fprintf(f, "%-19s %-20s %-11s  %s%s%s%s\n", o->env, value, origin_names[c->origin[i]], o->help,
-                set ? " (default " : "", set ? o->deflt : "", set ? ")" : "");
+        put_row(f, o->env, value, origin_names[c->origin[i]]);
+        fprintf(f, "%s%s%s%s\n", o->help, set ? " (default " : "", set ? o->deflt : "", set ? ")" : "");
     }
     struct unknown_printed u = {f, 0};
     config_unknown(print_unknown_text, &u);

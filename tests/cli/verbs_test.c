@@ -295,6 +295,17 @@ static void config(void **state) {
     assert_non_null(strstr(c.text[0].p, "\"value\": 65536"));
     cli_free(&c);
 
+    /* Values are whatever somebody has set, and names nearly so. */
+    const char *const odd[] = {"MOYAI_TITLE=a\033[31m\xc2\x9b\xff b", "MOYAI_O\033DD=x\ny", "MOYAI_STACK=\033[31m",
+                               NULL};
+    cli_start(&c, &(struct cli_opts){.env = odd}, "config", NULL);
+    assert_int_equal(cli_wait(&c), 1);
+    assert_int_equal(kit_count(&c.text[0], "MOYAI_TITLE         a?[31m?? b           environment  "), 1);
+    assert_int_equal(kit_count(&c.text[0], "MOYAI_O?DD          x y                  unknown      "), 1);
+    assert_int_equal(kit_count(&c.text[0], "MOYAI_STACK         ?[31m                bad          "), 1);
+    assert_int_equal(kit_count(&c.text[0], "\033") + kit_count(&c.text[0], "\xc2\x9b"), 0);
+    cli_free(&c);
+
     /* A mistyped one is listed; a program says it in its log, once, and those of moyai run are none. */
     const char *const typo[] = {"MOYAI_STAK=64k", "MOYAI_LOG=warning", NULL};
     cli_start(&c, &(struct cli_opts){.env = typo}, "config", NULL);
