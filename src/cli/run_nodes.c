@@ -18,6 +18,7 @@
 #include "agent/agent.h"
 #include "agent/remote.h"
 #include "base/err.h"
+#include "base/utf8.h"
 #include "cli/crawl.h"
 #include "node/node.h"
 
@@ -145,9 +146,10 @@ static void set_where(struct site_agent *g, const moyai_value *info) {
     const char *host = info_text(info, "host"), *site = info_text(info, "site");
     size_t n = strcspn(host, "."); /* of the rest the site says the same */
     bool same = !*site || strcmp(site, host) == 0 || (host[n] && strcmp(site, host + n + 1) == 0);
-    snprintf(g->where, sizeof g->where, "%.*s%s%.*s", n < 24 ? (int)n : 24, host, same ? "" : "/", same ? 0 : 14, site);
-    for (char *c = g->where; *c; c++)
-        if ((unsigned char)*c < ' ' || *c == 0x7f) *c = '?';
+    char name[25], in[15]; /* the beginnings, as far as whole characters fit */
+    (void)utf8_line(name, sizeof name, host, n);
+    (void)utf8_line(in, sizeof in, site, same ? 0 : strlen(site));
+    snprintf(g->where, sizeof g->where, "%s%s%s", name, same ? "" : "/", in);
 }
 
 static void seen(const struct crawl_node *k, void *arg) {

@@ -297,6 +297,19 @@ static void signals_are_handed_on(void **state) {
     end_agent(&one);
 }
 
+/* Of where it runs the beginning of the site's name is said, in whole characters. */
+static void site_is_named(void **state) {
+    (void)state;
+    struct cli one, c;
+    cli_start(&one, &(struct cli_opts){.env = added}, "node", "--site",
+              "x\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4", NULL);
+    (void)cli_line(&one, 2, "takes commands");
+    assert_int_equal(DO(&c, "sh", "-c", "kill -9 $$"), 137);
+    has(c.text[1].p, "/x\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4) was killed by");
+    cli_free(&c);
+    end_agent(&one);
+}
+
 static pid_t who(struct cli *c, int which) {
     pid_t pid = c->pid;
     while (which-- > 0) pid = kit_child_of(pid);
@@ -553,6 +566,7 @@ int main(int argc, char **argv) {
         RUN(stopped_reader),
         RUN(reader_gone),
         RUN(signals_are_handed_on),
+        RUN(site_is_named),
         RUN(agent_is_killed),
         RUN(starter_is_killed),
         RUN(agent_leaves_in_order),
