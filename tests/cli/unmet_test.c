@@ -93,15 +93,20 @@ static int silence(char at[40]) {
 static void who_looks_is_told_why(void **state) {
     (void)state;
     static const char *const loud[] = {"MOYAI_LOG=warning", NULL};
-    struct cli ps, dead, both, unknown, empty, silent, member, hasty, http, tls;
+    char ways[100], *at_ways = strchr(strcpy(ways, "MOYAI_GRID_FILE="), '=') + 1;
+    const char *const other_way[] = {ways, NULL};
+    struct cli ps, dead, both, unknown, lines, empty, silent, member, hasty, http, tls;
     char nobody[120], at[40], still[80], text[300];
     int fd = silence(at);
+    snprintf(at_ways, 80, "%s-ways", key[0]);
+    fclose(fopen(at_ways, "w")); /* there are none yet */
     snprintf(nobody, sizeof nobody, "%.90s-empty", url);
     snprintf(still, sizeof still, "http://%s/lab", at);
     cli_start(&ps, &(struct cli_opts){.env = loud}, "ps", "--grid", url, "--key-file", key[1], NULL);
     cli_start(&dead, NULL, "ping", "--grid", NOWHERE, "--key-file", key[0], "0123", NULL);
     cli_start(&both, NULL, "graph", "--grid", NOWHERE, "--grid", url, "--key-file", key[1], NULL);
     cli_start(&unknown, NULL, "call", "--grid", "127.0.0.1:1", "--key-file", key[0], "x", "y", NULL);
+    cli_start(&lines, &(struct cli_opts){.env = other_way}, "ps", "--grid", "127.0.0.1:1", "--key-file", key[0], NULL);
     cli_start(&empty, NULL, "ps", "--grid", nobody, "--key-file", key[0], NULL);
     cli_start(&silent, NULL, "ps", "--grid", still, "--key-file", key[0], NULL);
     cli_start(&member, NULL, "ps", "--grid", at, "--key-file", key[0], NULL);
@@ -140,6 +145,8 @@ static void who_looks_is_told_why(void **state) {
     /* What is wrong is said at once, and that there is no answer when it has been waited for. */
     says_first(&dead, "moyai ping: nobody of the grid at '" NOWHERE "' could be met: Connection refused", REFUSED);
     says_first(&unknown, "nobody of the grid at '127.0.0.1:1' could be met: Connection refused\n", REFUSED);
+    says_first(&lines, "could be met: Connection refused\n", "could be reached within 10 s\n");
+    unlink(at_ways);
     char late[300];
     snprintf(text, sizeof text, "could be met yet: %s: it has not answered" SILENT_ADVICE "\n", still);
     snprintf(late, sizeof late,

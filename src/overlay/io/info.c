@@ -29,7 +29,7 @@ bool overlay_settled(const struct overlay *o, bool new_too) {
 }
 
 bool overlay_refused(const struct overlay *o) {
-    return o->wide && met_refused(wide_met(o->wide));
+    return o->wide && !o->cfg.grid_file && met_refused(wide_met(o->wide));
 }
 
 bool overlay_heard(const struct overlay *o) {

@@ -195,7 +195,8 @@ bool overlay_unmet(const struct overlay *o, char out[OVERLAY_UNMET], unsigned *w
 void overlay_observe(struct overlay *o); /* this node looks at others, who need not take it for one of them */
 /* All of these places have answered, twice, that they know of nobody: there is no use in waiting for a link. */
 bool overlay_settled(const struct overlay *o, bool new_too);
-/* Nobody listens at any of them, and that has been tried some times: one that is just starting would be there soon. */
+/* Nobody listens at any of them, and that has been tried some times: one that is just starting would be there soon. Nor
+ * is there a grid file, by whose lines a link may come that needs none of them. */
 bool overlay_refused(const struct overlay *o);
 bool overlay_heard(const struct overlay *o); /* they have answered, whatever they know */
 /* No link, and none to be had: all places where the grid is met have answered, and all that are known have no place for
