@@ -147,6 +147,17 @@ static void test_claims_and_room(void **state) {
     assert_true(locate_memo_hint(k->l, LOCATE_NAME, id_of(0x53).b, low_links(7), &hop));
     assert_false(locate_memo_hint(k->l, LOCATE_NAME, id_of(0x53).b, low_links(5), &hop));
     assert_false(locate_memo_hint(k->l, LOCATE_CLAIM, id_of(0x53).b, low_links(7), &hop));
+    /* The one noted first goes, though it came last into the table; one that is noted again does not. */
+    locate_memo_note(k->l, id_of(0x52).b, id_of(0xee).b, k->now);
+    locate_memo_note(k->l, id_of(0x54).b, id_of(0xee).b, k->now + 1);
+    assert_true(locate_memo_hint(k->l, LOCATE_NAME, id_of(0x52).b, low_links(7), &hop));
+    assert_false(locate_memo_hint(k->l, LOCATE_NAME, id_of(0x53).b, low_links(7), &hop));
+    locate_memo_note(k->l, id_of(0x55).b, id_of(0xee).b, k->now + 2);
+    assert_false(locate_memo_hint(k->l, LOCATE_NAME, id_of(0x52).b, low_links(7), &hop));
+    assert_true(locate_memo_hint(k->l, LOCATE_NAME, id_of(0x54).b, low_links(7), &hop));
+    k->l->digest_every = 0; /* nor for who keeps no digests */
+    assert_false(locate_memo_hint(k->l, LOCATE_NAME, id_of(0x54).b, low_links(7), &hop));
+    k->l->digest_every = 60 * (uint64_t)MOYAI_SEC;
 }
 
 /* Up to the last ring of an own look-up of 0x51; links have been asked. */

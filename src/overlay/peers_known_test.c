@@ -265,8 +265,86 @@ static void test_candidate(void **state) {
     tested_free(t);
 }
 
+/* Somebody has been lost for whom a session waits: some of those lost lately are called at once, before all others. */
+static void test_again(void **state) {
+    (void)state;
+    struct tested *t = started((struct peers_cfg){.known = 16});
+    for (uint32_t i = 1; i <= 8; i++) knows(t, open_node(i));
+    struct peers_known *k = peers_knowns(t->p);
+    uint32_t times[8] = {0};
+    t->p->attempts = 2;
+    for (uint32_t i = 0; i < 8; i++) {
+        k[i].retry = t->now + 5 * SEC;
+        k[i].lost = i < 4 ? t->now + SEC : t->now;
+    }
+    for (int round = 0; round < 200; round++) {
+        uint32_t n = 0;
+        for (uint32_t i = 0; i < 4; i++) k[i].retry = t->now + 5 * SEC;
+        peers_again(t->p, t->now);
+        for (uint32_t i = 0; i < 8; i++) {
+            n += k[i].again;
+            times[i] += k[i].again;
+            assert_int_equal(k[i].retry, k[i].again ? 0 : t->now + 5 * SEC);
+        }
+        assert_int_equal(n, 2);
+    }
+    for (uint32_t i = 0; i < 8; i++) assert_in_range(times[i], i < 4 ? 60 : 0, i < 4 ? 140 : 0);
+    assert_true(k[peers_candidate(t->p, false, t->now)].lost > t->now);
+    assert_true(k[peers_candidate(t->p, false, t->now)].lost > t->now);
+    for (uint32_t i = 0; i < 8; i++) assert_int_equal(k[i].again, 0); /* once each */
+    for (uint32_t i = 0; i < 8; i++) k[i].retry = t->now;
+    k[6].again = k[5].again = 1;
+    k[5].lost = t->now + 1; /* the other's time is over */
+    assert_int_equal(peers_candidate(t->p, false, t->now), 5);
+    k[5].again = 1;
+    k[5].retry = t->now + 1;
+    uint32_t fifth = 0;
+    for (int i = 0; i < 50; i++) fifth += peers_candidate(t->p, false, t->now) == 5;
+    assert_int_equal(fifth, 0);
+    tested_free(t);
+}
+
+/* Who may be reached again is called soon, whatever was meant; never later for it. */
+static void test_hasten(void **state) {
+    (void)state;
+    struct tested *t = started((struct peers_cfg){.known = 16});
+    for (uint32_t i = 1; i <= 3; i++) knows(t, open_node(i));
+    struct peers_known *k = peers_knowns(t->p);
+    k[0].retry = t->now + 100 * SEC;
+    k[1].retry = t->now + 1;
+    k[2].retry = t->now;
+    k[0].fails = 5;
+    peers_hasten(t->p, t->now);
+    assert_in_range(k[0].retry, t->now + SEC / 2, t->now + 3 * SEC / 2);
+    assert_int_equal(k[1].retry, t->now + 1);
+    assert_int_equal(k[2].retry, t->now);
+    assert_int_equal(k[0].fails, 0);
+    tested_free(t);
+}
+
+/* The gap between attempts that fail grows to a second with few links, to half a minute with more. */
+static void test_gap(void **state) {
+    (void)state;
+    struct tested *t = started((struct peers_cfg){.known = 16, .degree = 7});
+    const struct moyai_node_id nobody = node(9);
+    const struct {
+        uint32_t mesh, streak;
+        moyai_ns most;
+    } cases[] = {{0, 0, SEC}, {2, 4, SEC}, {3, 4, 30 * SEC}, {6, 4, 30 * SEC}, {7, 3, 30 * SEC}, {7, 4, 300 * SEC}};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        t->p->mesh = cases[c].mesh;
+        t->p->streak[0] = cases[c].streak;
+        t->p->misses = 16;
+        peers_missed(t->p, nobody.b, false, t->now);
+        assert_in_range(t->p->gap_at, t->now + cases[c].most / 2, t->now + cases[c].most / 2 * 3);
+    }
+    t->p->mesh = 0;
+    tested_free(t);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_again), cmocka_unit_test(test_hasten),        cmocka_unit_test(test_gap),
         cmocka_unit_test(test_which), cmocka_unit_test(test_newer),         cmocka_unit_test(test_shares),
         cmocka_unit_test(test_fair),  cmocka_unit_test(test_give_way),      cmocka_unit_test(test_candidate),
         cmocka_unit_test(test_found), cmocka_unit_test(test_earlier_lives),
