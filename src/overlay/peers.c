@@ -29,8 +29,10 @@
  * was lost lately is called again soon, and, since a process that was started anew has another id, the rendezvous
  * looked at.
  *
- * A node without links keeps on: it looks at the rendezvous again at once, then after 1, 2, 4... s, and forgets whom it
- * has failed to reach.
+ * A node without links keeps on: it looks at the rendezvous at once, and forgets whom it has failed to reach; for as
+ * long as others keep their sessions with it, it looks again and calls whom it knows each second, then after 1, 2, 4...
+ * s. A relay that is killed again and again may live for no longer than a second. There is no herd: no look begins
+ * before the last one is answered, and who hears of a full node has found what there is, and hurries no more.
  */
 #include "overlay/peers_internal.h"
 #include "overlay/peers_wire.h"
@@ -203,7 +205,7 @@ static void offer_failed(struct peers *p, struct peers_link *l, bool reached, mo
 
 static void looked(struct peers *p, uint32_t entries, moyai_ns now) {
     uint32_t n = entries > p->known_n ? entries : p->known_n;
-    if (p->looks == 0 && p->mesh == 0) /* the more they are, the longer it takes */
+    if (p->looks == 0 && p->mesh == 0) /* soon, whatever failed before: the more they are, the longer it takes */
         p->gap_at = peers_after(now, rng_below(&p->rng, (n < 50 ? n : 50) * p->gap / 25 + 1));
     if (now < p->late_until && p->again_n < PEERS_TRIES) /* who has come is called at once, whatever failed before */
         p->gap_at = peers_min(p->gap_at, peers_jitter(p, now, p->gap));
@@ -212,7 +214,7 @@ static void looked(struct peers *p, uint32_t entries, moyai_ns now) {
         return;
     }
     uint64_t wait = (uint64_t)MOYAI_SEC << (p->looks < 6 ? p->looks : 6);
-    p->looks += p->looks < 6;
+    p->looks += p->looks < 6 && !peers_hurries(p, now);
     p->look_at = peers_jitter(p, now, peers_min(wait, p->rendezvous));
 }
 
@@ -270,6 +272,7 @@ static void refused(struct peers *p, struct peers_link *l, const struct peers_fr
     bool lost = l->state == PEERS_USED && f->what == PEERS_SILENT; /* as all links of a key that has ended */
     peers_link_remove(p, l, now);
     if (lost) peers_key_ended(p, id, now);
+    if (f->what == PEERS_FULL && mesh) p->soon_until = 0;
     if (!mesh || lost) return;
     if (duplicate)
         peers_rest(p, id, PEERS_AGAIN, now);
@@ -400,8 +403,9 @@ static int lost(struct peers *p, const struct peers_event *ev) {
 /* A session finds no path, and a link has broken lately over which it may have gone. */
 static void waits(struct peers *p, moyai_ns now) {
     if (p->again_at != UINT64_MAX || now >= p->late_until || p->again_n == 0 || p->leaving) return;
-    uint32_t i = PEERS_TRIES - p->again_n--;
-    p->again_at = peers_jitter(p, now, PEERS_AGAIN / 2 << (i < 2 ? i : 2));
+    if (peers_hurries(p, now)) return; /* it looks already */
+    p->again_at = peers_jitter(p, now, p->again_n == PEERS_TRIES ? PEERS_AGAIN / 2 : PEERS_AGAIN);
+    p->again_n--;
 }
 
 /* The driver has no more need of a direct link. */

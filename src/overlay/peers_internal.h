@@ -29,7 +29,8 @@
 #define PEERS_CALM  ((moyai_ns)(30 * MOYAI_SEC))  /* the longest gap between attempts that all fail */
 #define PEERS_DOUBT ((moyai_ns)(300 * MOYAI_SEC)) /* the same if all that is missing are other sites */
 #define PEERS_LATE  ((moyai_ns)(15 * MOYAI_SEC))  /* a loss is a late one so long */
-#define PEERS_TRIES ((uint32_t)5)                 /* to mend one for which a session waits */
+#define PEERS_TRIES ((uint32_t)8)                 /* to mend one for which a session waits */
+#define PEERS_SOON  ((moyai_ns)(10 * MOYAI_SEC))  /* after the last link ended all is looked for each second so long */
 #define PEERS_HURRY ((moyai_ns)MOYAI_SEC)         /* the same with few links */
 
 enum peers_link_state { PEERS_OFFERED = 1, PEERS_USED };
@@ -68,8 +69,8 @@ struct peers_known {
     uint32_t accepts, fails, n_text;
     uint32_t near;  /* of our own site */
     uint32_t again; /* to be called before others */
-    uint32_t zero;
-    uint64_t lost; /* a link to it has broken, lately until this; 0: none */
+    uint32_t vain;  /* so often in a row it was called in vain, as long as its word is the same */
+    uint64_t lost;  /* a link to it has broken, lately until this; 0: none */
 };
 
 struct peers_fx {
@@ -101,6 +102,7 @@ struct peers {
     uint64_t gap_at;     /* no attempt before */
     uint64_t dry_until;  /* nobody to connect to before; 0: not known */
     uint64_t late_until; /* a link has broken lately */
+    uint64_t soon_until; /* the last link has ended, and who kept sessions over it keeps them still */
     uint64_t again_at;   /* when to look after the lost, for whom a session waits; UINT64_MAX: not */
     uint32_t again_n;    /* so often yet */
     uint32_t misses;     /* attempts without success in a row */
@@ -146,6 +148,11 @@ static inline uint64_t peers_jitter(struct peers *p, moyai_ns now, uint64_t span
 /* peers.c */
 struct peers_fx *peers_say(struct peers *p, enum peers_effect_kind kind, uint64_t link, const uint8_t id[16]);
 struct peers_fx *peers_send(struct peers *p, const struct peers_link *l, enum peers_frame_kind frame);
+
+/* Without links, and since so little time that sessions over them are kept still. */
+static inline bool peers_hurries(const struct peers *p, moyai_ns now) {
+    return p->mesh == 0 && now < p->soon_until;
+}
 
 /* peers_known.c */
 void peers_learn(struct peers *p, const struct peers_endpoint *e, moyai_ns now);

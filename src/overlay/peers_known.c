@@ -10,6 +10,12 @@
  * A node behind a filter may reach its own site only, and of a small site a uniform sample of a large grid would hold
  * nobody: so a quarter of the places is for the own site. Attempts go to either half the time, and rarely to a kind
  * that has failed several times in a row.
+ *
+ * The rendezvous keeps for minutes what the killed have left, and a relay that dies again and again, each time at
+ * another port, has left much more there dead than alive. So a node without links that could not reach two calls first
+ * whom it has called in vain least often, which is all in turn; and every other call goes to whose word is newest: who
+ * lives gives it again and again. Not at once, as a thousand that lose their relay in one moment may know
+ * of ten more, and shall not all call the same.
  */
 #include "overlay/peers_internal.h"
 
@@ -18,6 +24,9 @@
 #define FAILS_SHIFT 5u /* the longest rest after failures: so often doubled */
 #define FAILS_MANY  4u /* an endpoint that failed so often gives way to any other */
 #define STREAK      4u /* failures in a row after which a kind is doubted */
+#define DEAD_ENDS   2u /* the same, after which a node without links does not call any, but who seems to live */
+
+#define LIFE ((uint64_t)(10 * MOYAI_SEC)) /* a word so much newer is a new one, and not the same by another way */
 
 static uint64_t hash_of(const struct peers *p, const uint8_t id[16]) {
     uint64_t h = (id_lo(id) ^ p->secret) * UINT64_C(0x9e3779b97f4a7c15);
@@ -130,6 +139,7 @@ void peers_learn(struct peers *p, const struct peers_endpoint *e, moyai_ns now) 
     struct peers_known *k = peers_find(p, e->id.b);
     if (k) {
         if (until <= k->until) return; /* what we have is newer */
+        if (until > peers_after(k->until, LIFE)) k->vain = 0;
         if (k->near == near) {
             k->until = until;
             k->site = e->site;
@@ -168,8 +178,10 @@ void peers_draw(struct peers *p, struct peers_fx *fx, uint32_t most, const uint8
 
 uint32_t peers_candidate(struct peers *p, bool far, moyai_ns now) {
     struct peers_known *k = peers_knowns(p);
-    uint32_t found[2] = {UINT32_MAX, UINT32_MAX};
+    uint32_t found[2] = {UINT32_MAX, UINT32_MAX}, least[2] = {UINT32_MAX, UINT32_MAX};
     uint64_t seen[2] = {0, 0}, soon = UINT64_MAX;
+    const bool doubt = p->mesh == 0 && p->streak[0] + p->streak[1] >= DEAD_ENDS;
+    const bool newest = doubt && p->misses >= DEAD_ENDS && rng_below(&p->rng, 2);
     for (uint32_t i = 0; i < p->known_n; i++) {
         if ((far && k[i].near) || k[i].until <= now || peers_link_to(p, k[i].id) || peers_dial_to(p, k[i].id)) continue;
         if (k[i].again && k[i].retry <= now && k[i].lost > now) {
@@ -178,9 +190,21 @@ uint32_t peers_candidate(struct peers *p, bool far, moyai_ns now) {
         }
         if (k[i].retry > now) {
             soon = peers_min(soon, k[i].retry);
-        } else if (rng_below(&p->rng, ++seen[k[i].near]) == 0) {
-            found[k[i].near] = i;
+            continue;
         }
+        uint32_t kind = k[i].near;
+        bool better = false;
+        if (newest) {
+            better = found[kind] == UINT32_MAX || k[i].until > k[found[kind]].until;
+        } else {
+            uint32_t vain = doubt ? k[i].vain : 0;
+            if (vain < least[kind]) seen[kind] = 0;
+            if (vain <= least[kind]) {
+                least[kind] = vain;
+                better = rng_below(&p->rng, ++seen[kind]) == 0;
+            }
+        }
+        if (better) found[kind] = i;
     }
     uint64_t near = p->extra == 1 ? 1 : 4; /* eighths */
     if ((p->streak[0] >= STREAK) != (p->streak[1] >= STREAK)) near = p->streak[0] >= STREAK ? 7 : 1;
@@ -202,8 +226,10 @@ void peers_missed(struct peers *p, const uint8_t id[16], bool reached, moyai_ns 
     if (k) {
         if (!reached && p->streak[k->near] < STREAK) p->streak[k->near]++;
         uint64_t back = p->mesh || !reached ? PEERS_BACK : PEERS_AGAIN;
-        peers_rest(p, id, back << (k->fails < FAILS_SHIFT ? k->fails : FAILS_SHIFT), now);
+        back <<= k->fails < FAILS_SHIFT ? k->fails : FAILS_SHIFT;
+        peers_rest(p, id, !reached && peers_hurries(p, now) ? PEERS_AGAIN : back, now);
         if (k->fails < 255) k->fails++;
+        if (k->vain < 255) k->vain++;
     }
     p->dry_until = 0;
     uint64_t most = p->mesh < (p->degree + 2) / 3 ? PEERS_HURRY : PEERS_CALM;
@@ -214,7 +240,7 @@ void peers_missed(struct peers *p, const uint8_t id[16], bool reached, moyai_ns 
 void peers_met(struct peers *p, const uint8_t id[16], uint64_t site) {
     struct peers_known *k = peers_find(p, id);
     if (k) {
-        k->fails = k->again = 0;
+        k->fails = k->again = k->vain = 0;
         k->lost = 0;
     }
     p->misses = 0;

@@ -342,12 +342,108 @@ static void test_gap(void **state) {
     tested_free(t);
 }
 
+/* Call whoever it wants to, in vain; false: it calls nobody any more. */
+static bool calls_in_vain(struct tested *t) {
+    uint32_t before = t->dialled_n;
+    while (t->dialled_n == before) {
+        if (peers_deadline(t->p) == UINT64_MAX || t->now > 2000 * SEC) return false;
+        wait_next(t);
+        if (strstr(t->did, "look")) (void)step(t, EV(LOOKED, .entries = 1));
+        t->did[0] = 0;
+    }
+    return step(t, EV(FAILED, .id = node(t->dialled[before]))) == 0;
+}
+
+/* Without a link all are called in turn, but first whose word is new. */
+static void test_in_turn(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        struct tested *t = started((struct peers_cfg){.seed = seed});
+        for (uint32_t i = 1; i <= 20; i++) knows(t, open_node(i));
+        (void)step(t, EV(LOOKED, .entries = 20));
+        for (int i = t->dialled_n ? step(t, EV(FAILED, .id = node(t->dialled[0]))) + 1 : 0; i < 20; i++) {
+            t->p->streak[0] = 2;
+            t->p->misses = 0; /* or every other call would be the newest's */
+            assert_true(calls_in_vain(t));
+        }
+        for (uint32_t i = 0; i < 20; i++)
+            for (uint32_t k = 0; k < i; k++) assert_int_not_equal(t->dialled[i], t->dialled[k]);
+        struct peers_endpoint late = open_node(50), again = open_node(7);
+        late.lifetime = 100;
+        knows(t, late);
+        t->p->misses = 0;
+        assert_true(calls_in_vain(t));
+        assert_int_equal(t->dialled[20], 50);
+        for (uint32_t i = 0; i < t->p->known_n; i++) assert_int_equal(peers_knowns(t->p)[i].vain, 1);
+        again.lifetime = 600 - (uint32_t)((t->now - 1000 * SEC) / SEC) + 9; /* the same word, by another way */
+        knows(t, again);
+        assert_int_equal(peers_find(t->p, again.id.b)->vain, 1);
+        again.lifetime += 11;
+        knows(t, again);
+        for (uint32_t i = 0; i < t->p->known_n; i++) peers_knowns(t->p)[i].retry = 0;
+        t->p->misses = 0;
+        assert_true(calls_in_vain(t));
+        assert_int_equal(t->dialled[21], 7);
+        tested_free(t);
+    }
+}
+
+/* It is in vain also if there is no place; a link ends the count. Who has a link calls any. */
+static void test_vain(void **state) {
+    (void)state;
+    struct peers_endpoint e = open_node(1);
+    uint32_t first[3] = {0};
+    for (uint64_t seed = 1; seed <= 40; seed++) {
+        struct tested *t = started((struct peers_cfg){.seed = seed});
+        knows(t, e);
+        peers_find(t->p, e.id.b)->vain = 3;
+        (void)step(t, EV(LOOKED, .entries = 1));
+        if (!t->dialled_n) wait_next(t);
+        (void)step(t, EV(UP, .link = 1, .id = e.id));
+        assert_int_equal(from(t, 1, &e, PEERS_REFUSE, 45, PEERS_FULL, 0), 0);
+        assert_int_equal(peers_find(t->p, e.id.b)->vain, 4);
+        joins(t, 2, 1, 3);
+        assert_int_equal(peers_find(t->p, e.id.b)->vain, 0);
+        for (uint32_t i = 2; i <= 3; i++) knows(t, open_node(i));
+        peers_knowns(t->p)[1].vain = 3;
+        t->dialled_n = 0;
+        while (t->dialled_n == 0) wait_next(t);
+        first[t->dialled[0] - 1]++;
+        tested_free(t);
+    }
+    assert_true(first[1] >= 8 && first[2] >= 8);
+}
+
+/* Of many that were killed and left their word, the one who lives is found soon; and yet a thousand do not all begin
+ * with the same. */
+static void test_newest(void **state) {
+    (void)state;
+    uint32_t calls = 0, first = 0;
+    for (uint64_t seed = 1; seed <= 40; seed++) {
+        struct tested *t = started((struct peers_cfg){.seed = seed});
+        for (uint32_t i = 1; i <= 40; i++) {
+            struct peers_endpoint e = open_node(i);
+            e.lifetime = i == 20 ? 590 : 200 + 5 * i;
+            knows(t, e);
+        }
+        (void)step(t, EV(LOOKED, .entries = 40));
+        if (t->dialled_n) (void)step(t, EV(FAILED, .id = node(t->dialled[0])));
+        while (t->dialled_n == 0 || t->dialled[t->dialled_n - 1] != 20) assert_true(calls_in_vain(t));
+        calls += t->dialled_n;
+        first += t->dialled_n == 1;
+        tested_free(t);
+    }
+    assert_true(calls <= 7 * 40); /* by chance alone 20 */
+    assert_true(first <= 10);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_again), cmocka_unit_test(test_hasten),        cmocka_unit_test(test_gap),
-        cmocka_unit_test(test_which), cmocka_unit_test(test_newer),         cmocka_unit_test(test_shares),
-        cmocka_unit_test(test_fair),  cmocka_unit_test(test_give_way),      cmocka_unit_test(test_candidate),
-        cmocka_unit_test(test_found), cmocka_unit_test(test_earlier_lives),
+        cmocka_unit_test(test_again),  cmocka_unit_test(test_hasten),        cmocka_unit_test(test_gap),
+        cmocka_unit_test(test_which),  cmocka_unit_test(test_newer),         cmocka_unit_test(test_shares),
+        cmocka_unit_test(test_fair),   cmocka_unit_test(test_give_way),      cmocka_unit_test(test_candidate),
+        cmocka_unit_test(test_found),  cmocka_unit_test(test_earlier_lives), cmocka_unit_test(test_in_turn),
+        cmocka_unit_test(test_newest), cmocka_unit_test(test_vain),
     };
     return cmocka_run_group_tests_name("peers known", tests, NULL, NULL);
 }

@@ -143,6 +143,7 @@ void peers_link_remove(struct peers *p, struct peers_link *l, moyai_ns now) {
     }
     if (p->mesh || was.kind == PEERS_DIRECT) return;
     peers_hasten(p, now);
+    p->soon_until = peers_after(now, PEERS_SOON);
     if (!p->leaving) p->look_at = peers_jitter(p, now, PEERS_AGAIN / 10);
 }
 

@@ -346,7 +346,7 @@ static void test_waits(void **state) {
             looks += strstr(t->did, "look") != NULL;
             if (strstr(t->did, "look")) assert_true(looks > 1 || t->now - lost <= 1000 * MS);
         }
-        assert_in_range(looks, 4, 5); /* 0.5, 1.5, 3.5, 5.5, 7.5 s, half of each span more or less */
+        assert_in_range(looks, 6, 8); /* 0.5, 1.5, 2.5, ... 7.5 s, half of each span more or less */
         assert_true(gone ? calls == 0 : calls >= looks && calls <= looks + 2);
         t->did[0] = 0;
         while (t->now < lost + 100 * SEC) {
@@ -357,7 +357,7 @@ static void test_waits(void **state) {
             looks += strstr(t->did, "look") != NULL;
             t->did[0] = 0;
         }
-        assert_int_equal(looks, 5);
+        assert_int_equal(looks, 8);
         /* Whoever is found by such a look is called at once, whatever failed before. */
         (void)step(t, EV(LOST, .link = 2));
         t->p->misses = 16;
@@ -379,6 +379,93 @@ static void test_waits(void **state) {
         (void)step(t, EV(LEAVE));
         (void)step(t, EV(WAITS));
         assert_int_equal(t->p->again_at, UINT64_MAX);
+        tested_free(t);
+    }
+}
+
+/* Whose last link has ended, as a relay is killed and started again: for as long as sessions are kept he looks and
+ * calls each second, but not all who have lost it in the same moment. Then less and less. */
+static void test_last_lost(void **state) {
+    (void)state;
+    moyai_ns earliest = UINT64_MAX, latest = 0;
+    for (uint64_t seed = 1; seed <= 30; seed++) {
+        struct tested *t = tested_new((struct peers_cfg){.seed = seed});
+        (void)step(t, EV(START));
+        (void)step(t, EV(LOOKED));
+        joins(t, 1, 1, 3);
+        t->now += 14 * SEC;
+        (void)step(t, EV(LOST, .link = 1));
+        const moyai_ns lost = t->now, soon = lost + 10 * SEC;
+        moyai_ns look = lost, call = lost;
+        int looks = 0, more = 0;
+        while (peers_deadline(t->p) <= lost + 60 * SEC) {
+            t->did[0] = 0;
+            t->dialled_n = 0;
+            if (t->now < soon) (void)step(t, EV(WAITS)); /* which makes it no more */
+            wait_next(t);
+            if (strstr(t->did, "look")) {
+                looks += t->now < soon;
+                more += t->now >= soon;
+                if (t->now < soon) assert_true(t->now - look <= (looks == 1 ? 150 : 1500) * MS);
+                if (looks == 2 && t->now - lost < earliest) earliest = t->now - lost;
+                if (looks == 2 && t->now - lost > latest) latest = t->now - lost;
+                t->now += 20 * MS;
+                look = t->now;
+                (void)step(t, EV(LOOKED, .entries = 1));
+            }
+            if (t->dialled_n == 0) continue;
+            assert_true(t->now >= soon || t->now - call <= 1600 * MS);
+            call = t->now;
+            (void)step(t, EV(FAILED, .id = node(1)));
+        }
+        assert_in_range(looks, 7, 14);
+        assert_in_range(more, 3, 9); /* after 1, 2, 4, ... s */
+        tested_free(t);
+    }
+    assert_true(latest - earliest >= SEC / 2);
+}
+
+/* Who comes meanwhile is called as soon as he is heard of; that he has no place is worth no hurry. */
+static void test_last_lost_found(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 30; seed++) {
+        struct tested *t = tested_new((struct peers_cfg){.seed = seed});
+        (void)step(t, EV(START));
+        (void)step(t, EV(LOOKED));
+        joins(t, 1, 1, 3);
+        t->now += 14 * SEC;
+        (void)step(t, EV(LOST, .link = 1));
+        while (t->dialled_n == 0) {
+            t->did[0] = 0;
+            wait_next(t);
+            if (strstr(t->did, "look")) (void)step(t, EV(LOOKED, .entries = 1));
+        }
+        (void)step(t, EV(FAILED, .id = node(1)));
+        assert_true(does_within(t, "look", 1500 * MS));
+        peers_knowns(t->p)[0].retry = 0; /* it is not the one that is called */
+        t->p->streak[0] = 2;
+        t->p->gap_at = t->now + 30 * SEC;
+        knows(t, open_node(20));
+        t->dialled_n = 0;
+        (void)step(t, EV(LOOKED, .entries = 1));
+        while (t->dialled_n == 0) {
+            assert_true(peers_deadline(t->p) < t->now + 200 * MS);
+            wait_next(t);
+        }
+        assert_int_equal(t->dialled[0], 20);
+        struct peers_endpoint e = open_node(20);
+        (void)step(t, EV(UP, .link = 2, .id = e.id));
+        assert_int_equal(from(t, 2, &e, PEERS_REFUSE, 45, PEERS_FULL, 0), 0);
+        moyai_ns refused = t->now;
+        int looks = 0;
+        while (peers_deadline(t->p) <= refused + 8 * SEC) {
+            t->did[0] = 0;
+            wait_next(t);
+            if (!strstr(t->did, "look")) continue;
+            looks++;
+            (void)step(t, EV(LOOKED, .entries = 1));
+        }
+        assert_in_range(looks, 1, 5); /* now, 1, 2, 4 s */
         tested_free(t);
     }
 }
@@ -581,12 +668,12 @@ static void test_random(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cfg),       cmocka_unit_test(test_sizes),    cmocka_unit_test(test_first),
-        cmocka_unit_test(test_failures),  cmocka_unit_test(test_only_one), cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_look),      cmocka_unit_test(test_replace),  cmocka_unit_test(test_extra),
-        cmocka_unit_test(test_exchange),  cmocka_unit_test(test_waits),    cmocka_unit_test(test_key_ended),
-        cmocka_unit_test(test_many_lost), cmocka_unit_test(test_leave),    cmocka_unit_test(test_gone),
-        cmocka_unit_test(test_random),
+        cmocka_unit_test(test_cfg),       cmocka_unit_test(test_sizes),     cmocka_unit_test(test_first),
+        cmocka_unit_test(test_failures),  cmocka_unit_test(test_only_one),  cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_look),      cmocka_unit_test(test_replace),   cmocka_unit_test(test_extra),
+        cmocka_unit_test(test_exchange),  cmocka_unit_test(test_waits),     cmocka_unit_test(test_key_ended),
+        cmocka_unit_test(test_many_lost), cmocka_unit_test(test_leave),     cmocka_unit_test(test_gone),
+        cmocka_unit_test(test_random),    cmocka_unit_test(test_last_lost), cmocka_unit_test(test_last_lost_found),
     };
     return cmocka_run_group_tests_name("peers", tests, NULL, NULL);
 }

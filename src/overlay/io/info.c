@@ -37,7 +37,7 @@ bool overlay_heard(const struct overlay *o) {
 }
 
 #define LINK_YOUNG MOYAI_SEC
-#define LINK_LATE  (5 * MOYAI_SEC) /* others that were without as well have looked after 1, 2 and 4 s */
+#define LINK_LATE  (5 * MOYAI_SEC) /* others that were without as well have looked several times */
 
 struct overlay_asks overlay_asks(const struct overlay *o) {
     moyai_ns near = 0, far = 0; /* the oldest of each */
