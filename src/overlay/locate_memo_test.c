@@ -280,7 +280,20 @@ static void test_flood_led_own(void **state) {
     assert_true(r->flags & REQ_LEADS);
     until_ring(k, LOCATE_RINGS - 1);
     assert_false(r->flags & REQ_LEADS);
+    assert_int_equal(r->ring_at - r->ring_from, 200 * MS); /* 5.2: twice what others' rings last */
     for (uint32_t i = 0; i < 4; i++) pull(k, i, "REQUEST N51/8 flood");
+}
+
+/* Nor does one wait that goes farther, where this node asks, too. */
+static void test_flood_led_own_farther(void **state) {
+    struct kit *k = links(state, 4);
+    found_by_2(k, 4);
+    ask(k, 0, FLOODS(5));
+    drain(k);
+    assert_int_equal(look(k, 2, LOCATE_NAME, 0x51), 0);
+    ask(k, 1, .kind = LOCATE_NAME, .key = 0x51, .ttl = 7, .flags = LOCATE_FLOOD, .nonce = 6, .wait = 10000);
+    assert_true((asked_for(k)->flags & (REQ_LEADS | REQ_LED)) == REQ_LED && !asked_for(k)->busy_at);
+    for (uint32_t i = 0; i < 4; i++) pull(k, i, "REQUEST N51/6 flood");
 }
 
 /* 4.7: floods that come late where one has been answered: longer the same answer, and none begins anew by the way of
@@ -340,6 +353,7 @@ int main(void) {
                                        T(test_flood_led_in_vain),
                                        T(test_flood_led_ends),
                                        T(test_flood_led_own),
+                                       T(test_flood_led_own_farther),
                                        T(test_late_floods),
                                        T(test_late_floods_end)};
     return cmocka_run_group_tests(tests, NULL, NULL);
