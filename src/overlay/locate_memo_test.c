@@ -202,6 +202,30 @@ static void test_not_put_off(void **state) {
     expect(k, "not-found1");
 }
 
+/* 5.4: rings that begin anew for who came late have a number, though the last one was several's: else their echoes
+ * would be askers. */
+static void test_anew(void **state) {
+    struct kit *k = links(state, 4);
+    assert_int_equal(look(k, 1, LOCATE_NAME, 0x51), 0);
+    drain(k);
+    until_ring(k, LOCATE_RINGS - 1);
+    drain(k);
+    const struct locate_request *r = locate_find_request(k->l, LOCATE_NAME, id_of(0x51).b);
+    uint64_t nonce = r->nonce;
+    assert_int_equal(look(k, 2, LOCATE_NAME, 0x51), 0);
+    for (int i = 0; i < 20 && r->ring; i++) timeout(k);
+    assert_int_equal(r->ring, 0);
+    assert_true(r->nonce == nonce); /* still the same look-up */
+    until_ring(k, LOCATE_RINGS - 1);
+    drain(k);
+    assert_int_equal(look(k, 3, LOCATE_NAME, 0x51), 0);
+    assert_int_equal(down(k, 3), 0);
+    assert_true(r->nonce == 0);
+    for (int i = 0; i < 20 && r->ring; i++) timeout(k);
+    assert_int_equal(r->ring, 0);
+    assert_true(r->nonce != 0);
+}
+
 #define FLOODS(nonce_) .kind = LOCATE_NAME, .key = 0x51, .ttl = 5, .flags = LOCATE_FLOOD, .nonce = nonce_, .wait = 10000
 
 static const struct locate_request *asked_for(struct kit *k) {
@@ -349,6 +373,7 @@ int main(void) {
                                        T(test_claims_and_room),
                                        T(test_put_off),
                                        T(test_not_put_off),
+                                       T(test_anew),
                                        T(test_flood_led),
                                        T(test_flood_led_in_vain),
                                        T(test_flood_led_ends),

@@ -111,7 +111,8 @@ static const char *churn(uint64_t seed, const struct options *o, uint64_t *hash)
                             .stop = 1 + (moyai_dur)rng_below(&r, 60 * (uint64_t)MOYAI_SEC),
                             .part = 1 + (moyai_dur)rng_below(&r, 200 * (uint64_t)MOYAI_SEC),
                             .many = 5};
-    double share = nodes > 200 ? 200. / nodes : 1; /* a new name is asked for everywhere, and so is who has crashed */
+    double share = nodes > 200 ? 200. / nodes : 1; /* a new name is asked for everywhere, and so is who has crashed: */
+    if (nodes > 2000) share *= 2000. / nodes;      /* what that costs grows with the grid */
     struct grid_traffic t = {.calls = (1 + pick(&r, 30)) * share,
                              .lookups = pick(&r, 6) * share,
                              .names = 0.3 * share * share,
