@@ -392,6 +392,6 @@ int main(int argc, char **argv) {
                                                  .larger = sizeof larger / sizeof *larger,
                                                  .model = model,
                                                  .budget = 3000000,
-                                                 .long_budget = 20000000};
+                                                 .long_budget = 3000000};
     return explore_main(argc, argv, &worlds);
 }

@@ -137,6 +137,6 @@ int main(int argc, char **argv) {
                                                  .larger = sizeof larger / sizeof *larger,
                                                  .model = model,
                                                  .budget = 1000000,
-                                                 .long_budget = 10000000};
+                                                 .long_budget = 4000000};
     return explore_main(argc, argv, &worlds);
 }

@@ -85,6 +85,6 @@ int main(int argc, char **argv) {
                                                  .larger = sizeof larger / sizeof *larger,
                                                  .model = model,
                                                  .budget = 5000000,
-                                                 .long_budget = 30000000};
+                                                 .long_budget = 15000000};
     return explore_main(argc, argv, &worlds);
 }
