@@ -101,6 +101,7 @@ static int encode(moyai_node *n, moyai_future *f, const char *method, const stru
     f->msg.n_pieces = (uint32_t)o.n_pieces;
     f->msg.length = o.n + o.spliced;
     f->msg.request = true;
+    f->msg.lane = id_hash(f->object);
     return 0;
 }
 

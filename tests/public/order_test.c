@@ -10,10 +10,13 @@ enum { LARGE = 1024 * 1024, OBJECTS = 3 };
 /* ---- the callee ------------------------------------------------------------------------------ */
 
 struct recorder {
-    int64_t next;  /* the number expected, or the least */
-    int64_t calls; /* all */
-    bool gaps;     /* numbers may be missing: those of calls that were given up */
+    int64_t next;   /* the number expected, or the least */
+    int64_t calls;  /* all */
+    int64_t before; /* of all objects, when the last one began */
+    bool gaps;      /* numbers may be missing: those of calls that were given up */
 };
+
+static int64_t calls_of_all;
 
 /* note(i, bytes): bytes are all of one value, which follows from i. */
 static int m_note(moyai_request *rq, void *self) {
@@ -26,6 +29,7 @@ static int m_note(moyai_request *rq, void *self) {
         FIBER_FAIL("call %lld begins, and %lld was to be next", (long long)i, (long long)r->next);
     r->next = i + 1;
     r->calls++;
+    r->before = calls_of_all++;
     const uint8_t *b = p;
     for (size_t k = 0; k < n; k += 4093) FIBER_ASSERT_INT(b[k], 0x5a);
     return moyai_return(rq, MOYAI_ARGS(i));
@@ -38,6 +42,10 @@ static int m_reset(moyai_request *rq, void *self) {
     int rc = moyai_return(rq, MOYAI_ARGS(r->calls));
     *r = (struct recorder){.gaps = gaps};
     return rc;
+}
+
+static int m_before(moyai_request *rq, void *self) {
+    return moyai_return(rq, MOYAI_ARGS(((struct recorder *)self)->before));
 }
 
 /* call_back(ref, n): n calls to ref in turn. */
@@ -60,7 +68,7 @@ static int m_call_back(moyai_request *rq, void *self) {
 }
 
 static const struct moyai_method methods[] = {
-    {"note", m_note}, {"reset", m_reset}, {"call_back", m_call_back}, {NULL, NULL}};
+    {"note", m_note}, {"reset", m_reset}, {"call_back", m_call_back}, {"before", m_before}, {NULL, NULL}};
 static const struct moyai_class cls = MOYAI_CLASS("Recorder", methods, NULL);
 
 static int role_recorder(int argc, char **argv) {
@@ -91,6 +99,7 @@ static struct {
     pid_t pid;
     uint8_t *bytes;
     uint32_t rng;
+    bool larger; /* half of all calls are large */
 } w;
 
 static uint32_t draw(void) {
@@ -125,6 +134,7 @@ static void open_world_of(const char *env, const char *callees) {
     FIBER_ASSERT(w.bytes);
     memset(w.bytes, 0x5a, 4 * LARGE);
     w.rng = (uint32_t)kit_seed();
+    w.larger = false;
 }
 
 /* env holds for both. */
@@ -149,6 +159,7 @@ static int64_t reset(moyai_ref *ref, bool gaps) {
 static size_t draw_size(void) {
     static const size_t sizes[] = {0, 1, 64, 1000, 4000, 4200, 60000, 66000, 200000};
     uint32_t x = draw();
+    if (w.larger && x % 2) return 5000 + (x >> 6) % 60000;
     if (x % 64 == 0) return LARGE;
     return sizes[(x >> 6) % (x % 8 ? 5 : sizeof sizes / sizeof sizes[0])];
 }
@@ -296,6 +307,41 @@ static void both_ways_at_once(void **state) {
     close_world();
 }
 
+/* Where large ones to one object have all streams, and more wait, a small one to another object goes ahead of them, and
+ * one to the same object last. */
+static void small_ones_pass_to_others(void **state) {
+    (void)state;
+    open_world("MOYAI_LINK_RATE=40MB");
+    enum { MANY = 160 };
+    moyai_future *f[MANY], *other, *same;
+    for (int64_t i = 0; i < MANY; i++)
+        f[i] = moyai_call_async(w.far[0], "note", MOYAI_ARGS(i, moyai_bytes(w.bytes, LARGE / 2)));
+    same = moyai_call_async(w.far[0], "note", MOYAI_ARGS(MANY, moyai_bytes(w.bytes, 10)));
+    other = moyai_call_async(w.far[1], "note", MOYAI_ARGS(0, moyai_bytes(w.bytes, 10)));
+    for (int i = 0; i < MANY; i++) {
+        KIT_OK(moyai_future_get(f[i], MOYAI_NONE));
+        moyai_future_free(f[i]);
+    }
+    KIT_OK(moyai_future_get(same, MOYAI_NONE));
+    moyai_future_free(same);
+    moyai_future_free(other);
+    KIT_OK(moyai_future_get(other, MOYAI_NONE));
+    int64_t before = -1;
+    KIT_OK(moyai_call(w.far[1], "before", MOYAI_NONE, MOYAI_INTO(&before), NULL));
+    FIBER_ASSERT(before >= 0 && before < 12); /* else it has waited until the last has begun */
+    FIBER_ASSERT_INT(reset(w.far[0], false), MANY + 1);
+    close_world();
+}
+
+/* Passing at random: each object's calls keep their order. */
+static void with_all_streams_in_use(void **state) {
+    (void)state;
+    open_world_of("MOYAI_LINK_RATE=200MB", "MOYAI_LINK_DELAY=1ms");
+    w.larger = true;
+    burst(w.far, OBJECTS, FIBER_SCALE(4000, 1000, 300));
+    close_world();
+}
+
 /* A large one begins, another follows and is given up half way, a small one follows that: it still begins after the
  * first, though that is the last to be complete. */
 static void a_call_given_up_on_the_way(void **state) {
@@ -358,6 +404,8 @@ static int tests(void) {
         cmocka_unit_test(across_ends_on_their_way),
         cmocka_unit_test(from_several_fibers),
         cmocka_unit_test(both_ways_at_once),
+        cmocka_unit_test(small_ones_pass_to_others),
+        cmocka_unit_test(with_all_streams_in_use),
         cmocka_unit_test(a_call_given_up_on_the_way),
         cmocka_unit_test(calls_given_up_at_random),
     };

@@ -233,7 +233,7 @@ void msg_list_push(struct msg_list *l, struct msg *m);
 void msg_list_put_back(struct msg_list *l, struct msg *m);
 void msg_list_remove(struct msg_list *l, struct msg *m);
 struct msg_list *peer_list(struct peer *p, const struct msg *m); /* where it waits */
-struct msg *peer_next_request(const struct peer *p);             /* NULL: none, or held back */
+struct msg *peer_next_request(const struct peer *p);             /* for which the session has room; NULL: none */
 static inline bool peer_waiting(const struct peer *p) {
     return p->waiting_calls + p->waiting_others > 0;
 }

@@ -23,6 +23,7 @@ struct peer; /* another node, as long as something connects us to it; else it go
 struct msg {
     struct msg *next, *prev; /* queue of the peer, while waiting */
     uint64_t order;          /* among the peer's requests */
+    uint64_t lane;           /* requests of one lane keep their order (the object that is called) */
     struct peer *peer;
     uint8_t *head; /* first bytes, head_len of them; then pieces spliced in as codec.h says */
     uint32_t head_len;

@@ -3,7 +3,8 @@
  * Messages towards one peer, before and while the session has them.
  *
  * A message given by the layer above waits in the peer's queue until the session has an entry for it. Requests keep
- * their order among themselves; replies, signals and cancels have a queue of their own, so that requests that wait
+ * their order among themselves, but for small ones behind a large one that waits for a stream: these pass, if no other
+ * of their lane stands before them. Replies, signals and cancels have a queue of their own, so that requests that wait
  * for room never keep a reply back. Both are bounded.
  *
  * The bytes of replies are counted until the peer has acknowledged them. One that is made is always taken: it is in
@@ -24,6 +25,7 @@
 #include <string.h>
 
 #define FLUSH_AT    (64u * 1024) /* gathered bytes at which a sender writes at once instead of at the end of the turn */
+#define PASS_MOST   256u         /* requests looked at for one that may pass */
 #define OTHERS_MORE 4096u        /* replies and control messages waiting, beyond two for each call that may be open */
 
 void msg_list_push(struct msg_list *l, struct msg *m) {
@@ -120,10 +122,34 @@ struct msg_list *peer_list(struct peer *p, const struct msg *m) {
     return !m->request ? &p->others : m->nested ? &p->nested : &p->requests;
 }
 
+/* Of two lists the one that was given first. */
+static struct msg *earlier(struct msg *m, struct msg *nested) {
+    return m && (!nested || m->order < nested->order) ? m : nested;
+}
+
+/* A large request can wait for minutes: all streams are in use, and take turns on a slow path. */
+static struct msg *passing(const struct peer *p, struct msg *m, struct msg *nested) {
+    uint64_t before = 0; /* lanes, a bit each; some share one */
+    for (uint32_t n = 0; n < PASS_MOST; n++) {
+        struct msg *e = earlier(m, nested);
+        if (!e) return NULL;
+        const uint64_t lane = UINT64_C(1) << e->lane % 64;
+        if (!(before & lane) && session_room(p->session, e->length, true)) return e;
+        before |= lane;
+        if (e == m)
+            m = m->next;
+        else
+            nested = nested->next;
+    }
+    return NULL;
+}
+
 struct msg *peer_next_request(const struct peer *p) {
     struct msg *m = p->requests.first, *nested = p->nested.first;
     if (m && m->limited && p->open >= p->o->cfg.open_calls) m = NULL;
-    return m && (!nested || m->order < nested->order) ? m : nested;
+    struct msg *next = earlier(m, nested);
+    if (!next || session_room(p->session, next->length, true)) return next;
+    return session_room(p->session, 1, true) ? passing(p, m, nested) : NULL;
 }
 
 int overlay_send(struct peer *p, struct msg *m) {
