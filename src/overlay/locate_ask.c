@@ -319,6 +319,7 @@ static void join_hints(struct locate *l, struct locate_request *r, const struct 
     else if (longer && alone)
         r->nonce = 0;
     set_add(&r->askers, ev->link);
+    r->flags |= REQ_CROWD;
     locate_keep_until(l, r, until);
     if (!alone || !(farther || longer)) return;
     if (few) r->flags |= REQ_FEW;

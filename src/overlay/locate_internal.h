@@ -78,6 +78,7 @@ enum request_flags {
     REQ_PUT_OFF = 32, /* the last ring, for others' */
     REQ_LEADS = 64,   /* it is asked on where an answer once came from, and the others (`busy`) wait */
     REQ_LED = 128,    /* it was, in vain */
+    REQ_CROWD = 256,  /* others ask by hints: they begin now, too */
 };
 
 struct locate_request {

@@ -228,6 +228,27 @@ static void test_anew(void **state) {
 
 #define FLOODS(nonce_) .kind = LOCATE_NAME, .key = 0x51, .ttl = 5, .flags = LOCATE_FLOOD, .nonce = nonce_, .wait = 10000
 
+/* 5.2, turns: who asks by hints begins now, too; a flood may be of one who has gone, and nobody waits for it. */
+static void test_turn(void **state) {
+    for (int flood = 0; flood < 2; flood++) {
+        struct kit *k = links(state, 4);
+        assert_int_equal(look(k, 1, LOCATE_NAME, 0x51), 0);
+        drain(k);
+        until_ring(k, 2);
+        const struct locate_request *r = locate_find_request(k->l, LOCATE_NAME, id_of(0x51).b);
+        assert_int_equal(r->ring_at, k->now + 50 * MS);
+        if (flood)
+            ask(k, 1, FLOODS(6));
+        else
+            ask(k, 1, .kind = LOCATE_NAME, .key = 0x51, .ttl = 4, .flags = LOCATE_FEW, .nonce = 6, .wait = 10000);
+        k->now += 50 * MS;
+        assert_int_equal(step(k, EV(TIMEOUT)), 0);
+        assert_int_equal(r->ring, flood ? 3 : 2);
+        kit_free(k);
+        *state = kit_new(&cfg);
+    }
+}
+
 static const struct locate_request *asked_for(struct kit *k) {
     return locate_find_request(k->l, LOCATE_NAME, id_of(0x51).b);
 }
@@ -374,6 +395,7 @@ int main(void) {
                                        T(test_put_off),
                                        T(test_not_put_off),
                                        T(test_anew),
+                                       T(test_turn),
                                        T(test_flood_led),
                                        T(test_flood_led_in_vain),
                                        T(test_flood_led_ends),

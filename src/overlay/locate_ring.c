@@ -200,15 +200,16 @@ void locate_held_on(struct locate *l, struct locate_request *r) {
  * How long a ring lasts: as long as an answer may take. The last one of a name twice as long: where it is asked first
  * of one alone (locate_lead), it goes on later.
  *
- * When hints have found nothing, and others ask here for the same, many may do so at one time. They begin to flood one
- * after the other: who has an answer first says it to those whom he was asked by.
+ * When hints have found nothing, and others ask here for the same by hints, many may do so at one time. They begin to
+ * flood one after the other: who has an answer first says it to those whom he was asked by. (Floods that come by may be
+ * of who has gone long ago.)
  */
 static uint64_t ring_time(const struct locate *l, const struct locate_request *r, moyai_ns now) {
     const struct ring *ring = ring_of(l, r);
     uint64_t links = ring->ttl ? ring->ttl + 2 : r->hint_ttl > ring->hint_ttl ? r->hint_ttl : ring->hint_ttl;
     uint64_t span = way_time(l, links, ring->part), late = late_time(l, links, now);
     if (r->ring == LOCATE_RINGS - 1 && r->kind == LOCATE_NAME && locate_by_hints(l, r)) span *= 2;
-    bool crowd = r->ring == RING_PLAIN && ring->ttl == 0 && set_any(r->askers);
+    bool crowd = r->ring == RING_PLAIN && ring->ttl == 0 && (r->flags & REQ_CROWD) && set_any(r->askers);
     return span + late + (crowd ? 2 * turn_of(l, r) * (l->ring_max + late) / 256 : 0);
 }
 
@@ -250,7 +251,7 @@ static void ring_begin(struct locate *l, struct locate_request *r, moyai_ns now)
 
 static void rings_begin(struct locate *l, struct locate_request *r, moyai_ns now) {
     r->ring = ring_first(l, r);
-    r->flags &= ~(uint32_t)REQ_PUT_OFF;
+    r->flags &= ~(uint32_t)(REQ_PUT_OFF | REQ_CROWD);
     if (!set_any(r->askers)) r->flags &= ~(uint32_t)REQ_FLOOD;
     ring_begin(l, r, now);
 }
