@@ -36,6 +36,12 @@ double info_double(const moyai_value *info, const char *key) {
     return moyai_value_get(v, moyai_into_doubles(&p, &n)) == 0 && n > LOAD_ONE ? p[LOAD_ONE] : 0;
 }
 
+bool info_bool(const moyai_value *info, const char *key) {
+    bool x = false;
+    const moyai_value *v = moyai_value_find(info, key);
+    return v && moyai_value_get(v, MOYAI_INTO(&x)->v[0]) == 0 && x;
+}
+
 const char *crawl_state_name(enum crawl_state s) {
     switch (s) {
     case CRAWL_UP:
@@ -61,20 +67,20 @@ struct work {
     bool no_memory;
 };
 
-static void add(struct work *w, const char *text, const char *title, int64_t pid, bool entry) {
+static struct crawl_node *add(struct work *w, const char *text, const char *title, int64_t pid, bool entry) {
     struct crawl_node *k;
     uint8_t bits[16];
     char id[33];
-    if (!id_parse(text, strlen(text), bits)) return;
+    if (!id_parse(text, strlen(text), bits)) return NULL;
     id_format(bits, id); /* there is one way to write it */
-    if (strcmp(id, w->c->self) == 0 || HASH_COUNT(w->c->all) >= MOST) return;
+    if (strcmp(id, w->c->self) == 0 || HASH_COUNT(w->c->all) >= MOST) return NULL;
     HASH_FIND_STR(w->c->all, id, k);
     if (k) k->entry &= entry;
-    if (k) return;
+    if (k) return k;
     k = calloc(1, sizeof *k);
     if (!k) {
         w->no_memory = true;
-        return;
+        return NULL;
     }
     memcpy(k->id, id, sizeof k->id);
     snprintf(k->title, sizeof k->title, "%s", title);
@@ -82,13 +88,30 @@ static void add(struct work *w, const char *text, const char *title, int64_t pid
     k->entry = entry;
     HASH_ADD_STR(w->c->all, id, k);
     if (!w->next) w->next = k;
+    return k;
+}
+
+/* It has left, or is there to look as we are. */
+static void leave_out(struct crawl_node *k) {
+    moyai_value_free(k->info);
+    k->info = NULL;
+    k->over = false;
+}
+
+/* Somebody who is linked to it says that it only looks: it may be stopped or gone, and nobody misses it. */
+static void pass_over(struct crawl_node *k) {
+    if (k->observer || (k->over && k->state == CRAWL_UP)) return;
+    k->observer = true;
+    if (k->asked) moyai_future_cancel(k->asked);
+    leave_out(k);
 }
 
 static void add_links(struct work *w, const moyai_value *info) {
     const moyai_value *links = moyai_value_find(info, "links");
     for (size_t i = 0; i < moyai_value_count(links); i++) {
         const moyai_value *l = moyai_value_at(links, i);
-        add(w, info_text(l, "peer"), info_text(l, "title"), 0, false);
+        struct crawl_node *k = add(w, info_text(l, "peer"), info_text(l, "title"), 0, false);
+        if (k && info_bool(l, "observer")) pass_over(k);
     }
 }
 
@@ -96,14 +119,14 @@ static bool add_known(const struct rdv_node *node, const struct moyai_error *bad
     char id[33];
     if (bad) return true; /* an entry that cannot be read: of what node is not known */
     id_format(node->id.b, id);
-    add(ctx, id, node->title, node->pid, false);
+    (void)add(ctx, id, node->title, node->pid, false);
     return true;
 }
 
 static bool add_entry(const struct overlay_known *known, void *ctx) {
     char id[33];
     id_format(known->id, id);
-    if (known->age < FRESH) add(ctx, id, "", 0, true);
+    if (known->age < FRESH) (void)add(ctx, id, "", 0, true);
     return true;
 }
 
@@ -143,27 +166,24 @@ static void ask(struct work *w, struct crawl_node *k) {
         return;
     }
     moyai_future_deadline(f, w->timeout);
-}
-
-/* It has left, or is there to look as we are. */
-static void leave_out(struct crawl_node *k) {
-    moyai_value_free(k->info);
-    k->info = NULL;
-    k->over = false;
+    k->asked = f;
 }
 
 static void take(struct work *w, struct crawl_node *k, moyai_future *f) {
     int rc = moyai_future_get(f, MOYAI_INTO(&k->info));
-    bool observer = false;
+    k->asked = NULL;
     k->over = true;
+    if (k->observer) {
+        leave_out(k);
+        return;
+    }
     if (rc < 0) {
         k->state = rc == MOYAI_ETIMEDOUT ? CRAWL_SILENT : rc == MOYAI_EDEAD ? CRAWL_DEAD : CRAWL_FAILED;
         moyai_last_error(w->n, &k->why);
         if (rc == MOYAI_ECLOSED) leave_out(k);
         return;
     }
-    const moyai_value *v = moyai_value_find(k->info, "observer");
-    if (v && moyai_value_get(v, MOYAI_INTO(&observer)->v[0]) == 0 && observer) {
+    if (info_bool(k->info, "observer")) {
         leave_out(k);
         return;
     }
@@ -191,7 +211,7 @@ static void ask_all(struct work *w) {
         while (w->next && moyai_set_count(w->set) < WINDOW && !w->no_memory) {
             struct crawl_node *k = w->next;
             w->next = k->hh.next;
-            ask(w, k);
+            if (!k->observer) ask(w, k);
         }
         int rc = moyai_wait(w->set, 100 * MOYAI_MS); /* who does not answer must not hold up who is asked to stop */
         if (rc < 0 && rc != MOYAI_ETIMEDOUT) break;

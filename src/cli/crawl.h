@@ -8,7 +8,8 @@
  * the one that was found, be stopped, or have ended without a word: it is asked at last, and is one of those found
  * whether it answers or not. A node leaves its entry anew within 45 s, so what is older is not asked.
  *
- * All are asked through their runtime (moyai_node_ref), many at a time. Observers are left out.
+ * All are asked through their runtime (moyai_node_ref), many at a time. Observers are left out, as are their links:
+ * each says so of itself, and who has a link to one says so of it, so that it is not waited for.
  */
 #ifndef CLI_CRAWL_H
 #define CLI_CRAWL_H
@@ -28,7 +29,9 @@ struct crawl_node {
     char id[33];
     enum crawl_state state;
     bool over;
-    bool entry;        /* nobody is linked to it, as far as is known */
+    bool entry;    /* nobody is linked to it, as far as is known */
+    bool observer; /* who is linked to it says so: it is not asked, or not waited for any more */
+    moyai_future *asked;
     moyai_value *info; /* NULL unless it is up: doc/spec/02-calls.md, 6.3 */
     struct moyai_error why;
     int64_t pid; /* 0: not known. With the title: what others say of it, or it itself */
@@ -56,9 +59,10 @@ void crawl_done(struct crawl *c);
 const struct crawl_node *crawl_find(const struct crawl *c, const char *id);
 const char *crawl_state_name(enum crawl_state s); /* "up", "silent", "dead", "failed" */
 
-/* Fields of info; what is not there, or of another type, is "", 0 or NULL. */
+/* Fields of info; what is not there, or of another type, is "", 0, false or NULL. */
 const char *info_text(const moyai_value *info, const char *key);
 int64_t info_int(const moyai_value *info, const char *key);
+bool info_bool(const moyai_value *info, const char *key);
 double info_double(const moyai_value *info, const char *key);
 
 #endif

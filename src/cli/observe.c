@@ -163,10 +163,9 @@ int observer_join(struct observer *o, const char *title, const struct observe_op
     opts.title = title;
     opts.signals = true;
     opts.outbound_only = true;
-    if (rc == 0) rc = moyai_node_new(&o->node, &opts, &why);
+    if (rc == 0) rc = node_new_observer(&o->node, &opts, &why);
     reach_blame(&why);
     if (rc == 0) {
-        node_observe(o->node);
         cli_log(o->node, title);
         if (o->grid.path[0] || await_link(o->node, title, grid, given) == 0) return CLI_OK;
     } else {

@@ -57,12 +57,16 @@ static void put_text(const char *text, char out[CELL]) {
     if (n > 0) snprintf(out, CELL, "%.*s", (int)n, text);
 }
 
-/* But for the link over which it was asked. */
+/* The link over which it was asked, or that of another who looks. */
+static bool is_looked_over(const struct crawl *c, const moyai_value *l) {
+    return info_bool(l, "observer") || strcmp(info_text(l, "peer"), c->self) == 0;
+}
+
+/* But for those. */
 static int64_t links_of(const struct crawl *c, const moyai_value *info) {
     const moyai_value *links = moyai_value_find(info, "links");
     int64_t n = info_int(info, "n_links");
-    for (size_t i = 0; i < moyai_value_count(links); i++)
-        n -= strcmp(info_text(moyai_value_at(links, i), "peer"), c->self) == 0;
+    for (size_t i = 0; i < moyai_value_count(links); i++) n -= is_looked_over(c, moyai_value_at(links, i));
     return n;
 }
 
@@ -74,7 +78,7 @@ static int64_t peers_of(const struct crawl *c, const moyai_value *info) {
         const char *peer = info_text(moyai_value_at(links, i), "peer");
         size_t k = 0;
         while (strcmp(info_text(moyai_value_at(links, k), "peer"), peer) != 0) k++;
-        n -= k < i && strcmp(peer, c->self) != 0;
+        n -= k < i && !is_looked_over(c, moyai_value_at(links, i));
     }
     return n;
 }
@@ -145,7 +149,7 @@ static void print_links(const struct crawl *c, const moyai_value *info) {
     printf(", \"n_links\": %lld, \"links\": [", (long long)links_of(c, info));
     for (size_t i = 0; i < moyai_value_count(links); i++) {
         const moyai_value *l = moyai_value_at(links, i);
-        if (strcmp(info_text(l, "peer"), c->self) == 0) continue;
+        if (is_looked_over(c, l)) continue;
         fputs(comma, stdout);
         value_print(stdout, l);
         comma = ", ";

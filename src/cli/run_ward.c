@@ -79,8 +79,7 @@ void ward_obituary(const struct guard *g, const struct run_grid *grid, const cha
     opts.title = title;
     opts.outbound_only = true;
     moyai_node *n = NULL;
-    if (moyai_node_new(&n, &opts, NULL) < 0) return;
-    node_observe(n);
+    if (node_new_observer(&n, &opts, NULL) < 0) return;
     if (node_await_link(n, OBITUARY_TIME) == 0) node_declare_dead(n, id, "its process has ended");
     moyai_node_free(n);
 }

@@ -256,7 +256,7 @@ static const char *default_title(moyai_node *n) {
     return n->title;
 }
 
-int moyai_node_new(moyai_node **ret, const struct moyai_node_opts *user, struct moyai_error *reterr) {
+static int make(moyai_node **ret, const struct moyai_node_opts *user, bool observer, struct moyai_error *reterr) {
     struct moyai_error unused;
     if (!reterr) reterr = &unused;
     if (!ret) return err_set(reterr, MOYAI_EINVAL, "ret must not be NULL");
@@ -264,6 +264,7 @@ int moyai_node_new(moyai_node **ret, const struct moyai_node_opts *user, struct 
     if (!n) return err_set(reterr, MOYAI_ENOMEM, "out of memory for a node");
     n->signal_fd = -1;
     n->started = moyai_now();
+    n->observer = observer;
     atomic_init(&n->self, &n->first_id);
     struct moyai_node_opts opts;
     int rc = configure(n, user, &opts, reterr);
@@ -308,6 +309,7 @@ int moyai_node_new(moyai_node **ret, const struct moyai_node_opts *user, struct 
                              .grid_file = n->config.grid_file,
                              .ssh = n->config.ssh,
                              .outbound_only = opts.outbound_only,
+                             .observer = observer,
                              .degree = (uint32_t)n->config.degree,
                              .files = files_allowed(),
                              .relay_memory = n->config.relay_memory,
@@ -338,6 +340,14 @@ int moyai_node_new(moyai_node **ret, const struct moyai_node_opts *user, struct 
     live_add(n);
     *ret = n;
     return 0;
+}
+
+int moyai_node_new(moyai_node **ret, const struct moyai_node_opts *opts, struct moyai_error *reterr) {
+    return make(ret, opts, false, reterr);
+}
+
+int node_new_observer(moyai_node **ret, const struct moyai_node_opts *opts, struct moyai_error *reterr) {
+    return make(ret, opts, true, reterr);
 }
 
 void moyai_node_free(moyai_node *n) {
@@ -506,13 +516,6 @@ void node_obituary(moyai_node *n, const char *cause) {
 void node_declare_dead(moyai_node *n, struct moyai_node_id id, const char *cause) {
     exec_lock(n->x);
     overlay_declare_dead(n->o, id.b, cause);
-    exec_unlock(n->x);
-}
-
-void node_observe(moyai_node *n) {
-    exec_lock(n->x);
-    n->observer = true;
-    overlay_observe(n->o);
     exec_unlock(n->x);
 }
 

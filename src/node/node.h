@@ -31,8 +31,8 @@ void node_obituary(moyai_node *n, const char *cause);
 /* As a witness: that node has died. It is passed on by those that this one is linked to. Lock not held. */
 void node_declare_dead(moyai_node *n, struct moyai_node_id id, const char *cause);
 
-/* This node looks at others only: reports leave it out. */
-void node_observe(moyai_node *n);
+/* moyai_node_new, of one that looks at others only: reports leave it out. */
+int node_new_observer(moyai_node **ret, const struct moyai_node_opts *opts, struct moyai_error *reterr) MOYAI_MUST_USE;
 
 /* The nodes of the rendezvous, as rdv_nodes; none without one. fn is called with the lock held. */
 int node_known(moyai_node *n, bool (*fn)(const struct rdv_node *node, const struct moyai_error *bad, void *ctx),

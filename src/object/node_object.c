@@ -113,6 +113,7 @@ static bool add_link(const struct overlay_link_info *l, void *ctx) {
     put_text(&f, "kind", l->kind);
     put_bool(&f, "outgoing", l->outgoing);
     put_bool(&f, "direct", l->direct);
+    put_bool(&f, "observer", l->observer);
     put_double(&f, "up", seconds(l->up, all->now));
     put_uint(&f, "queued", l->queued);
     all->item[all->n++] = map_of(&f);

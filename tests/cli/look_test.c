@@ -143,23 +143,36 @@ static void lists_nodes(void **state) {
     assert_int_equal(entries(), 3);
 }
 
-/* Who looks is not seen by others who look, though he is linked to nodes. */
-static void leaves_observers_out(void **state) {
-    (void)state;
+/* Who looks at that node of three is not seen by others who look, though he is linked to nodes; nor missed when he is
+ * stopped. */
+static void is_looked_over(const char *name) {
     struct cli other;
-    cli_start(&other, NULL, "ping", "--grid", grid, "-i", "1ms", "b", NULL);
+    cli_start(&other, NULL, "ping", "--grid", grid, "-i", "1ms", name, NULL);
     cli_await(&other, 1, "answer of node", 1);
-    assert_int_equal(entries(), 4);
-    assert_int_equal(IN_GRID("ps"), 0);
-    assert_int_equal(kit_count(&c.text[0], ""), 4);
-    HAS_NOT(c.text[0].p, "moyai ping");
-    cli_free(&c);
-    assert_int_equal(IN_GRID("graph"), 0);
-    HAS_NOT(c.text[0].p, "moyai ping");
-    cli_free(&c);
+    for (int stopped = 0; stopped < 2; stopped++) {
+        if (stopped) kill(other.pid, SIGSTOP);
+        assert_int_equal(IN_GRID("ps", "--timeout", stopped ? "1h" : "2s"), 0); /* it is not waited for */
+        assert_int_equal(kit_count(&c.text[0], ""), 4);
+        HAS_NOT(c.text[0].p, "moyai ping");
+        cli_free(&c);
+        assert_int_equal(IN_GRID("ps", "--json"), 0);
+        HAS_NOT(c.text[0].p, "moyai ping"); /* nor is its link */
+        HAS(c.text[0].p, "],\n \"complete\": true, \"unseen\": []}\n");
+        cli_free(&c);
+        assert_int_equal(IN_GRID("graph"), 0);
+        HAS_NOT(c.text[0].p, "moyai ping");
+        cli_free(&c);
+    }
+    kill(other.pid, SIGCONT);
     kill(other.pid, SIGTERM);
     assert_int_equal(cli_wait(&other), 0);
     cli_free(&other);
+}
+
+static void leaves_observers_out(void **state) {
+    (void)state;
+    is_looked_over("b");
+    assert_int_equal(entries(), 3);
 }
 
 /* A node that the rendezvous does not name is found through those that are linked to it. */
@@ -350,6 +363,7 @@ static void several_hosts(void **state) {
         cli_free(&c);
         traces(id, i > 0);
     }
+    is_looked_over("left");
     for (int i = 2; i >= 0; i--) {
         kill(pid[i], SIGTERM);
         assert_int_equal(waitpid(pid[i], NULL, 0), pid[i]);

@@ -20,10 +20,6 @@ bool overlay_unmet(const struct overlay *o, char out[OVERLAY_UNMET], unsigned *w
     return o->wide && met_nobody(wide_met(o->wide), out, OVERLAY_UNMET, what);
 }
 
-void overlay_observe(struct overlay *o) {
-    o->hello.observer = true;
-}
-
 bool overlay_settled(const struct overlay *o, bool new_too) {
     return o->wide && !o->closing && met_settled(wide_met(o->wide), new_too);
 }

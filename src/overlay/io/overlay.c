@@ -651,6 +651,7 @@ static int join(struct overlay *o, struct moyai_error *reterr) {
     if (rc == 0) rc = directory_open(o, wide ? NULL : places.file, reterr);
     if (rc == 0) {
         hello_fill(&o->hello, &c->self, rundir_host(o->dir), c->title, FRAME_MAX, c->max_message);
+        o->hello.observer = c->observer;
         rc = rejoin_appear(o, reterr);
     }
     if (rc == 0) forget_joined(o);

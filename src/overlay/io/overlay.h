@@ -89,6 +89,7 @@ struct overlay_cfg {
     const char *key_file, *listen, *advertise, *port_range, *site;
     const char *grid_file, *ssh; /* NULL: none; "ssh" */
     bool outbound_only;
+    bool observer; /* it looks at others, who need not take it for one of them, and find it in no directory */
     uint32_t degree;
     uint64_t files;        /* descriptors that the process may have: links are fewer where these are few. 0: enough */
     uint64_t relay_memory; /* bytes */
@@ -193,7 +194,6 @@ size_t overlay_links(const struct overlay *o); /* that are up */
  * be met there, since the beginning. what: of the text. */
 #define OVERLAY_UNMET 240
 bool overlay_unmet(const struct overlay *o, char out[OVERLAY_UNMET], unsigned *what);
-void overlay_observe(struct overlay *o); /* this node looks at others, who need not take it for one of them */
 /* All of these places have answered, twice, that they know of nobody: there is no use in waiting for a link. */
 bool overlay_settled(const struct overlay *o, bool new_too);
 /* Nobody listens at any of them, and that has been tried some times: one that is just starting would be there soon. Nor

@@ -71,7 +71,7 @@ int rejoin_appear(struct overlay *o, struct moyai_error *reterr) {
         o->listen_fd = exec_fd_new(o->x, o->listener, UV_READABLE, overlay_accept, o);
         if (!o->listen_fd) return err_set(reterr, MOYAI_ENOMEM, "out of memory");
     }
-    if (!o->rdv) return 0;
+    if (!o->rdv || o->cfg.observer) return 0; /* only who it is linked to has to do with one that looks */
     struct rdv_node e;
     rdv_node_fill(&e, &o->cfg.self, rundir_host(o->dir), rundir_path(o->dir), o->hello.title);
     return rdv_put_node(o->rdv, &e, reterr);
