@@ -65,8 +65,7 @@ struct locate_name {
     uint8_t name[16], object[16];
     uint8_t owner[16], other[16]; /* of a lost one: to whom, which object */
     uint32_t state, tell;
-    uint32_t slot; /* told in slot - 1; 0: not told */
-    uint32_t zero;
+    uint32_t slot, zero; /* told in slot - 1; 0: not told */
 };
 
 enum request_flags {
@@ -76,7 +75,7 @@ enum request_flags {
     REQ_LATE = 8,     /* the answer is said again, from memory */
     REQ_FEW = 16,     /* who has no hint asks a few */
     REQ_PUT_OFF = 32, /* the last ring, for others' */
-    REQ_LEADS = 64,   /* it is asked on where an answer once came from, and the others (`busy`) wait */
+    REQ_LEADS = 64,   /* asked on where an answer once came from; the others (`busy`) wait */
     REQ_LED = 128,    /* it was, in vain */
     REQ_CROWD = 256,  /* others ask by hints: they begin now, too */
 };
