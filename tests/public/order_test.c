@@ -323,9 +323,9 @@ static void small_ones_pass_to_others(void **state) {
         moyai_future_free(f[i]);
     }
     KIT_OK(moyai_future_get(same, MOYAI_NONE));
+    KIT_OK(moyai_future_get(other, MOYAI_NONE));
     moyai_future_free(same);
     moyai_future_free(other);
-    KIT_OK(moyai_future_get(other, MOYAI_NONE));
     int64_t before = -1;
     KIT_OK(moyai_call(w.far[1], "before", MOYAI_NONE, MOYAI_INTO(&before), NULL));
     FIBER_ASSERT(before >= 0 && before < 12); /* else it has waited until the last has begun */
