@@ -435,6 +435,10 @@ void link_unplace(struct link *l, const void *p, size_t n) {
 void link_shape(struct link *l, moyai_dur delay, uint64_t rate) {
     (void)l, (void)delay, (void)rate;
 }
+int link_fd(const struct link *l) {
+    (void)l;
+    return -1;
+}
 const struct tls *link_tls(const struct link *l) {
     (void)l;
     return ground_tls();

@@ -516,8 +516,15 @@ struct forward *forward_new(struct exec *x, const struct forward_cfg *cfg) {
     (void)x, (void)cfg;
     return NULL;
 }
+void forward_stop(struct forward *f) {
+    (void)f;
+}
 void forward_free(struct forward *f) {
     (void)f;
+}
+bool forward_carries(const struct forward *f) {
+    (void)f;
+    return false;
 }
 void forward_failed(struct forward *f, const struct moyai_error *why) {
     (void)f, (void)why;

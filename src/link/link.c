@@ -723,6 +723,10 @@ const struct tls *link_tls(const struct link *l) {
     return l->tls;
 }
 
+int link_fd(const struct link *l) {
+    return l->fd;
+}
+
 void *link_owner(const struct link *l) {
     return l->owner;
 }

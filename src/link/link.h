@@ -46,6 +46,7 @@ struct link_ops {
  */
 struct link *link_new(struct exec *x, int fd, struct tls *tls, const struct link_ops *ops, void *owner);
 const struct tls *link_tls(const struct link *l); /* NULL: in clear */
+int link_fd(const struct link *l);                /* its socket, to be waited for by who ends without the loop */
 void link_free(struct link *l);                   /* closes the socket once what can be written at once is written */
 void *link_owner(const struct link *l);
 

@@ -310,6 +310,8 @@ static int make(moyai_node **ret, const struct moyai_node_opts *user, bool obser
                              .ssh = n->config.ssh,
                              .outbound_only = opts.outbound_only,
                              .observer = observer,
+                             /* who runs the process may ask it twice */
+                             .hurry_fd = n->signal_fd >= 0 && !n->config.parent ? n->signal_fd : 0,
                              .degree = (uint32_t)n->config.degree,
                              .files = files_allowed(),
                              .relay_memory = n->config.relay_memory,

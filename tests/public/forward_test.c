@@ -115,29 +115,41 @@ static void grid_file(const char *name, bool far, bool reverse, char path[128]) 
     write_file(name, text, path);
 }
 
-static pid_t start_far(const char *name, bool reverse) {
+static pid_t start_at(bool is_far, const char *name, bool reverse) {
     char path[128], grid[64], file[160], keys[160], dir[160], at[64];
-    grid_file("far.conf", true, reverse, path);
+    grid_file(is_far ? "far.conf" : "near.conf", is_far, reverse, path);
     snprintf(grid, sizeof grid, "MOYAI_GRID=127.0.0.1:%u", port[NOBODY]);
     snprintf(file, sizeof file, "MOYAI_GRID_FILE=%s", path);
     snprintf(keys, sizeof keys, "MOYAI_KEY_FILE=%s", key);
     snprintf(dir, sizeof dir, "MOYAI_RUN_DIR=%s/%s", kit_dir(), name);
     snprintf(at, sizeof at, "MOYAI_ADVERTISE=127.0.0.1:%u", port[NOBODY_EITHER]);
+    if (!is_far) return kit_child("server", grid, file, keys, dir, "MOYAI_OUTBOUND_ONLY=1", name, NULL);
     return kit_child("server", grid, file, keys, dir, at, "MOYAI_LISTEN=127.0.0.1", name, NULL);
 }
 
-static moyai_node *join(bool reverse) {
-    char path[128], grid[64], dir[128];
-    grid_file("near.conf", false, reverse, path);
+static pid_t start_far(const char *name, bool reverse) {
+    return start_at(true, name, reverse);
+}
+
+static moyai_node *join_at(bool is_far, bool reverse) {
+    char path[128], grid[64], dir[128], at[64];
+    grid_file(is_far ? "far.conf" : "near.conf", is_far, reverse, path);
     snprintf(grid, sizeof grid, "127.0.0.1:%u", port[NOBODY]);
     snprintf(dir, sizeof dir, "%s/near%u", kit_dir(), port[NOBODY]);
+    snprintf(at, sizeof at, "127.0.0.1:%u", port[NOBODY_EITHER]);
     setenv("MOYAI_GRID_FILE", path, 1);
     struct moyai_node_opts opts = MOYAI_NODE_OPTS_INIT;
     opts.grid = grid;
     opts.run_dir = dir;
     opts.key_file = key;
-    opts.outbound_only = true;
+    opts.outbound_only = !is_far;
+    if (is_far) opts.listen = "127.0.0.1";
+    if (is_far) opts.advertise = at;
     return kit_node(&opts);
+}
+
+static moyai_node *join(bool reverse) {
+    return join_at(false, reverse);
 }
 
 static void add_some(moyai_ref *ref, int64_t *calls) {
@@ -148,6 +160,14 @@ static void add_some(moyai_ref *ref, int64_t *calls) {
         KIT_OK(moyai_call(ref, "count", MOYAI_NONE, MOYAI_INTO(&n), NULL));
         FIBER_ASSERT_INT(n, *calls + 1);
     }
+}
+
+/* Whose child it has become may not have reaped it. */
+static void await_end(pid_t pid) {
+    char path[40], state = 'R';
+    snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    for (FILE *f; state != 'Z' && (f = fopen(path, "r")); fclose(f))
+        if (fscanf(f, "%*d %*s %c", &state) != 1) state = 'Z';
 }
 
 static void through_ssh(bool reverse) {
@@ -186,11 +206,7 @@ static void through_ssh(bool reverse) {
     pid_t ssh = ssh_pid();
     moyai_node_free(n);
     kit_end(pid);
-    /* ssh has ended with who has started it; whose child it has become may not have reaped it. */
-    char path[40], state = 'R';
-    snprintf(path, sizeof path, "/proc/%d/stat", ssh);
-    for (FILE *f; state != 'Z' && (f = fopen(path, "r")); fclose(f))
-        if (fscanf(f, "%*d %*s %c", &state) != 1) state = 'Z';
+    await_end(ssh); /* with who has started it */
     unsetenv("MOYAI_GRID_FILE");
 }
 
@@ -202,6 +218,52 @@ static void the_first_host_runs_ssh(void **state) {
 static void the_second_host_runs_ssh(void **state) {
     (void)state;
     through_ssh(true);
+}
+
+/* What a node says last passes its own ssh, slow as that is, before it ends that. */
+static void who_runs_ssh_leaves(bool reverse) {
+    begin_grid();
+    set_mode("slow");
+    pid_t pid = start_at(reverse, "there", reverse);
+    moyai_node *n = join_at(!reverse, reverse);
+    moyai_ref *there = kit_lookup(n, "there");
+    int64_t y = 0;
+    KIT_OK(moyai_call(there, "add", MOYAI_ARGS(1), MOYAI_INTO(&y), NULL));
+    kit_end(pid);
+    struct moyai_error e;
+    KIT_RC(moyai_call(there, "add", MOYAI_ARGS(1), MOYAI_INTO(&y), NULL), MOYAI_ECLOSED);
+    moyai_last_error(n, &e);
+    KIT_TEXT(e.text, "has left");
+    moyai_ref_unref(there);
+    moyai_node_free(n);
+    unsetenv("MOYAI_GRID_FILE");
+}
+
+static void the_first_host_leaves(void **state) {
+    (void)state;
+    who_runs_ssh_leaves(false);
+}
+
+static void the_second_host_leaves(void **state) {
+    (void)state;
+    who_runs_ssh_leaves(true);
+}
+
+/* Nothing passes an ssh that hangs: its node ends all the same, and ssh with it. */
+static void a_stopped_ssh_holds_up_nobody(void **state) {
+    (void)state;
+    begin_grid();
+    set_mode("forward");
+    pid_t pid = start_far("far", false);
+    moyai_node *n = join(false);
+    moyai_ref *far = kit_lookup(n, "far");
+    moyai_ref_unref(far);
+    pid_t ssh = ssh_pid();
+    FIBER_ASSERT(ssh > 1 && kill(-getpgid(ssh), SIGSTOP) == 0);
+    moyai_node_free(n);
+    await_end(ssh);
+    kit_end(pid);
+    unsetenv("MOYAI_GRID_FILE");
 }
 
 static void a_bad_file_is_an_error(void **state) {
@@ -235,9 +297,9 @@ static void a_bad_file_is_an_error(void **state) {
 
 static int tests(void) {
     const struct CMUnitTest all[] = {
-        cmocka_unit_test(the_first_host_runs_ssh),
-        cmocka_unit_test(the_second_host_runs_ssh),
-        cmocka_unit_test(a_bad_file_is_an_error),
+        cmocka_unit_test(the_first_host_runs_ssh),       cmocka_unit_test(the_second_host_runs_ssh),
+        cmocka_unit_test(the_first_host_leaves),         cmocka_unit_test(the_second_host_leaves),
+        cmocka_unit_test(a_stopped_ssh_holds_up_nobody), cmocka_unit_test(a_bad_file_is_an_error),
     };
     return cmocka_run_group_tests(all, NULL, NULL);
 }

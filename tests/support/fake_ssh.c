@@ -3,7 +3,8 @@
  * A stand-in for ssh: forwards a port, or does what ssh does when it cannot. $FAKE_SSH is a directory:
  *
  *   mode   what to do. forward: listen at the first port of -L or -R, and pass all to the second; of -R too, as here
- *          both ends are one host. refuse: say why and end. hang: neither, for ever, whatever signal comes
+ *          both ends are one host. slow: the same, each part 100 ms later. refuse: say why and end. hang: neither, for
+ *          ever, whatever signal comes
  *   args   to it the arguments are added, a line each, and an empty line
  *   pid    is replaced by one with the process's number when it has begun
  */
@@ -58,21 +59,26 @@ static int listen_at(unsigned port) {
     return fd;
 }
 
-/* All of one side to the other until either ends. */
-static void pass(int a, unsigned port) {
+/* All of one side to the other until both have ended, each part after a while. */
+static void pass(int a, unsigned port, unsigned ms) {
     struct sockaddr_in to = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     int b = socket(AF_INET, SOCK_STREAM, 0);
     to.sin_port = htons((uint16_t)port);
     if (b < 0 || connect(b, (struct sockaddr *)&to, sizeof to) < 0) return;
     struct pollfd p[2] = {{.fd = a, .events = POLLIN}, {.fd = b, .events = POLLIN}};
     static char buf[65536];
-    while (poll(p, 2, -1) >= 0)
+    while ((p[0].fd >= 0 || p[1].fd >= 0) && poll(p, 2, -1) >= 0)
         for (int i = 0; i < 2; i++) {
-            if (!p[i].revents) continue;
+            if (p[i].fd < 0 || !p[i].revents) continue;
             ssize_t n = read(p[i].fd, buf, sizeof buf);
-            if (n <= 0) return;
+            if (n < 0) return;
+            (void)poll(NULL, 0, (int)ms);
+            if (n == 0) {
+                (void)shutdown(i ? a : b, SHUT_WR);
+                p[i].fd = -1;
+            }
             for (ssize_t at = 0, m; at < n; at += m)
-                if ((m = write(p[!i].fd, buf + at, (size_t)(n - at))) <= 0) return;
+                if ((m = write(i ? a : b, buf + at, (size_t)(n - at))) <= 0) return;
         }
 }
 
@@ -106,7 +112,7 @@ int main(int argc, char **argv) {
         if (c < 0) die("cannot accept");
         if (fork() == 0) {
             prctl(PR_SET_PDEATHSIG, SIGKILL);
-            if (getppid() == self) pass(c, to);
+            if (getppid() == self) pass(c, to, strcmp(mode, "slow") == 0 ? 100 : 0);
             _exit(0);
         }
         close(c);

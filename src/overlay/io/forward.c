@@ -32,7 +32,7 @@ struct forward {
     struct forward_cfg cfg;
     struct moyai_rng rng;
     char name[40];         /* of the lock's file */
-    bool runs;             /* ssh */
+    bool runs, stopped;    /* ssh; nothing is begun any more */
     struct exec_kept lock; /* -1: another has it */
     struct exec_timer look_timer, start_timer, dial_timer;
 
@@ -297,7 +297,7 @@ static void on_end(struct exec_child *c, int status, void *arg) {
         complain(f, text);
     stop_dialling(f);
     let_go(f);
-    again(f);
+    if (!f->stopped) again(f);
 }
 
 /* A port of loopback that is free now. If it is not any more when ssh wants it, ssh ends and another is tried. */
@@ -447,11 +447,21 @@ struct forward *forward_new(struct exec *x, const struct forward_cfg *cfg) {
     return f;
 }
 
-void forward_free(struct forward *f) {
+void forward_stop(struct forward *f) {
     if (!f) return;
+    f->stopped = true;
     stop_dialling(f);
     exec_timer_clear(f->x, &f->look_timer);
     exec_timer_clear(f->x, &f->start_timer);
+}
+
+bool forward_carries(const struct forward *f) {
+    return f && f->child;
+}
+
+void forward_free(struct forward *f) {
+    if (!f) return;
+    forward_stop(f);
     let_go(f);
     drop_lock(f);
     free(f);

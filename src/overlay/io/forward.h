@@ -56,7 +56,9 @@ bool forward_concerns(const struct gridfile_line *l, const char *host, bool *con
 
 /* NULL: out of memory. Begins by itself, from the loop. */
 struct forward *forward_new(struct exec *x, const struct forward_cfg *cfg);
-void forward_free(struct forward *f); /* what is under way is cancelled, ssh killed; NULL is fine */
+void forward_stop(struct forward *f); /* what is under way is cancelled, and nothing begun; ssh runs on. NULL is fine */
+void forward_free(struct forward *f); /* the same, and ssh is killed; NULL is fine */
+bool forward_carries(const struct forward *f); /* an ssh of its own runs; f NULL: none does */
 
 /* To `dial`: there is no connection, and why; the link is agreed on; it has ended. */
 void forward_failed(struct forward *f, const struct moyai_error *why);

@@ -182,15 +182,15 @@ struct overlay {
     struct exec_hook hook;
     struct peer *peers; /* uthash by id */
     struct olink *links, *hot, *by_number;
-    size_t n_links, n_half_open, n_half_tcp;
+    size_t n_links, n_half_open, n_half_tcp, n_dead, dead_most;
     struct crowd half[2]; /* connections that were taken and have shown nothing; and those that claim to hold a key */
     uint64_t last_number;
     struct wide *wide;   /* NULL: a grid of one host, or none */
+    struct lines *lines; /* of the grid file; NULL: none */
     struct route *route; /* the same */
     struct mourn *mourn; /* the same */
     struct peer *dirty;
     struct peer *dead_first, *dead_last;
-    size_t n_dead, dead_most;
     struct exec_timer rejoin_timer; /* rejoin.c */
     moyai_ns rejoined, late_at;     /* when last; 0: never */
     moyai_dur late;                 /* beat.c: so much were we or others behind, at late_at */

@@ -230,15 +230,27 @@ int lines_new(struct lines **ret, struct overlay *o, struct tls_ctx *tls, const 
     return rc;
 }
 
-void lines_close(struct lines *s) {
+void lines_stop(struct lines *s) {
     if (!s) return;
     exec_timer_clear(s->o->x, &s->timer);
     for (size_t i = 0; i < s->file.n; i++) {
         struct line *l = &s->line[i];
-        forward_free(l->forward); /* which cancels */
-        l->forward = NULL;
+        forward_stop(l->forward); /* which cancels */
         if (l->link) l->link->line = NULL;
+        l->link = NULL;
     }
+}
+
+bool lines_carry(const struct lines *s) {
+    for (size_t i = 0; s && i < s->file.n; i++)
+        if (forward_carries(s->line[i].forward)) return true;
+    return false;
+}
+
+void lines_close(struct lines *s) {
+    if (!s) return;
+    lines_stop(s);
+    for (size_t i = 0; i < s->file.n; i++) forward_free(s->line[i].forward);
     free(s->path);
     free(s);
 }

@@ -19,7 +19,11 @@ struct line;
  * is wrong with the file. */
 int lines_new(struct lines **ret, struct overlay *o, struct tls_ctx *tls, const struct keyfile *keys,
               struct moyai_error *reterr);
-void lines_close(struct lines *s); /* ssh ends; links go on, and have nothing to do with it any more. NULL is fine */
+/* No connection is made or taken any more; links go on, and have nothing to do with the lines. ssh runs on. NULL is
+ * fine */
+void lines_stop(struct lines *s);
+bool lines_carry(const struct lines *s); /* an ssh of this node's runs, through which links may go; s NULL: none does */
+void lines_close(struct lines *s);       /* the same, and ssh ends. NULL is fine */
 
 void lines_hello(struct line *l, const uint8_t id[16]); /* whom it leads to */
 void lines_used(struct line *l);                        /* its link is agreed on */

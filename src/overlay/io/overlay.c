@@ -710,66 +710,6 @@ int overlay_new(struct overlay **ret, struct exec *x, const struct overlay_cfg *
     return 0;
 }
 
-void overlay_close(struct overlay *o) {
-    overlay_farewell(o);
-    rdv_close(o->rdv);
-    o->rdv = NULL;
-}
-
-/*
- * Who has connected but was not let in yet hears the farewell too; else it would find a refusing socket, which is what
- * a death looks like. The socket's name goes first, so none comes after them.
- */
-static void accept_last(struct overlay *o) {
-    if (o->dir) rundir_unlink(o->dir, &o->cfg.self);
-    for (unsigned i = 0; i < HALF_OPEN_MOST && o->listener >= 0; i++) {
-        int fd;
-        uid_t uid;
-        pid_t pid = 0;
-        struct moyai_error why = {0};
-        int rc = rundir_accept(o->listener, &fd, &uid, &pid, &why);
-        if (rc == MOYAI_EPERM) continue;
-        if (rc < 0) return;
-        if (!olink_new(o, fd, NULL, NULL, pid)) close(fd);
-    }
-}
-
-void overlay_farewell(struct overlay *o) {
-    struct peer *p, *tmp;
-    if (o->closing) return;
-    o->withdrawn = NULL;
-    HASH_ITER (hh, o->peers, p, tmp)
-        if (p->opened) peer_pump(p); /* last answers and one-way calls leave before the farewell, as far as they can */
-    o->closing = true;
-    HASH_ITER (hh, o->peers, p, tmp) {
-        if (!p->dead) peer_fail(p, MOYAI_ECLOSED, "this node ends");
-        pings_fail(p, MOYAI_ECLOSED);
-    }
-    mourn_close(o->mourn);
-    route_close(o->route);
-    wide_close(o->wide); /* other threads have the lock meanwhile */
-    accept_last(o);
-    while (o->links) {
-        struct olink *k = o->links;
-        /* Also if the peer's hello has not come: ours has gone out, so to it this node has been there. */
-        struct frame_head h = {.type = FRAME_FAREWELL, .class_ = FRAME_CONTROL, .hops = 1};
-        (void)link_send(k->link, &h, NULL, 0); /* if it does not go out, the peer learns it as a death */
-        olink_close(k);
-    }
-    witness_done(o);
-    exec_timer_clear(o->x, &o->accept_timer);
-    exec_timer_clear(o->x, &o->rejoin_timer);
-    forget_close(o);
-    if (o->listen_fd) {
-        exec_fd_free(o->listen_fd, true, NULL);
-        o->listener = -1;
-    }
-    o->listen_fd = NULL;
-    if (o->listener >= 0) close(o->listener);
-    o->listener = -1;
-    if (o->rdv) rdv_withdraw(o->rdv);
-}
-
 void overlay_free(struct overlay *o) {
     if (!o) return;
     struct peer *p, *tmp;

@@ -90,6 +90,7 @@ struct overlay_cfg {
     const char *grid_file, *ssh; /* NULL: none; "ssh" */
     bool outbound_only;
     bool observer; /* it looks at others, who need not take it for one of them, and find it in no directory */
+    int hurry_fd; /* readable: the node is to end at once, and says farewell only as far as it can; 0: none */
     uint32_t degree;
     uint64_t files;        /* descriptors that the process may have: links are fewer where these are few. 0: enough */
     uint64_t relay_memory; /* bytes */

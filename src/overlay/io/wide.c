@@ -62,7 +62,6 @@ struct wide {
     struct alone alone;
     size_t at_member, at_fd; /* the first of them there; before them those of `meet` */
     struct meet_fd *fds;
-    struct lines *lines; /* NULL: none */
     struct making *making;
     struct making *failed; /* whose failure the machine is still to hear */
     unsigned looking;      /* places that have not answered yet */
@@ -626,7 +625,7 @@ void wide_link_down(struct olink *k, const struct moyai_error *why) {
         struct peers_event ev = {.kind = PEERS_EV_LOST, .link = k->number};
         if (k->lost) ev.what = PEERS_SILENT;
         step(w, &ev);
-        lines_lost(w->lines, k->peer->id);
+        lines_lost(w->o->lines, k->peer->id);
     }
     bool left = k->farewell || (k->peer && k->peer->dead && k->peer->why_code == MOYAI_ECLOSED);
     if (k->mesh && !left && (!k->orderly || k->lost)) alone_lost(&w->alone, k);
@@ -724,7 +723,7 @@ static int begin(struct wide *w, struct moyai_error *reterr) {
         rc = meet_fd_new(&w->fds, o->x, w->keys, w->places.in, w->places.out, &fd_ops, w, reterr);
     if (rc < 0) (void)config_blame(reterr, c->config, CONFIG_grid);
     if (rc == 0 && c->grid_file) {
-        rc = lines_new(&w->lines, o, w->tls, w->keys, reterr);
+        rc = lines_new(&o->lines, o, w->tls, w->keys, reterr);
         if (rc < 0) (void)config_blame(reterr, c->config, CONFIG_grid_file);
     }
     return rc;
@@ -778,8 +777,7 @@ void wide_again(struct wide *w) {
 
 void wide_close(struct wide *w) {
     if (!w || w->closing) return;
-    lines_close(w->lines);
-    w->lines = NULL;
+    lines_stop(w->o->lines);
     wide_pause(w);
     alone_close(&w->alone);
     listen_close(&w->listeners);
