@@ -8,10 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WINDOW   256u             /* asked at once: each takes a link */
-#define MOST     1000000          /* nodes: what others name is taken no further */
-#define FRESH    (60 * MOYAI_SEC) /* an entry of a node that may be there */
-#define LOAD_ONE 0                /* of three load averages, that of a minute */
+#define WINDOW     256u             /* asked at once: each takes a link */
+#define MOST       1000000          /* nodes: what others name is taken no further */
+#define FRESH      (60 * MOYAI_SEC) /* an entry of a node that may be there */
+#define AGAIN      (100 * MOYAI_MS) /* after it could not be reached; doubled each time, up to */
+#define AGAIN_MOST (500 * MOYAI_MS)
+#define LOAD_ONE   0 /* of three load averages, that of a minute */
 
 /* ---- info ------------------------------------------------------------------------------------ */
 
@@ -63,7 +65,8 @@ struct work {
     moyai_node *n;
     moyai_set *set;
     moyai_dur timeout;
-    struct crawl_node *next; /* to be asked: of the table, in the order in which they were added */
+    struct crawl_node *next;  /* to be asked: of the table, in the order in which they were added */
+    struct crawl_node *again; /* to be asked once more, when it is time */
     bool no_memory;
 };
 
@@ -165,8 +168,35 @@ static void ask(struct work *w, struct crawl_node *k) {
         w->no_memory = true;
         return;
     }
-    moyai_future_deadline(f, w->timeout);
+    if (!k->until) k->until = moyai_now() + (moyai_ns)w->timeout;
+    const moyai_ns now = moyai_now();
+    moyai_future_deadline(f, k->until > now ? (moyai_dur)(k->until - now) : 0);
     k->asked = f;
+}
+
+/* There was no way to it, or that broke, as when many look at once and it has no place for all: there may be another
+ * soon. So long as it would be waited for. */
+static bool ask_again(struct work *w, struct crawl_node *k, int rc) {
+    const moyai_ns now = moyai_now();
+    if (rc == MOYAI_ETIMEDOUT || rc == MOYAI_EDEAD || rc == MOYAI_ECLOSED || rc == MOYAI_ENOMEM) return false;
+    k->pause = !k->pause ? AGAIN : 2 * k->pause < AGAIN_MOST ? 2 * k->pause : AGAIN_MOST;
+    k->at = now + (moyai_ns)k->pause;
+    if (k->at >= k->until) return false;
+    k->next = w->again;
+    w->again = k;
+    return true;
+}
+
+static void ask_those(struct work *w) {
+    const moyai_ns now = moyai_now();
+    for (struct crawl_node **q = &w->again, *k; (k = *q);) {
+        if (k->at > now && !k->observer) {
+            q = &k->next;
+            continue;
+        }
+        *q = k->next;
+        if (!k->observer) ask(w, k);
+    }
 }
 
 static void take(struct work *w, struct crawl_node *k, moyai_future *f) {
@@ -180,7 +210,7 @@ static void take(struct work *w, struct crawl_node *k, moyai_future *f) {
     if (rc < 0) {
         k->state = rc == MOYAI_ETIMEDOUT ? CRAWL_SILENT : rc == MOYAI_EDEAD ? CRAWL_DEAD : CRAWL_FAILED;
         moyai_last_error(w->n, &k->why);
-        if (rc == MOYAI_ECLOSED) leave_out(k);
+        if (rc == MOYAI_ECLOSED || ask_again(w, k, rc)) leave_out(k);
         return;
     }
     if (info_bool(k->info, "observer")) {
@@ -207,7 +237,8 @@ static void add_own_links(struct work *w) {
 
 static void ask_all(struct work *w) {
     bool stopped = false;
-    while (!w->no_memory && (moyai_set_count(w->set) > 0 || w->next) && !stopped) {
+    while (!w->no_memory && (moyai_set_count(w->set) > 0 || w->next || w->again) && !stopped) {
+        ask_those(w);
         while (w->next && moyai_set_count(w->set) < WINDOW && !w->no_memory) {
             struct crawl_node *k = w->next;
             w->next = k->hh.next;

@@ -32,6 +32,10 @@ struct crawl_node {
     bool entry;    /* nobody is linked to it, as far as is known */
     bool observer; /* who is linked to it says so: it is not asked, or not waited for any more */
     moyai_future *asked;
+    moyai_ns until;          /* it is waited for */
+    struct crawl_node *next; /* of those that are asked again, after that pause, at that time */
+    moyai_dur pause;
+    moyai_ns at;
     moyai_value *info; /* NULL unless it is up: doc/spec/02-calls.md, 6.3 */
     struct moyai_error why;
     int64_t pid; /* 0: not known. With the title: what others say of it, or it itself */
@@ -51,7 +55,8 @@ struct crawl {
     size_t n;
 };
 
-/* A node that does not answer within the timeout is silent. Ends early when the node that asks is asked to stop. c: all
+/* A node that does not answer within the timeout is silent; one
+ * that cannot be reached is asked again until then. Ends early when the node that asks is asked to stop. c: all
  * zero but for `seen`. 0, ENOMEM, or what the rendezvous says. */
 int crawl(struct crawl *c, moyai_node *n, moyai_dur timeout, struct moyai_error *why);
 void crawl_done(struct crawl *c);

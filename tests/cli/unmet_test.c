@@ -329,7 +329,15 @@ static void who_sees_a_part_is_told(void **state) {
         assert_non_null(strstr(c.text[1].p, " at 127.0.0.1:1\n"));
         cli_free(&c);
     }
+    /* Who has time for it asks again until there is a way. */
+    static const char *const hasty[] = {"MOYAI_REATTACH=100ms", NULL};
+    cli_start(&c, &(struct cli_opts){.env = hasty}, "ps", "--grid", parts, "--key-file", key[0], "--timeout", "100s",
+              NULL);
+    sleep(3); /* it has been asked in vain by now */
     assert_int_equal(kill(agent, SIGCONT), 0);
+    assert_int_equal(cli_wait(&c), 0);
+    assert_int_equal(kit_count(&c.text[0], "moyai node"), 2);
+    cli_free(&c);
     for (int rows = 0; rows < 2; cli_free(&c)) {
         int status = cli_do(&c, "ps", "--grid", parts, "--key-file", key[0], NULL);
         rows = kit_count(&c.text[0], "moyai node");
