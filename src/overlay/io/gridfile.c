@@ -3,6 +3,7 @@
 
 #include "base/err.h"
 
+#include <arpa/inet.h>
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,20 +47,59 @@ static int take(const struct where *w, const char *what, const char *value, cons
     return 0;
 }
 
-static int take_port(const struct where *w, const char *what, const char *value, uint16_t *ret) {
-    size_t n = strlen(value);
-    unsigned long port = n >= 1 && n <= 5 && value[strspn(value, "0123456789")] == 0 ? strtoul(value, NULL, 10) : 0;
-    if (port < 1 || port > 65535) return bad(w, "%s%.40s is no port, a number from 1 to 65535", what, value);
+/* No part of a host's name is empty, but for the dot behind it. */
+static bool is_name(const char *s) {
+    return s[0] != '.' && !strstr(s, "..");
+}
+
+static int take_host(const struct where *w, const char *value, char *out, size_t room) {
+    int rc = take(w, "host", value, LETTERS, out, room);
+    if (rc == 0 && !is_name(value)) rc = bad(w, "\"%.60s\" is no name of a host: a part of it is empty", value);
+    return rc;
+}
+
+static bool is_port(const char *s, uint16_t *ret) {
+    size_t n = strlen(s);
+    unsigned long port = n >= 1 && n <= 5 && s[strspn(s, "0123456789")] == 0 ? strtoul(s, NULL, 10) : 0;
     *ret = (uint16_t)port;
+    return port >= 1 && port <= 65535;
+}
+
+static int take_port(const struct where *w, const char *what, const char *value, uint16_t *ret) {
+    if (!is_port(value, ret)) return bad(w, "%s%.40s is no port, a number from 1 to 65535", what, value);
     return 0;
 }
 
+/* [USER@]HOST[:PORT], where HOST may be an IPv6 address in brackets. Is written to. */
+static bool is_jump(char *s) {
+    char *at = strchr(s, '@'), *colon;
+    uint16_t port;
+    if (at) {
+        *at = 0;
+        if (!plain(s, LETTERS)) return false;
+        s = at + 1;
+    }
+    if (*s == '[') {
+        struct in6_addr address;
+        char *close = strchr(s, ']');
+        if (!close) return false;
+        *close = 0;
+        if (inet_pton(AF_INET6, s + 1, &address) != 1) return false;
+        return close[1] == 0 || (close[1] == ':' && is_port(close + 2, &port));
+    }
+    if ((colon = strchr(s, ':'))) *colon = 0;
+    return plain(s, LETTERS) && is_name(s) && (!colon || is_port(colon + 1, &port));
+}
+
 static int take_jump(const struct where *w, const char *value, struct gridfile_line *l) {
-    int rc = take(w, "jump host", value, LETTERS "@:,", l->jump, sizeof l->jump);
-    for (const char *s = l->jump; rc == 0; s += strcspn(s, ",") + 1) {
-        if (!*s || *s == ',' || *s == '-' || strstr(s, "@-") == s + strcspn(s, "@,"))
-            rc = bad(w, "jump=%.60s is no list of [USER@]HOST[:PORT] with commas between them", value);
-        if (!strchr(s, ',')) break;
+    int rc = take(w, "jump host", value, LETTERS "@:,[]", l->jump, sizeof l->jump);
+    for (const char *s = l->jump; rc == 0; s++) {
+        char one[sizeof l->jump];
+        size_t n = strcspn(s, ",");
+        memcpy(one, s, n);
+        one[n] = 0;
+        if (!is_jump(one)) rc = bad(w, "jump=%.60s is no list of [USER@]HOST[:PORT] with commas between them", value);
+        if (!*(s += n)) break;
     }
     return rc;
 }
@@ -68,7 +108,7 @@ static int take_to(const struct where *w, char *value, struct gridfile_line *l) 
     char *colon = strrchr(value, ':');
     if (colon) {
         *colon = 0;
-        int rc = take(w, "host", value, LETTERS, l->to_host, sizeof l->to_host);
+        int rc = take_host(w, value, l->to_host, sizeof l->to_host);
         if (rc < 0) return rc;
         value = colon + 1;
     }
@@ -108,7 +148,7 @@ static int take_line(const struct where *w, char *text, struct gridfile_line *l)
     for (int i = 0; i < 2; i++) {
         word = strtok_r(NULL, blank, &rest);
         if (!word) return bad(w, "a host is missing; accepted is: " FORM);
-        int rc = take(w, "host", word, LETTERS, l->host[i], sizeof l->host[i]);
+        int rc = take_host(w, word, l->host[i], sizeof l->host[i]);
         if (rc < 0) return rc;
     }
     if (gridfile_is_host(l->host[0], l->host[1])) return bad(w, "the two hosts are the same, %s", l->host[1]);

@@ -8,7 +8,8 @@
  * A node of HOST1 connects to one of HOST2. ssh is run by HOST1 (-L), or, with `reverse`, by HOST2 (-R). The same file
  * serves all hosts: each takes of it what concerns itself.
  *
- * All words end up as arguments of ssh, so they are made of characters that mean nothing to it or to a shell. Pure.
+ * All words end up as arguments of ssh, so they are made of characters that mean nothing to it or to a shell; brackets
+ * stand around an IPv6 address of jump= only. Pure.
  */
 #ifndef OVERLAY_IO_GRIDFILE_H
 #define OVERLAY_IO_GRIDFILE_H

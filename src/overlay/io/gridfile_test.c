@@ -46,6 +46,9 @@ static void lines_are_taken(void **state) {
     assert_int_equal(l->to, 4711);
     assert_string_equal(g.line[2].to_host, "b-inner.local");
     assert_int_equal(g.line[2].to, 9);
+    assert_int_equal(parse("forward a. b jump=h\nforward a b jump=u.v@10.0.0.1:65535,h.,[::1],me@[fe80::1:2]:22", NULL),
+                     0);
+    assert_string_equal(g.line[1].jump, "u.v@10.0.0.1:65535,h.,[::1],me@[fe80::1:2]:22");
     assert_int_equal(parse("", NULL), 0);
     assert_int_equal(g.n, 0);
 }
@@ -68,6 +71,28 @@ static void errors_name_line_and_remedy(void **state) {
         {"forward a b jump=x,", "jump=x, is no list"},
         {"forward a b jump=x,-oy", "jump=x,-oy is no list"},
         {"forward a b jump=x@-y", "jump=x@-y is no list"},
+        {"forward a b jump=h:99999", "jump=h:99999 is no list of [USER@]HOST[:PORT]"},
+        {"forward a b jump=h:abc", "jump=h:abc is no list"},
+        {"forward a b jump=h:0", "jump=h:0 is no list"},
+        {"forward a b jump=h:", "jump=h: is no list"},
+        {"forward a b jump=h:1:2", "jump=h:1:2 is no list"},
+        {"forward a b jump=ok,h:", "jump=ok,h: is no list"},
+        {"forward a b jump=u@", "jump=u@ is no list"},
+        {"forward a b jump=@h", "jump=@h is no list"},
+        {"forward a b jump=u@h@k", "jump=u@h@k is no list"},
+        {"forward a b jump=u@h@k", "line 1: "},
+        {"forward a b jump=.", "jump=. is no list"},
+        {"forward a b jump=.h", "jump=.h is no list"},
+        {"forward a b jump=h..k", "jump=h..k is no list"},
+        {"forward a b jump=::1", "jump=::1 is no list"},
+        {"forward a b jump=[::1", "jump=[::1 is no list"},
+        {"forward a b jump=[::1]x", "jump=[::1]x is no list"},
+        {"forward a b jump=[::1]:", "jump=[::1]: is no list"},
+        {"forward a b jump=[h]:22", "jump=[h]:22 is no list"},
+        {"forward a b jump=h]", "jump=h] is no list"},
+        {"forward a .h", "line 1: \".h\" is no name of a host"},
+        {"forward . b", "\".\" is no name of a host"},
+        {"forward a b to=.h:1", "\".h\" is no name of a host"},
         {"forward a b port=0", "port=0 is no port"},
         {"forward a b port=65536", "port=65536 is no port"},
         {"forward a b port=00000022", "is no port"},
