@@ -91,7 +91,7 @@ int main(int argc, char **argv) {
     if (!f || fscanf(f, "%15s", mode) != 1) die(path);
     fclose(f);
     if (strcmp(mode, "refuse") == 0) {
-        fprintf(stderr, "debug\nsomebody@somewhere: Permission denied (publickey).\r\n");
+        fprintf(stderr, "debug\none\n\n\033[1mtwo\r\nsomebody@somewhere: Permission denied (publickey).\r\n");
         return 255;
     }
     if (strcmp(mode, "hang") == 0) {

@@ -24,8 +24,10 @@
 #define RETRY      (100 * MOYAI_MS)
 #define RETRY_MOST (10 * MOYAI_SEC)
 #define PATIENCE   (60 * MOYAI_SEC)
-#define LAST       200u /* bytes of the last line that ssh has said */
-#define WORSE      300u /* of what has gone wrong */
+#define LINES      3u   /* the last ones that ssh has said: the very last seldom says the cause */
+#define LAST       150u /* bytes of each */
+#define SAID       (LINES * (LAST + 2) + 1)
+#define WORSE      (SAID + 200) /* of what has gone wrong */
 
 struct forward {
     struct exec *x;
@@ -40,7 +42,7 @@ struct forward {
     struct exec_kept alive; /* the pipe whose end is the shell's; -1: none */
     struct exec_fd *said;
     int said_fd;
-    char last[LAST + 1], line[LAST + 1]; /* what it has said last, and what it is saying */
+    char last[LINES][LAST + 1], line[LAST + 1]; /* what it has said last, the latest first, and what it is saying */
     size_t n_line;
     const char *killed; /* why; NULL: it was not */
     moyai_ns started;
@@ -226,8 +228,21 @@ static void command(const struct forward *f, struct command *c) {
 /* The end of a line that ssh says. */
 static void line_ends(struct forward *f) {
     while (f->n_line > 0 && (f->line[f->n_line - 1] == '\r' || f->line[f->n_line - 1] == ' ')) f->n_line--;
-    if (f->n_line > 0) err_fit(f->last, sizeof f->last, f->line, f->n_line);
+    if (f->n_line > 0) {
+        memmove(f->last[1], f->last[0], sizeof f->last - sizeof f->last[0]);
+        err_fit(f->last[0], sizeof f->last[0], f->line, f->n_line);
+    }
     f->n_line = 0;
+}
+
+/* ', and said last: "..."', or nothing if it has said nothing. */
+static void quote(const struct forward *f, char out[SAID + 24]) {
+    size_t n = 0;
+    out[0] = 0;
+    for (unsigned i = LINES; i-- > 0;)
+        if (f->last[i][0])
+            n += (size_t)snprintf(out + n, SAID + 24 - n, "%s%s", n ? "; " : ", and said last: \"", f->last[i]);
+    if (n) snprintf(out + n, SAID + 24 - n, "\"");
 }
 
 static void hear(struct forward *f) {
@@ -279,7 +294,7 @@ static void on_end(struct exec_child *c, int status, void *arg) {
     const moyai_ns lived = moyai_now() - f->started;
     if (lived > (moyai_ns)f->cfg.most) f->wait = f->cfg.first;
     if (f->of_use && lived > (moyai_ns)LOG_FORGET) f->pause = 0;
-    char how[64], text[WORSE];
+    char how[64], said[SAID + 24], text[WORSE];
     if (f->killed)
         snprintf(how, sizeof how, "was ended");
     else if (status == EXEC_STATUS_UNKNOWN)
@@ -288,8 +303,9 @@ static void on_end(struct exec_child *c, int status, void *arg) {
         snprintf(how, sizeof how, "was killed by signal %d", WTERMSIG(status));
     else
         snprintf(how, sizeof how, "has ended with status %d", WEXITSTATUS(status));
-    snprintf(text, sizeof text, "%s to %s %s%s%s%s%s%s", f->cfg.ssh, leads_to(f), how, f->killed ? " since " : "",
-             f->killed ? f->killed : "", f->last[0] ? ", and said last: \"" : "", f->last, f->last[0] ? "\"" : "");
+    quote(f, said);
+    snprintf(text, sizeof text, "%s to %s %s%s%s%s", f->cfg.ssh, leads_to(f), how, f->killed ? " since " : "",
+             f->killed ? f->killed : "", said);
     if (f->of_use || (!f->cfg.connects && lived > (moyai_ns)f->cfg.most)) /* the next one will be, too */
         log_warning(f->cfg.log, "overlay", "MOYAI-FORWARD", "\"%s\", line %u: %s; again in %s", f->cfg.file,
                     f->cfg.line->number, text, DUR(f->wait));
@@ -330,7 +346,7 @@ static int start(struct forward *f, struct moyai_error *why) {
     exec_keep(f->x, &f->alive, in[1]);
     f->said_fd = err[0];
     f->n_line = 0;
-    f->last[0] = 0;
+    memset(f->last, 0, sizeof f->last);
     f->killed = NULL;
     f->said = exec_fd_new(f->x, err[0], UV_READABLE | UV_DISCONNECT, on_said, f);
     if (!f->said) close(err[0]);

@@ -12,8 +12,8 @@
  *   and has its node connect to the forwarded port, if its host is HOST1: again and again until there is a link, and
  *   again when that breaks. If the port does not open in a minute, ssh hangs and is replaced.
  *
- * An ssh that has ended without having been of use is an error in the log, which is shown by default: what it said
- * last, and what to try; then at ever longer times, as of warnings that say the same.
+ * An ssh that has ended without having been of use is an error in the log, which is shown by default: the
+ * last lines that it said, and what to try; then at ever longer times, as of warnings that say the same.
  *
  * What the link is, is the driver's business (forward_ops). All functions: node lock held.
  */

@@ -266,8 +266,9 @@ static void it_is_started_again(void **state) {
     UNTIL(attempts() >= 5);
     UNTIL(strstr(w.seen, "again in 5 ms"));
     assert_non_null(strstr(w.seen, "\"grid.conf\", line 1: "));
-    UNTIL(strstr(w.seen, " to there has ended with status 255, and said last: \"somebody@somewhere: Permission denied "
-                         "(publickey).\""));
+    UNTIL(strstr(w.seen,
+                 " to there has ended with status 255, and said last: \"one; ?[1mtwo; somebody@somewhere: Permission "
+                 "denied (publickey).\""));
     set_mode("forward");
     UNTIL(pid() > 0);
     pid_t p = pid();
