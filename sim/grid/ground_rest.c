@@ -529,6 +529,9 @@ bool forward_carries(const struct forward *f) {
 void forward_failed(struct forward *f, const struct moyai_error *why) {
     (void)f, (void)why;
 }
+void forward_answered(struct forward *f) {
+    (void)f;
+}
 void forward_up(struct forward *f) {
     (void)f;
 }

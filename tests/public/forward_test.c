@@ -291,7 +291,17 @@ static void a_bad_file_is_an_error(void **state) {
     write_file("good.conf", "forward one.example another.example\n", path);
     setenv("MOYAI_GRID_FILE", path, 1);
     n = kit_node(&opts);
+    /* Who wonders is told. */
+    char keys[160], at[160];
+    snprintf(keys, sizeof keys, "MOYAI_KEY_FILE=%s", key);
+    snprintf(at, sizeof at, "MOYAI_RUN_DIR=%s", dir);
+    pid_t pid = kit_child_quiet("server", keys, at, "MOYAI_LOG=info", "idle", NULL);
+    moyai_ref_unref(kit_lookup(n, "idle"));
     moyai_node_free(n);
+    kit_end(pid);
+    char *said = kit_stderr(pid);
+    KIT_TEXT(said, "good.conf\": no line of the grid file concerns this host, ");
+    free(said);
     unsetenv("MOYAI_GRID_FILE");
 }
 

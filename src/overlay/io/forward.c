@@ -24,6 +24,7 @@
 #define RETRY      (100 * MOYAI_MS)
 #define RETRY_MOST (10 * MOYAI_SEC)
 #define PATIENCE   (60 * MOYAI_SEC)
+#define SILENCE    (30 * MOYAI_SEC)
 #define LINES      3u   /* the last ones that ssh has said: the very last seldom says the cause */
 #define LAST       150u /* bytes of each */
 #define SAID       (LINES * (LAST + 2) + 1)
@@ -56,9 +57,10 @@ struct forward {
 
     uint16_t port; /* to connect to */
     moyai_dur retry;
-    bool dialling; /* until it has failed, or the link has ended */
-    bool linked;
-    moyai_ns until; /* the port is to be open; UINT64_MAX: it has been */
+    bool dialling;         /* until it has failed, or the link has ended */
+    bool linked, answered; /* answered: by a node, this time */
+    moyai_ns vain;         /* since when connections were taken and nobody has answered; 0: not so */
+    moyai_ns until;        /* the port is to be open; UINT64_MAX: it has been */
 };
 
 static const char *leads_to(const struct forward *f) {
@@ -85,13 +87,24 @@ static bool same(const char *a, const char *b) {
     }
 }
 
-/* It does not work: as an error, since that is shown by default, but with the pauses of warnings. */
+/* What does not work is an error, since that is shown by default, but with the pauses of warnings: is it time? */
+static bool due(const struct forward *f, const char *text) {
+    moyai_ns now = moyai_now();
+    return f->pause == 0 || now >= f->tell_at || (now - f->told_at >= (moyai_ns)f->cfg.repeat && !same(f->told, text));
+}
+
+static void told(struct forward *f, const char *text) {
+    snprintf(f->told, sizeof f->told, "%s", text);
+    f->wrong = true;
+    f->pause = f->pause ? f->pause : f->cfg.repeat;
+    f->told_at = moyai_now();
+    f->tell_at = f->told_at + (moyai_ns)f->pause;
+    double_up_to(&f->pause, LOG_REPEAT_MOST);
+}
+
 static void complain(struct forward *f, const char *text) {
     const struct gridfile_line *l = f->cfg.line;
-    moyai_ns now = moyai_now();
-    bool due =
-        f->pause == 0 || now >= f->tell_at || (now - f->told_at >= (moyai_ns)f->cfg.repeat && !same(f->told, text));
-    if (!due) {
+    if (!due(f, text)) {
         log_warning(f->cfg.log, "overlay", "MOYAI-FORWARD", "\"%s\", line %u: %s; again in %s", f->cfg.file, l->number,
                     text, DUR(f->wait));
         return;
@@ -102,12 +115,25 @@ static void complain(struct forward *f, const char *text) {
               "\"%s\", line %u: %s; again in %s. Does '%s -o BatchMode=yes%s%s%s%s%s %s true' work?", f->cfg.file,
               l->number, text, DUR(f->wait), f->cfg.ssh, l->user[0] ? " -l " : "", l->user, more,
               l->jump[0] ? " -J " : "", l->jump, leads_to(f));
-    snprintf(f->told, sizeof f->told, "%s", text);
-    f->wrong = true;
-    f->pause = f->pause ? f->pause : f->cfg.repeat;
-    f->told_at = now;
-    f->tell_at = now + (moyai_ns)f->pause;
-    double_up_to(&f->pause, LOG_REPEAT_MOST);
+    told(f, text);
+}
+
+/* Connections are taken and come to nothing: ssh does its part, but there is nobody at the other end of the line. */
+static void nobody_there(struct forward *f) {
+    const struct gridfile_line *l = f->cfg.line;
+    const moyai_ns now = moyai_now();
+    if (!f->vain) f->vain = now;
+    if (now - f->vain < (moyai_ns)f->cfg.silence) return;
+    char text[WORSE];
+    const bool there = strcmp(l->to_host, "127.0.0.1") == 0;
+    snprintf(text, sizeof text, "%s %s %s is up, but no node answers at %s%s%u there%s%s%s", f->cfg.ssh,
+             l->reverse ? "from" : "to", l->host[1], there ? "port " : l->to_host, there ? "" : ":", l->to,
+             f->last[0][0] ? "; it has said \"" : "", f->last[0], f->last[0][0] ? "\"" : "");
+    if (!due(f, text)) return;
+    log_error(f->cfg.log, "overlay", "MOYAI-FORWARD",
+              "\"%s\", line %u: %s. Does one run there, with this grid file, or is to= another port?", f->cfg.file,
+              l->number, text);
+    told(f, text);
 }
 
 /* ---- the lock -------------------------------------------------------------------------------- */
@@ -360,6 +386,7 @@ static void on_start(struct exec *x, struct exec_timer *t) {
     struct moyai_error why = {0};
     f->started = moyai_now();
     f->of_use = false;
+    f->vain = 0;
     if (start(f, &why) < 0) {
         complain(f, why.text);
         again(f);
@@ -379,6 +406,7 @@ static void on_dial(struct exec *x, struct exec_timer *t) {
     struct forward *f = (struct forward *)((char *)t - offsetof(struct forward, dial_timer));
     (void)x;
     f->dialling = true;
+    f->answered = false;
     f->cfg.ops->dial(f->cfg.ctx, f, f->port);
 }
 
@@ -392,6 +420,7 @@ void forward_failed(struct forward *f, const struct moyai_error *why) {
     f->dialling = false;
     /* Somebody has taken the connection, if only to close it since nobody is there: ssh does what it should. */
     if (why->code != MOYAI_EUNREACHABLE && why->code != MOYAI_ETIMEDOUT) f->until = UINT64_MAX;
+    if (why->code == MOYAI_ECLOSED || why->code == MOYAI_EPROTO) nobody_there(f);
     if (f->runs && f->child && !f->killed && moyai_now() > f->until) {
         f->killed = "its port did not open";
         (void)exec_child_kill(f->child, SIGKILL, true);
@@ -399,7 +428,13 @@ void forward_failed(struct forward *f, const struct moyai_error *why) {
     dial_later(f, RETRY_MOST);
 }
 
+void forward_answered(struct forward *f) {
+    f->answered = true;
+    f->vain = 0;
+}
+
 void forward_up(struct forward *f) {
+    forward_answered(f);
     if (f->wrong) /* who was shown that must be shown this */
         log_error(f->cfg.log, "overlay", "MOYAI-FORWARD", "\"%s\", line %u: there is a link now", f->cfg.file,
                   f->cfg.line->number);
@@ -419,6 +454,11 @@ void forward_down(struct forward *f) {
         f->until = moyai_now() + (moyai_ns)f->cfg.patience;
     } else {
         f->until = UINT64_MAX;
+        if (f->answered && f->wrong)
+            log_error(f->cfg.log, "overlay", "MOYAI-FORWARD",
+                      "\"%s\", line %u: a node answers now, and there is another link to it", f->cfg.file,
+                      f->cfg.line->number);
+        if (f->answered) f->wrong = false;
     }
     f->linked = false;
     dial_later(f, MOST);
@@ -447,6 +487,7 @@ struct forward *forward_new(struct exec *x, const struct forward_cfg *cfg) {
     if (!f->cfg.most) f->cfg.most = MOST;
     if (!f->cfg.retry) f->cfg.retry = RETRY;
     if (!f->cfg.patience) f->cfg.patience = PATIENCE;
+    if (!f->cfg.silence) f->cfg.silence = SILENCE;
     if (!f->cfg.repeat) f->cfg.repeat = LOG_REPEAT;
     f->wait = f->cfg.first;
     f->retry = f->cfg.retry;

@@ -15,6 +15,8 @@
  * An ssh that has ended without having been of use is an error in the log, which is shown by default: the
  * last lines that it said, and what to try; then at ever longer times, as of warnings that say the same.
  *
+ * So is it if, for half a minute, connections by it were taken, but no node has answered.
+ *
  * What the link is, is the driver's business (forward_ops). All functions: node lock held.
  */
 #ifndef OVERLAY_IO_FORWARD_H
@@ -48,6 +50,7 @@ struct forward_cfg {
     moyai_dur first, most; /* before ssh is started again; 1 s, 60 s */
     moyai_dur retry;       /* of connecting, at first; 100 ms, doubled up to 10 s */
     moyai_dur patience;    /* until the port is open; 60 s */
+    moyai_dur silence;     /* of who is behind the port, before that is an error; 30 s */
     moyai_dur repeat;      /* before an error is logged again, at first; 30 s, doubled up to an hour */
 };
 
@@ -60,8 +63,9 @@ void forward_stop(struct forward *f); /* what is under way is cancelled, and not
 void forward_free(struct forward *f); /* the same, and ssh is killed; NULL is fine */
 bool forward_carries(const struct forward *f); /* an ssh of its own runs; f NULL: none does */
 
-/* To `dial`: there is no connection, and why; the link is agreed on; it has ended. */
+/* To `dial`: there is no connection, and why; a node says hello; the link is agreed on; it has ended. */
 void forward_failed(struct forward *f, const struct moyai_error *why);
+void forward_answered(struct forward *f);
 void forward_up(struct forward *f);
 void forward_down(struct forward *f);
 /* What made the link superfluous has gone: connect now, and not when it would be looked at again. Nothing if there is a

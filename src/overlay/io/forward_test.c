@@ -27,9 +27,9 @@ static struct world {
     struct gridfile file;
     int listener; /* where the forward is to lead */
     uint16_t port;
-    int dials, cancels;
-    uint16_t dialled; /* the last port */
-    int n_errors;     /* in the log, and when */
+    int dials, cancels, over; /* over: of the dials, by await_dial */
+    uint16_t dialled;         /* the last port */
+    int n_errors;             /* in the log, and when */
     moyai_ns errors[64];
 } w;
 
@@ -160,6 +160,18 @@ static int connect_to(uint16_t port) {
 static void fail_with(struct forward *f, int code) {
     struct moyai_error e = {.code = code};
     forward_failed(f, &e);
+}
+
+static void await_dial(void) {
+    UNTIL(w.dials > w.over);
+    w.over = w.dials;
+}
+
+static void fail_some(struct forward *f, int n, int code) {
+    for (int i = 0; i < n; i++) {
+        await_dial();
+        fail_with(f, code);
+    }
 }
 
 /* It has ended, whoever is to reap it. */
@@ -337,6 +349,45 @@ static void what_does_not_work_is_shown(void **state) {
     forward_free(f);
 }
 
+/* An ssh that does its part, with nobody behind it, is an error after a while, which is taken back. */
+static void that_nobody_is_there_is_shown(void **state) {
+    (void)state;
+    parse("forward here there to=%u", w.port);
+    set_mode("forward");
+    struct forward_cfg c = cfg_of("here");
+    c.silence = LIMIT;
+    struct forward *f = forward_new(w.x, &c);
+    fail_some(f, 5, MOYAI_ECLOSED);
+    assert_int_equal(w.n_errors, 0); /* nor before its time */
+    forward_free(f);
+    w.over = w.dials;
+    c.silence = 20 * MOYAI_MS;
+    f = forward_new(w.x, &c);
+    fail_some(f, 4, MOYAI_EUNREACHABLE); /* ssh is not ready */
+    assert_int_equal(w.n_errors, 0);
+    while (w.n_errors == 0) fail_some(f, 1, MOYAI_ECLOSED);
+    char text[200];
+    snprintf(text, sizeof text,
+             "\"grid.conf\", line 1: " FAKE_SSH " to there is up, but no node answers at port %u there. ", w.port);
+    if (!strstr(w.seen, text)) fail_msg("no '%s' in %s", text, w.seen);
+    fail_some(f, 3, MOYAI_ECLOSED);
+    assert_int_equal(w.n_errors, 1); /* not again so soon */
+    await_dial();
+    forward_up(f);
+    assert_int_equal(w.n_errors, 2);
+    assert_non_null(strstr(w.seen, "line 1: there is a link now"));
+    forward_free(f);
+    /* One that is not needed is there all the same. */
+    f = forward_new(w.x, &c);
+    while (w.n_errors == 2) fail_some(f, 1, MOYAI_EPROTO);
+    await_dial();
+    forward_answered(f);
+    forward_down(f);
+    assert_int_equal(w.n_errors, 4);
+    assert_non_null(strstr(w.seen, "a node answers now, and there is another link to it"));
+    forward_free(f);
+}
+
 static void a_missing_program_is_named(void **state) {
     (void)state;
     parse("forward here there");
@@ -505,6 +556,7 @@ int main(int argc, char **argv) {
         TEST(it_is_started_again),
         TEST(the_pauses_grow),
         TEST(what_does_not_work_is_shown),
+        TEST(that_nobody_is_there_is_shown),
         TEST(a_missing_program_is_named),
         TEST(one_that_hangs_is_replaced),
         TEST(what_was_superfluous_is_hastened),

@@ -105,6 +105,7 @@ static const struct forward_ops ops = {.dial = on_dial, .cancel = on_cancel};
 
 void lines_hello(struct line *l, const uint8_t id[16]) {
     memcpy(l->peer, id, 16);
+    forward_answered(l->forward);
 }
 
 void lines_used(struct line *l) {
@@ -191,10 +192,12 @@ static int begin(struct lines *s, struct moyai_error *reterr) {
     char host[256] = "";
     int rc = read_file(s, reterr);
     if (rc < 0) return rc;
+    bool mine = false;
     (void)gethostname(host, sizeof host - 1);
     for (size_t i = 0; i < s->file.n; i++) {
         const struct gridfile_line *l = &s->file.line[i];
         s->line[i].s = s;
+        mine |= gridfile_is_host(l->host[0], host) || gridfile_is_host(l->host[1], host);
         struct forward_cfg c = {.line = l,
                                 .file = s->path,
                                 .ssh = o->cfg.ssh ? o->cfg.ssh : "ssh",
@@ -210,6 +213,9 @@ static int begin(struct lines *s, struct moyai_error *reterr) {
         if (gridfile_is_host(l->host[1], host) && strcmp(l->to_host, "127.0.0.1") == 0 && !o->cfg.outbound_only)
             listen_for(s, i);
     }
+    if (!mine)
+        log_info(o->cfg.log, "overlay", "MOYAI-FORWARD", "\"%s\": no line of the grid file concerns this host, %s",
+                 s->path, host);
     return 0;
 }
 
