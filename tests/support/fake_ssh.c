@@ -4,7 +4,8 @@
  *
  *   mode   what to do. forward: listen at the first port of -L or -R, and pass all to the second; of -R too, as here
  *          both ends are one host. slow: the same, each part 100 ms later. refuse: say why and end. hang: neither, for
- *          ever, whatever signal comes
+ *          ever, whatever signal comes. babble: say lines without end
+ *   said   of babble: is as many bytes long as those that were said
  *   args   to it the arguments are added, a line each, and an empty line
  *   pid    is replaced by one with the process's number when it has begun
  */
@@ -82,6 +83,17 @@ static void pass(int a, unsigned port, unsigned ms) {
         }
 }
 
+static void babble(void) {
+    char path[256], lines[4096];
+    path_of("said", path);
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    if (fd < 0) die(path);
+    for (size_t i = 0; i < sizeof lines; i++) lines[i] = i % 8 == 7 ? '\n' : (char)('a' + i % 8);
+    say_pid();
+    for (off_t n = (off_t)sizeof lines;; n += (off_t)sizeof lines)
+        if (write(STDERR_FILENO, lines, sizeof lines) != (ssize_t)sizeof lines || ftruncate(fd, n) < 0) die("babble");
+}
+
 int main(int argc, char **argv) {
     char path[256], mode[16] = "";
     unsigned port = 0, to = 0;
@@ -99,6 +111,7 @@ int main(int argc, char **argv) {
         say_pid();
         for (;;) pause();
     }
+    if (strcmp(mode, "babble") == 0) babble();
     for (int i = 1; i + 1 < argc; i++)
         if (strcmp(argv[i], "-L") == 0 || strcmp(argv[i], "-R") == 0)
             if (sscanf(argv[i + 1], "127.0.0.1:%u:127.0.0.1:%u", &port, &to) != 2) die(argv[i + 1]);

@@ -25,8 +25,10 @@
 #define RETRY_MOST (10 * MOYAI_SEC)
 #define PATIENCE   (60 * MOYAI_SEC)
 #define SILENCE    (30 * MOYAI_SEC)
-#define LINES      3u   /* the last ones that ssh has said: the very last seldom says the cause */
-#define LAST       150u /* bytes of each */
+#define HEAR_MOST  65536u          /* bytes that are read of it ... */
+#define HEAR_EVERY (1 * MOYAI_SEC) /* in this time: behind one that says more the pipe fills, and it waits */
+#define LINES      3u              /* the last ones that ssh has said: the very last seldom says the cause */
+#define LAST       150u            /* bytes of each */
 #define SAID       (LINES * (LAST + 2) + 1)
 #define WORSE      (SAID + 200) /* of what has gone wrong */
 
@@ -43,6 +45,9 @@ struct forward {
     struct exec_kept alive; /* the pipe whose end is the shell's; -1: none */
     struct exec_fd *said;
     int said_fd;
+    size_t heard; /* since hear_since */
+    moyai_ns hear_since;
+    struct exec_timer hear_timer;               /* set: nothing is read until then */
     char last[LINES][LAST + 1], line[LAST + 1]; /* what it has said last, the latest first, and what it is saying */
     size_t n_line;
     const char *killed; /* why; NULL: it was not */
@@ -271,10 +276,10 @@ static void quote(const struct forward *f, char out[SAID + 24]) {
     if (n) snprintf(out + n, SAID + 24 - n, "\"");
 }
 
-static void hear(struct forward *f) {
+static void hear(struct forward *f, size_t most) {
     char buf[1024];
     ssize_t n;
-    for (int i = 0; i < 64 && (n = read(f->said_fd, buf, sizeof buf)) > 0; i++)
+    for (; most >= sizeof buf && (n = read(f->said_fd, buf, sizeof buf)) > 0; most -= (size_t)n, f->heard += (size_t)n)
         for (ssize_t k = 0; k < n; k++)
             if (buf[k] == '\n')
                 line_ends(f);
@@ -284,8 +289,21 @@ static void hear(struct forward *f) {
 
 static void on_said(struct exec_fd *fd, int events, void *arg) {
     struct forward *f = arg;
-    hear(f);
-    if (events & UV_DISCONNECT) exec_fd_events(fd, 0);
+    const moyai_ns now = moyai_now();
+    if (now - f->hear_since >= (moyai_ns)HEAR_EVERY) {
+        f->hear_since = now;
+        f->heard = 0;
+    }
+    hear(f, HEAR_MOST - f->heard);
+    const bool much = HEAR_MOST - f->heard < 1024;
+    if (much || events & UV_DISCONNECT) exec_fd_events(fd, 0);
+    if (much) exec_timer_set(f->x, &f->hear_timer, f->hear_since + (moyai_ns)HEAR_EVERY);
+}
+
+static void on_hear(struct exec *x, struct exec_timer *t) {
+    struct forward *f = (struct forward *)((char *)t - offsetof(struct forward, hear_timer));
+    (void)x;
+    exec_fd_events(f->said, UV_READABLE | UV_DISCONNECT);
 }
 
 static void stop_dialling(struct forward *f) {
@@ -302,6 +320,7 @@ static void let_go(struct forward *f) {
     }
     f->child = NULL;
     exec_keep_close(&f->alive);
+    exec_timer_clear(f->x, &f->hear_timer);
     if (f->said) exec_fd_free(f->said, true, NULL);
     f->said = NULL;
 }
@@ -314,7 +333,7 @@ static void again(struct forward *f) {
 static void on_end(struct exec_child *c, int status, void *arg) {
     struct forward *f = arg;
     (void)c;
-    hear(f);
+    hear(f, HEAR_MOST); /* what the pipe has */
     line_ends(f);
     /* One that has run for long has not failed to begin. */
     const moyai_ns lived = moyai_now() - f->started;
@@ -500,6 +519,7 @@ struct forward *forward_new(struct exec *x, const struct forward_cfg *cfg) {
     exec_timer_init(&f->look_timer, on_look);
     exec_timer_init(&f->start_timer, on_start);
     exec_timer_init(&f->dial_timer, on_dial);
+    exec_timer_init(&f->hear_timer, on_hear);
     exec_timer_set(x, &f->look_timer, 1);
     return f;
 }

@@ -66,6 +66,13 @@ static pid_t pid(void) {
     return (pid_t)atoi(slurp("pid"));
 }
 
+static off_t said(void) {
+    char path[64];
+    struct stat st;
+    snprintf(path, sizeof path, "%s/said", w.dir);
+    return stat(path, &st) == 0 ? st.st_size : 0;
+}
+
 static void remove_file(const char *name) {
     char path[64];
     snprintf(path, sizeof path, "%s/%s", w.dir, name);
@@ -430,6 +437,26 @@ static void one_that_hangs_is_replaced(void **state) {
     UNTIL(has_ended(p)); /* though it minds no signal */
 }
 
+/* What is said without end is read at a bounded rate, and its end is known all the same. */
+static void one_that_babbles_waits(void **state) {
+    (void)state;
+    parse("forward here there to=%u", w.port);
+    set_mode("babble");
+    struct forward_cfg c = cfg_of("here");
+    moyai_ns began = moyai_now();
+    struct forward *f = forward_new(w.x, &c);
+    UNTIL(said() >= 2 * 65536); /* it was read, and the pipe is full again */
+    moyai_ns until = moyai_now() + 300 * MOYAI_MS;
+    UNTIL(moyai_now() > until);
+    off_t n = said();
+    moyai_ns seconds = (moyai_now() - began) / MOYAI_SEC;
+    if (n > (off_t)(3 + seconds) * 65536) fail_msg("%lld bytes in %llu s", (long long)n, (unsigned long long)seconds);
+    set_mode("forward");
+    kill(pid(), SIGKILL);
+    UNTIL(strstr(w.seen, "has ended with status 137, and said last: \"abcdefg; abcdefg; abcdefg\"; again"));
+    forward_free(f);
+}
+
 static void one_of_several_does_it(void **state) {
     (void)state;
     parse("forward here there to=%u", w.port);
@@ -559,6 +586,7 @@ int main(int argc, char **argv) {
         TEST(that_nobody_is_there_is_shown),
         TEST(a_missing_program_is_named),
         TEST(one_that_hangs_is_replaced),
+        TEST(one_that_babbles_waits),
         TEST(what_was_superfluous_is_hastened),
         TEST(one_of_several_does_it),
         TEST(a_killed_holder_is_followed),
