@@ -295,7 +295,7 @@ static int frame(struct peers *p, const struct peers_event *ev) {
     }
     switch (f->kind) {
     case PEERS_OFFER:
-        peers_offered(p, ev->link, f, ev->looks, ev->now);
+        peers_offered(p, ev->link, f, ev->looks, ev->here, ev->now);
         break;
     case PEERS_ACCEPT:
         accepted(p, l, f, ev->now);
@@ -351,6 +351,7 @@ static int up(struct peers *p, const struct peers_event *ev) {
         return 0;
     }
     l = peers_link_add(p, ev->link, ev->id.b, ev->what, ev->now);
+    l->here = ev->here;
     if (extra) l->flags |= LINK_EXTRA;
     struct peers_fx *fx = peers_send(p, l, PEERS_OFFER);
     fx->what = ev->what;

@@ -120,6 +120,7 @@ struct peers_event {
     const struct peers_endpoint *endpoint;
     const struct peers_frame *frame;
     bool looks; /* FRAME: its sender only looks at the grid, and soon goes */
+    bool here;  /* UP, FRAME: its sender is of this host */
 };
 
 enum peers_effect_kind {

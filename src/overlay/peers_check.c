@@ -15,7 +15,7 @@ static bool is_zero(const void *at, size_t n) {
 
 static const char *links_check(const struct peers *p) {
     const struct peers_link *l = peers_links(p);
-    uint32_t offered = 0, mesh = 0, direct = 0, guests = 0, rescued = 0, extra = 0, far = 0, looking[2] = {0};
+    uint32_t offered = 0, mesh = 0, direct = 0, guests = 0, rescued = 0, extra = 0, far = 0, here = 0, looking[2] = {0};
     if (p->links_n > p->links_cap || p->dials_n > p->attempts) return "more links than places";
     for (uint32_t i = 0; i < p->links_n; i++) {
         if (l[i].link == 0 || id_zero(l[i].id) || id_equal(l[i].id, p->self)) return "a link to nobody";
@@ -28,6 +28,7 @@ static const char *links_check(const struct peers *p) {
         direct += used && l[i].kind == PEERS_DIRECT;
         mesh += used && l[i].kind != PEERS_DIRECT;
         far += used && l[i].kind != PEERS_DIRECT && (l[i].flags & LINK_FAR);
+        here += used && l[i].kind != PEERS_DIRECT && l[i].here;
         guests += (l[i].flags & LINK_GUEST) != 0;
         rescued += (l[i].flags & LINK_RESCUED) != 0;
         looking[(l[i].flags & LINK_RESCUED) != 0] += (l[i].flags & LINK_LOOKS) != 0;
@@ -46,7 +47,8 @@ static const char *links_check(const struct peers *p) {
         for (uint32_t k = 0; k < i; k++)
             if (id_equal(peers_dials(p)[k].id, d->id)) return "connecting twice to one node";
     }
-    if (offered != p->offered || mesh != p->mesh || direct != p->direct || far != p->far) return "links are miscounted";
+    if (offered != p->offered || mesh != p->mesh || direct != p->direct || far != p->far || here != p->here)
+        return "links are miscounted";
     if (guests != p->guests || rescued != p->rescued) return "guests are miscounted";
     if (guests > PEERS_SLACK || rescued > p->rescue) return "too many guests";
     if (looking[0] != p->looking[0] || looking[1] != p->looking[1]) return "those who look are miscounted";

@@ -83,7 +83,7 @@ static void test_links(void **state) {
     BREAKS(p->most = 2);
     BREAKS(p->leaving = 1);
     BREAKS(l[p->links_n].since = 1);
-    BREAKS(l[p->links_cap - 1].zero = 1);
+    BREAKS(l[p->links_cap - 1].here = 1);
     BREAKS(d[1].until = 1);
     BREAKS(d[3].extra = 1);
 }

@@ -54,7 +54,7 @@ struct peers_link {
     uint64_t counted; /* when `count` was told */
     uint64_t due;     /* OFFERED: until when; USED: LINK_YIELD; else 0 */
     uint32_t count;
-    uint8_t state, kind, flags, zero;
+    uint8_t state, kind, flags, here; /* here: to a node of this host */
 };
 
 struct peers_dial {
@@ -109,7 +109,7 @@ struct peers {
     uint32_t streak[2];  /* of these, nodes of [1] our own site or [0] others that could not be reached */
 
     /* counts */
-    uint32_t links_n, offered, mesh, far, direct, guests, rescued; /* far: of mesh */
+    uint32_t links_n, offered, mesh, far, direct, guests, rescued, here; /* far, here: of mesh */
     uint32_t looking[2]; /* links of those who look only: [0] of cfg.most, [1] of those rescued */
     uint32_t dials_n, known_n, near_n;
     uint32_t fx_n, fx_at;
@@ -154,6 +154,11 @@ static inline bool peers_hurries(const struct peers *p, moyai_ns now) {
     return p->mesh == 0 && now < p->soon_until;
 }
 
+/* With links, and none that leads to another host. */
+static inline bool peers_inward(const struct peers *p) {
+    return p->mesh > 0 && p->mesh == p->here;
+}
+
 /* peers_known.c */
 void peers_learn(struct peers *p, const struct peers_endpoint *e, moyai_ns now);
 void peers_forget(struct peers *p, const uint8_t id[16]);
@@ -172,6 +177,8 @@ void peers_lately(struct peers *p, const uint8_t id[16], moyai_ns now);    /* a 
 void peers_key_ended(struct peers *p, const uint8_t id[16], moyai_ns now); /* a link to it, in use, for its key */
 void peers_again(struct peers *p, moyai_ns now);  /* a session waits: who was lost lately is called */
 void peers_hasten(struct peers *p, moyai_ns now); /* without links, everybody is worth another call soon */
+void peers_calm(struct peers *p,
+                moyai_ns now); /* without links to other hosts, nobody is to rest for longer than that */
 
 /* peers_link.c */
 uint32_t peers_taken(const struct peers *p);   /* places of cfg.most */
@@ -184,7 +191,7 @@ void peers_dial_remove(struct peers *p, struct peers_dial *d);
 struct peers_link *peers_link_add(struct peers *p, uint64_t link, const uint8_t id[16], uint32_t kind, moyai_ns now);
 void peers_link_use(struct peers *p, struct peers_link *l, const struct peers_frame *f, moyai_ns now);
 void peers_link_remove(struct peers *p, struct peers_link *l, moyai_ns now);
-void peers_offered(struct peers *p, uint64_t link, const struct peers_frame *f, bool looks, moyai_ns now);
+void peers_offered(struct peers *p, uint64_t link, const struct peers_frame *f, bool looks, bool here, moyai_ns now);
 void peers_yield(struct peers *p, struct peers_link *l, const struct peers_frame *f, moyai_ns now);
 void peers_kept(struct peers *p, struct peers_link *l, moyai_ns now);
 void peers_retire(struct peers *p, struct peers_link *added, moyai_ns now);

@@ -216,6 +216,7 @@ uint32_t peers_candidate(struct peers *p, bool far, moyai_ns now) {
 
 void peers_rest(struct peers *p, const uint8_t id[16], uint64_t span, moyai_ns now) {
     struct peers_known *k = peers_find(p, id);
+    if (peers_inward(p)) span = peers_min(span, PEERS_CALM);
     if (k) k->retry = peers_jitter(p, now, p->mesh ? span : peers_min(span, PEERS_ALONE));
     p->dry_until = 0;
 }
@@ -233,7 +234,7 @@ void peers_missed(struct peers *p, const uint8_t id[16], bool reached, moyai_ns 
     }
     p->dry_until = 0;
     uint64_t most = p->mesh < (p->degree + 2) / 3 ? PEERS_HURRY : PEERS_CALM;
-    if (p->mesh >= p->degree && p->streak[0] >= STREAK) most = PEERS_DOUBT;
+    if (p->mesh >= p->degree && p->streak[0] >= STREAK && !peers_inward(p)) most = PEERS_DOUBT;
     p->gap_at = peers_jitter(p, now, peers_min(p->gap << p->misses, most));
 }
 
@@ -255,6 +256,13 @@ void peers_hasten(struct peers *p, moyai_ns now) {
     }
     p->dry_until = 0;
     p->misses = 0;
+}
+
+void peers_calm(struct peers *p, moyai_ns now) {
+    struct peers_known *k = peers_knowns(p);
+    for (uint32_t i = 0; i < p->known_n; i++)
+        if (k[i].retry > now) k[i].retry = peers_min(k[i].retry, peers_jitter(p, now, PEERS_CALM));
+    p->dry_until = 0;
 }
 
 void peers_lately(struct peers *p, const uint8_t id[16], moyai_ns now) {

@@ -322,6 +322,40 @@ static void test_hasten(void **state) {
     tested_free(t);
 }
 
+/* Whose links all lead to nodes of his own host rests for no longer than half a minute, be it from before or after. */
+static void test_inward(void **state) {
+    (void)state;
+    struct tested *t = started((struct peers_cfg){.known = 16});
+    struct peers_endpoint here = at_site(20, 1, false);
+    struct peers_frame offer = {.kind = PEERS_OFFER, .what = PEERS_MESH, .n = 1, .e = {here}};
+    for (uint32_t i = 1; i <= 4; i++) knows(t, open_node(i));
+    joins(t, 70, 9, 1);
+    assert_int_equal(step(t, EV(FRAME, .link = 71, .id = here.id, .frame = &offer, .here = true)), 0);
+    assert_non_null(strstr(t->did, "use@71"));
+    struct peers_known *k = peers_knowns(t->p);
+    k[0].retry = t->now + 240 * SEC;
+    k[1].retry = t->now + 1;
+    k[2].retry = 0;
+    peers_rest(t->p, k[3].id, 1000 * SEC, t->now);
+    assert_true(k[3].retry >= t->now + 500 * SEC);
+    assert_int_equal(step(t, EV(LOST, .link = 70)), 0);
+    assert_in_range(k[0].retry, t->now + 15 * SEC, t->now + 45 * SEC);
+    assert_in_range(k[3].retry, t->now + 15 * SEC, t->now + 45 * SEC);
+    assert_int_equal(k[1].retry, t->now + 1);
+    assert_int_equal(k[2].retry, 0);
+    for (int i = 0; i < 8; i++) {
+        peers_missed(t->p, k[2].id, false, t->now);
+        assert_true(k[2].retry <= t->now + 45 * SEC);
+    }
+    joins(t, 72, 9, 1); /* then as ever */
+    peers_rest(t->p, k[3].id, 1000 * SEC, t->now);
+    assert_true(k[3].retry >= t->now + 500 * SEC);
+    /* The end of one within the host changes nothing. */
+    assert_int_equal(step(t, EV(LOST, .link = 71)), 0);
+    assert_true(k[3].retry >= t->now + 500 * SEC);
+    tested_free(t);
+}
+
 /* The gap between attempts that fail grows to a second with few links, to half a minute with more. */
 static void test_gap(void **state) {
     (void)state;
@@ -439,11 +473,11 @@ static void test_newest(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_again),  cmocka_unit_test(test_hasten),        cmocka_unit_test(test_gap),
-        cmocka_unit_test(test_which),  cmocka_unit_test(test_newer),         cmocka_unit_test(test_shares),
-        cmocka_unit_test(test_fair),   cmocka_unit_test(test_give_way),      cmocka_unit_test(test_candidate),
-        cmocka_unit_test(test_found),  cmocka_unit_test(test_earlier_lives), cmocka_unit_test(test_in_turn),
-        cmocka_unit_test(test_newest), cmocka_unit_test(test_vain),
+        cmocka_unit_test(test_again),     cmocka_unit_test(test_hasten), cmocka_unit_test(test_inward),
+        cmocka_unit_test(test_gap),       cmocka_unit_test(test_which),  cmocka_unit_test(test_newer),
+        cmocka_unit_test(test_shares),    cmocka_unit_test(test_fair),   cmocka_unit_test(test_give_way),
+        cmocka_unit_test(test_candidate), cmocka_unit_test(test_found),  cmocka_unit_test(test_earlier_lives),
+        cmocka_unit_test(test_in_turn),   cmocka_unit_test(test_newest), cmocka_unit_test(test_vain),
     };
     return cmocka_run_group_tests_name("peers known", tests, NULL, NULL);
 }

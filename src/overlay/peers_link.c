@@ -100,6 +100,7 @@ void peers_link_use(struct peers *p, struct peers_link *l, const struct peers_fr
     } else {
         p->mesh++;
         p->far += (l->flags & LINK_FAR) != 0;
+        p->here += l->here;
     }
     l->state = PEERS_USED;
     l->due = 0;
@@ -133,6 +134,7 @@ void peers_link_remove(struct peers *p, struct peers_link *l, moyai_ns now) {
     } else {
         p->mesh--;
         p->far -= (was.flags & LINK_FAR) != 0;
+        p->here -= was.here;
     }
     if (p->guests && !(was.flags & (LINK_GUEST | LINK_RESCUED))) settle_guest(p);
     p->misses = 0;
@@ -141,6 +143,7 @@ void peers_link_remove(struct peers *p, struct peers_link *l, moyai_ns now) {
         uint64_t at = peers_jitter(p, now, p->gap);
         if (p->gap_at < at) p->gap_at = at;
     }
+    if (peers_inward(p) && !was.here) peers_calm(p, now);
     if (p->mesh || was.kind == PEERS_DIRECT) return;
     peers_hasten(p, now);
     p->soon_until = peers_after(now, PEERS_SOON);
@@ -315,7 +318,7 @@ static bool room(struct peers *p, const struct peers_frame *f, bool looks, struc
 }
 
 /* OFFER, well-formed, on a new link. */
-void peers_offered(struct peers *p, uint64_t link, const struct peers_frame *f, bool looks, moyai_ns now) {
+void peers_offered(struct peers *p, uint64_t link, const struct peers_frame *f, bool looks, bool here, moyai_ns now) {
     const uint8_t *id = f->e[0].id.b;
     struct peers_link *have = peers_link_to(p, id), one = {.link = link};
     struct peers_dial *d = peers_dial_to(p, id);
@@ -352,6 +355,7 @@ void peers_offered(struct peers *p, uint64_t link, const struct peers_frame *f, 
     if (v) ask(p, v, f->count, 0, now);
     struct peers_link *l = peers_link_add(p, link, id, f->what, now);
     l->flags |= flags;
+    l->here = here;
     p->guests += (flags & LINK_GUEST) != 0;
     p->rescued += (flags & LINK_RESCUED) != 0;
     if (flags & LINK_LOOKS) p->looking[(flags & LINK_RESCUED) != 0]++;

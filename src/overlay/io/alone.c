@@ -52,14 +52,10 @@ void alone_init(struct alone *a, struct overlay *o) {
     exec_timer_init(&a->timer, due);
 }
 
-static bool elsewhere(const struct olink *k) {
-    return id_zero(k->host) || !id_equal(k->host, k->o->hello.host);
-}
-
 void alone_lost(struct alone *a, const struct olink *k) {
     if (k->observer) return;
     bool counts = a->timer.index != SIZE_MAX || moyai_now() < a->until;
-    if (!a->far || !counts) a->far = elsewhere(k);
+    if (!a->far || !counts) a->far = alone_elsewhere(k);
     char who[PEER_NAME];
     peer_name(k->peer, who);
     snprintf(a->last, sizeof a->last, "%s%s%s", who, k->at[0] ? " at " : "", k->at);
@@ -69,7 +65,7 @@ void alone_lost(struct alone *a, const struct olink *k) {
 /* Observers are as good as nobody; and to who has lost another host the processes of his own are no grid. */
 static bool linked(const struct alone *a) {
     for (const struct olink *k = a->o->links; k; k = k->next)
-        if (k->mesh && k->offered && !k->observer && (!a->far || elsewhere(k))) return true;
+        if (k->mesh && k->offered && !k->observer && (!a->far || alone_elsewhere(k))) return true;
     return false;
 }
 

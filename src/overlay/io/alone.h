@@ -16,6 +16,11 @@ struct alone {
     char last[PEER_NAME + TCP_TEXT + 4]; /* whose link was lost last, and where that led */
 };
 
+/* Does the link lead to another host, as far as is known? */
+static inline bool alone_elsewhere(const struct olink *k) {
+    return id_zero(k->host) || !id_equal(k->host, k->o->hello.host);
+}
+
 void alone_init(struct alone *a, struct overlay *o);
 void alone_lost(struct alone *a, const struct olink *k); /* that one was used, and did not end as its node wished */
 void alone_look(struct alone *a);                        /* after whatever may have changed which are used */

@@ -543,6 +543,8 @@ void wide_direct_end(struct olink *k) {
 
 void wide_hello(struct olink *k, const struct link_hello *h) {
     struct wide *w = k->o->wide;
+    struct peers_event up = {
+        .kind = PEERS_EV_UP, .link = k->number, .id = h->node, .what = PEERS_MESH, .here = !alone_elsewhere(k)};
     if (k->place) {
         met_member(k, h);
         k->place = NULL;
@@ -552,20 +554,19 @@ void wide_hello(struct olink *k, const struct link_hello *h) {
     } else if (k->asked) {
         k->asked = false;
         k->offered = true;
-        struct peers_event ev = {.kind = PEERS_EV_UP, .link = k->number, .id = h->node, .what = PEERS_MESH};
-        step(w, &ev);
+        step(w, &up);
     } else if (k->direct && !k->peer->session) { /* it has ended while the link was made */
         k->orderly = true;
         link_reset(k->link, MOYAI_ECLOSED, "not needed any more");
     } else if (k->direct) {
         k->offered = true;
-        struct peers_event ev = {.kind = PEERS_EV_UP, .link = k->number, .id = h->node, .what = PEERS_DIRECT};
-        step(w, &ev);
+        up.what = PEERS_DIRECT;
+        step(w, &up);
     } else if (k->line) {
         lines_hello(k->line, h->node.b);
         k->offered = k->carried = true;
-        struct peers_event ev = {.kind = PEERS_EV_UP, .link = k->number, .id = h->node, .what = PEERS_LINE};
-        step(w, &ev);
+        up.what = PEERS_LINE;
+        step(w, &up);
     }
 }
 
@@ -575,7 +576,8 @@ int wide_frame(struct olink *k, const struct frame_head *h, const uint8_t *paylo
     int rc = peers_wire_get(h->type, payload, h->length, f, why);
     if (rc < 0) return rc;
     if (w->closing) return 0;
-    struct peers_event ev = {.kind = PEERS_EV_FRAME, .link = k->number, .frame = f, .looks = k->observer};
+    struct peers_event ev = {
+        .kind = PEERS_EV_FRAME, .link = k->number, .frame = f, .looks = k->observer, .here = !alone_elsewhere(k)};
     memcpy(ev.id.b, k->peer->id, 16);
     if (f->kind == PEERS_OFFER && !k->offered && !k->outgoing) {
         k->offered = true;
