@@ -541,6 +541,11 @@ void forward_down(struct forward *f) {
 void forward_hasten(struct forward *f) {
     (void)f;
 }
+enum forward_state forward_state(const struct forward *f, const char **why) {
+    (void)f;
+    *why = "";
+    return FORWARD_OTHERS;
+}
 bool forward_holds(const struct forward *f) {
     (void)f;
     return false;

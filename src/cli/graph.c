@@ -162,6 +162,7 @@ int cli_graph(int argc, char **argv) {
     struct observer o;
     int status = observer_join(&o, argv[0], &q.o);
     if (status) return status;
+    observer_await_lines(&o);
     struct crawl c = {.all_known = true};
     struct moyai_error why = {0};
     int rc = crawl(&c, o.node, q.o.timeout, &why);

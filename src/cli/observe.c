@@ -23,6 +23,7 @@
 #define REFUSED_TIME (3 * MOYAI_SEC) /* where nobody listens: a place is tried for the third time by then, or soon */
 #define REPORT       2000            /* bytes, of all places */
 #define LINK_LOOK    (100 * MOYAI_MS)
+#define LINE_LOOK    (50 * MOYAI_MS)
 #define FIND_TIME    (2 * MOYAI_SEC) /* to ask who is there */
 #define PREFIX_LEAST 4               /* hex digits that are taken for the beginning of an id */
 
@@ -151,7 +152,8 @@ static int await_link(moyai_node *n, const char *title, const char *grid, const 
 int observer_join(struct observer *o, const char *title, const struct observe_opts *given) {
     struct moyai_error why = {0};
     struct moyai_node_opts opts = MOYAI_NODE_OPTS_INIT;
-    *o = (struct observer){.title = title, .grid.lock = -1};
+    *o = (struct observer){
+        .title = title, .grid.lock = -1, .until = moyai_now() + (moyai_ns)(given->timed ? given->timeout : LINK_TIME)};
     const char *grid = cli_which_grid(title, &given->grid);
     if (!grid) {
         observer_print_error(given->json, MOYAI_EINVAL, "no grid was given");
@@ -175,6 +177,39 @@ int observer_join(struct observer *o, const char *title, const struct observe_op
     (void)run_grid_end(&o->grid, NULL);
     return why.code == MOYAI_EINVAL ? CLI_USAGE : CLI_FAILED;
 }
+
+/* ---- lines of the grid file ------------------------------------------------------------------ */
+
+struct unlinked {
+    size_t waits;
+    char *text;
+    size_t n;
+};
+
+static bool look_line(const struct overlay_line *l, void *ctx) {
+    struct unlinked *u = ctx;
+    u->waits += !l->failed;
+    if (u->n + 1 < UNMET_LINE)
+        u->n += (size_t)snprintf(u->text + u->n, UNMET_LINE - u->n, "%s\"%s\", line %u has no link yet%s%s",
+                                 u->n ? "; " : "", l->file, l->number, *l->why ? ": " : "", l->why);
+    return true;
+}
+
+/* Is there a line that may soon have a link? o->unlinked: those that have none. */
+static bool lines_wait(struct observer *o) {
+    struct unlinked u = {.text = o->unlinked};
+    o->unlinked[0] = 0;
+    exec_lock(node_exec(o->node));
+    overlay_each_line(node_overlay(o->node), look_line, &u);
+    exec_unlock(node_exec(o->node));
+    return u.waits > 0 && moyai_now() < o->until && !moyai_node_stopping(o->node);
+}
+
+void observer_await_lines(struct observer *o) {
+    while (lines_wait(o)) (void)moyai_sleep(o->node, LINE_LOOK);
+}
+
+/* ---- what is not seen ------------------------------------------------------------------------ */
 
 /* Who has left, or died among others, has been told of; of who has ended alone nobody knows. */
 static void doubt_lost(const struct observer *o, char line[UNMET_LINE]) {
@@ -211,6 +246,9 @@ int observer_doubt(struct observer *o, const struct crawl_lost *lost) {
         o->n_doubts += unmet_some(node_overlay(o->node), o->grid.address, o->doubt[0]);
         exec_unlock(node_exec(o->node));
     }
+    if (o->unlinked[0])
+        snprintf(o->doubt[o->n_doubts++], UNMET_LINE, "not all of the grid at '%.200s' is seen: %.*s", o->grid.address,
+                 (int)(UNMET_LINE - 300), o->unlinked);
     if (lost->n) doubt_lost(o, o->doubt[o->n_doubts++]);
     if (lost->silent) doubt_silent(o, o->doubt[o->n_doubts++]);
     return o->n_doubts ? CLI_FAILED : CLI_OK;
@@ -285,20 +323,42 @@ static void add_nearest(struct observer *o, const char *target, struct moyai_err
     snprintf(why->text + n, sizeof why->text - n, "; did you mean \"%s\"?", s.name);
 }
 
+/* It may be at the other end of a line that has no link yet, and is asked in vain before. */
+static void await_node(struct observer *o, struct moyai_node_id id) {
+    moyai_ref *node = NULL;
+    if (!lines_wait(o) || moyai_node_ref(o->node, id, &node) < 0) return;
+    for (bool found = false; !found && lines_wait(o);) {
+        moyai_future *f = moyai_call_async(node, "info", MOYAI_NONE);
+        moyai_value *info = NULL;
+        while (!moyai_future_ready(f) && lines_wait(o)) (void)moyai_sleep(o->node, LINE_LOOK);
+        found = moyai_future_ready(f) && moyai_future_get(f, MOYAI_INTO(&info)) == 0;
+        moyai_value_free(info);
+        moyai_future_free(f);
+        if (!found) (void)moyai_sleep(o->node, LINE_LOOK);
+    }
+    moyai_ref_unref(node);
+}
+
 int observer_find(struct observer *o, const char *target, moyai_ref **ret, struct moyai_error *why) {
     struct moyai_node_id id;
     int rc;
-    if (strncmp(target, "moyai:", 6) == 0)
-        rc = moyai_ref_parse(o->node, target, ret);
-    else if (id_parse(target, strlen(target), id.b))
-        rc = moyai_node_ref(o->node, id, ret);
-    else
+    bool more;
+    if (strncmp(target, "moyai:", 6) == 0 || id_parse(target, strlen(target), id.b)) {
+        rc = target[0] == 'm' ? moyai_ref_parse(o->node, target, ret) : moyai_node_ref(o->node, id, ret);
+        if (rc == 0) await_node(o, moyai_ref_home(*ret));
+        if (rc < 0) moyai_last_error(o->node, why);
+        return rc;
+    }
+    do {
+        more = lines_wait(o); /* then it may be at the other end of one */
         rc = moyai_lookup(o->node, target, ret);
-    if (rc == 0) return 0;
-    moyai_last_error(o->node, why);
-    if (rc == MOYAI_ENOENT) { /* the text stays that of the name, if it can be nothing else */
-        int other = find_prefix(o, target, ret, why);
+        if (rc == 0) return 0;
+        moyai_last_error(o->node, why);
+        int other = rc == MOYAI_ENOENT ? find_prefix(o, target, ret, why) : rc;
         if (other != MOYAI_ENOENT) return other;
+        if (more) (void)moyai_sleep(o->node, LINE_LOOK);
+    } while (more);
+    if (rc == MOYAI_ENOENT) { /* the text stays that of the name, if it can be nothing else */
         add_nearest(o, target, why);
         (void)observer_doubts(o);
     }

@@ -22,13 +22,15 @@ struct crawl_lost {
     char silent_id[CRAWL_LOST][33];
 };
 
-#define OBSERVER_DOUBTS 3u
+#define OBSERVER_DOUBTS 4u
 
 struct observer {
     moyai_node *node;
     const char *title;
     struct run_grid grid;
-    struct crawl_lost lost; /* of the last crawl */
+    moyai_ns until;            /* links are waited for */
+    char unlinked[UNMET_LINE]; /* lines of the grid file that had no link when those were last waited for; "": none */
+    struct crawl_lost lost;    /* of the last crawl */
     size_t n_doubts;
     char doubt[OBSERVER_DOUBTS][UNMET_LINE];
 };
@@ -60,6 +62,10 @@ bool observe_target(int key, char *arg, const struct argp_state *state, const ch
  * or the exit status, and the reason has been printed. */
 int observer_join(struct observer *o, const char *title, const struct observe_opts *opts);
 void observer_leave(struct observer *o);
+
+/* For who looks at all nodes, before he does: until each line of the grid file that is this node's to connect through
+ * has a link or has failed, as long as the first link is waited for. */
+void observer_await_lines(struct observer *o);
 
 /* Why the verb fails: said, and with --json printed as well, as moyai call prints errors. */
 void observer_failed(const char *title, bool json, int code, const char *text);

@@ -214,6 +214,7 @@ int cli_ps(int argc, char **argv) {
     struct observer o;
     int status = observer_join(&o, argv[0], &q.o);
     if (status) return status;
+    observer_await_lines(&o);
     struct crawl c = {.all_known = true};
     struct moyai_error why = {0};
     if (crawl(&c, o.node, q.o.timeout, &why) < 0) {

@@ -2,9 +2,10 @@
 /*
  * A stand-in for ssh: forwards a port, or does what ssh does when it cannot. $FAKE_SSH is a directory:
  *
- *   mode   what to do. forward: listen at the first port of -L or -R, and pass all to the second; of -R too, as here
+ *   mode-HOST or, without it, mode
+ *          what to do. forward: listen at the first port of -L or -R, and pass all to the second; of -R too, as here
  *          both ends are one host. slow: the same, each part 100 ms later. refuse: say why and end. hang: neither, for
- *          ever, whatever signal comes. babble: say lines without end
+ *          ever, whatever signal comes. babble: say lines without end. wait: until it is something else
  *   said   of babble: is as many bytes long as those that were said
  *   args   to it the arguments are added, a line each, and an empty line
  *   pid    is replaced by one with the process's number when it has begun
@@ -48,6 +49,19 @@ static void say_pid(void) {
     path_of("pid.new", temp);
     FILE *f = fopen(temp, "w");
     if (!f || fprintf(f, "%d\n", getpid()) < 0 || fclose(f) || rename(temp, path) < 0) die(path);
+}
+
+static void read_mode(const char *host, char mode[16]) {
+    char name[100], path[256];
+    snprintf(name, sizeof name, "mode-%.80s", host);
+    path_of(name, path);
+    FILE *f = fopen(path, "r");
+    if (!f) {
+        path_of("mode", path);
+        f = fopen(path, "r");
+    }
+    if (!f || fscanf(f, "%15s", mode) != 1) die(path);
+    fclose(f);
 }
 
 static int listen_at(unsigned port) {
@@ -95,13 +109,14 @@ static void babble(void) {
 }
 
 int main(int argc, char **argv) {
-    char path[256], mode[16] = "";
+    char mode[16] = "";
     unsigned port = 0, to = 0;
     record(argc, argv);
-    path_of("mode", path);
-    FILE *f = fopen(path, "r");
-    if (!f || fscanf(f, "%15s", mode) != 1) die(path);
-    fclose(f);
+    read_mode(argv[argc - 1], mode);
+    while (strcmp(mode, "wait") == 0) {
+        (void)poll(NULL, 0, 20);
+        read_mode(argv[argc - 1], mode);
+    }
     if (strcmp(mode, "refuse") == 0) {
         fprintf(stderr, "debug\none\n\n\033[1mtwo\r\nsomebody@somewhere: Permission denied (publickey).\r\n");
         return 255;

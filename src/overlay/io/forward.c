@@ -57,6 +57,8 @@ struct forward {
     bool of_use;     /* this ssh has been */
     bool wrong;      /* something has been shown to be so, and not that it is not any more */
     char told[WORSE];
+    char last_fault[WORSE];    /* since there was a link */
+    bool looked, failed;       /* for the lock; and not only to connect, where somebody may be there soon */
     moyai_ns told_at, tell_at; /* not again before */
     moyai_dur pause;           /* until then; 0: nothing was told yet */
 
@@ -123,6 +125,11 @@ static void complain(struct forward *f, const char *text) {
     told(f, text);
 }
 
+static void fault(struct forward *f, const char *text, bool failed) {
+    f->failed |= failed;
+    snprintf(f->last_fault, sizeof f->last_fault, "%s", text);
+}
+
 /* Connections are taken and come to nothing: ssh does its part, but there is nobody at the other end of the line. */
 static void nobody_there(struct forward *f) {
     const struct gridfile_line *l = f->cfg.line;
@@ -134,6 +141,7 @@ static void nobody_there(struct forward *f) {
     snprintf(text, sizeof text, "%s %s %s is up, but no node answers at %s%s%u there%s%s%s", f->cfg.ssh,
              l->reverse ? "from" : "to", l->host[1], there ? "port " : l->to_host, there ? "" : ":", l->to,
              f->last[0][0] ? "; it has said \"" : "", f->last[0], f->last[0][0] ? "\"" : "");
+    fault(f, text, true);
     if (!due(f, text)) return;
     log_error(f->cfg.log, "overlay", "MOYAI-FORWARD",
               "\"%s\", line %u: %s. Does one run there, with this grid file, or is to= another port?", f->cfg.file,
@@ -176,6 +184,9 @@ static void on_look(struct exec *x, struct exec_timer *t) {
     struct forward *f = (struct forward *)((char *)t - offsetof(struct forward, look_timer));
     struct moyai_error why = {0};
     int rc = take_lock(f, &why);
+    f->looked = true;
+    f->failed = false; /* ssh has not been begun yet */
+    if (rc < 0) fault(f, why.text, true);
     if (rc < 0 && !f->complained) {
         f->complained = true;
         log_error(f->cfg.log, "overlay", "MOYAI-FORWARD", "\"%s\", line %u: %s", f->cfg.file, f->cfg.line->number,
@@ -356,6 +367,7 @@ static void on_end(struct exec_child *c, int status, void *arg) {
                     f->cfg.line->number, text, DUR(f->wait));
     else
         complain(f, text);
+    fault(f, text, true);
     stop_dialling(f);
     let_go(f);
     if (!f->stopped) again(f);
@@ -407,6 +419,7 @@ static void on_start(struct exec *x, struct exec_timer *t) {
     f->of_use = false;
     f->vain = 0;
     if (start(f, &why) < 0) {
+        fault(f, why.text, true);
         complain(f, why.text);
         again(f);
         return;
@@ -437,6 +450,7 @@ static void dial_later(struct forward *f, moyai_dur most) {
 
 void forward_failed(struct forward *f, const struct moyai_error *why) {
     f->dialling = false;
+    if (!f->failed || why->code == MOYAI_EPERM) fault(f, why->text, why->code == MOYAI_EPERM);
     /* Somebody has taken the connection, if only to close it since nobody is there: ssh does what it should. */
     if (why->code != MOYAI_EUNREACHABLE && why->code != MOYAI_ETIMEDOUT) f->until = UINT64_MAX;
     if (why->code == MOYAI_ECLOSED || why->code == MOYAI_EPROTO) nobody_there(f);
@@ -460,7 +474,8 @@ void forward_up(struct forward *f) {
     else
         log_info(f->cfg.log, "overlay", "MOYAI-FORWARD", "\"%s\", line %u: there is a link", f->cfg.file,
                  f->cfg.line->number);
-    f->wrong = false;
+    f->wrong = f->failed = false;
+    f->last_fault[0] = 0;
     f->linked = f->of_use = true;
     f->until = UINT64_MAX;
     f->wait = f->cfg.first;
@@ -542,6 +557,12 @@ void forward_free(struct forward *f) {
     let_go(f);
     drop_lock(f);
     free(f);
+}
+
+enum forward_state forward_state(const struct forward *f, const char **why) {
+    *why = f->last_fault;
+    if (!f->cfg.connects || (f->looked && f->lock.fd < 0 && !f->failed)) return FORWARD_OTHERS;
+    return f->linked ? FORWARD_LINKED : f->failed ? FORWARD_FAILED : FORWARD_WAITS;
 }
 
 bool forward_holds(const struct forward *f) {

@@ -74,4 +74,13 @@ void forward_hasten(struct forward *f);
 
 bool forward_holds(const struct forward *f); /* it is this node that does it */
 
+enum forward_state {
+    FORWARD_OTHERS, /* another node of this host has it, or there is nothing to connect to here */
+    FORWARD_WAITS,  /* no link yet; it may come soon */
+    FORWARD_FAILED, /* no link, and ssh has ended without one, or what is at the other end does not take our key */
+    FORWARD_LINKED,
+};
+/* *why, unless there is a link: what went wrong last; "": nothing has. */
+enum forward_state forward_state(const struct forward *f, const char **why);
+
 #endif

@@ -200,12 +200,20 @@ static int attempts(void) {
 
 /* ---- tests ----------------------------------------------------------------------------------- */
 
+/* And the reason: has it that part? "": there is none. */
+static bool state_is(const struct forward *f, enum forward_state s, const char *part) {
+    const char *why;
+    if (forward_state(f, &why) != s) return false;
+    return !part || (*part ? strstr(why, part) != NULL : !*why);
+}
+
 static void ssh_forwards_the_port(void **state) {
     (void)state;
     parse("forward here there user=kenji port=2222 jump=a@gate,b to=%u", w.port);
     set_mode("forward");
     struct forward_cfg c = cfg_of("here.example.org");
     struct forward *f = forward_new(w.x, &c);
+    assert_true(state_is(f, FORWARD_WAITS, ""));
     UNTIL(w.dials == 1);
     int fd;
     while ((fd = connect_to(w.dialled)) < 0) { /* not yet */
@@ -232,7 +240,15 @@ static void ssh_forwards_the_port(void **state) {
              w.dialled, w.port);
     assert_non_null(strstr(args, tail));
     pid_t p = pid();
+    fail_with(f, MOYAI_ECLOSED); /* nobody is there yet */
+    UNTIL(w.dials > 1);
+    assert_true(state_is(f, FORWARD_WAITS, NULL));
+    const int n = w.dials;
+    fail_with(f, MOYAI_EPERM);
+    assert_true(state_is(f, FORWARD_FAILED, NULL)); /* time alone does not mend it */
+    UNTIL(w.dials > n);
     forward_up(f);
+    assert_true(state_is(f, FORWARD_LINKED, ""));
     forward_free(f);
     assert_int_equal(w.cancels, 1);
     UNTIL(has_ended(p));
@@ -288,6 +304,7 @@ static void it_is_started_again(void **state) {
     UNTIL(strstr(w.seen,
                  " to there has ended with status 255, and said last: \"one; ?[1mtwo; somebody@somewhere: Permission "
                  "denied (publickey).\""));
+    assert_true(state_is(f, FORWARD_FAILED, "Permission denied"));
     set_mode("forward");
     UNTIL(pid() > 0);
     pid_t p = pid();
@@ -472,6 +489,7 @@ static void one_of_several_does_it(void **state) {
             holder = i;
         }
     assert_true(holder >= 0);
+    for (int i = 0; i < 3; i++) assert_true(state_is(f[i], i == holder ? FORWARD_WAITS : FORWARD_OTHERS, NULL));
     pid_t p = pid();
     forward_free(f[holder]);
     f[holder] = NULL;

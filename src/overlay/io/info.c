@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the overlay knows of this node and its links, for reports. */
 #include "overlay/io/internal.h"
+#include "overlay/io/lines.h"
 #include "overlay/io/met.h"
 #include "overlay/io/route.h"
 #include "overlay/io/wide.h"
@@ -87,6 +88,10 @@ void overlay_each_known(const struct overlay *o, bool (*fn)(const struct overlay
         const struct overlay_known known = {e.id.b, at, (moyai_dur)age * MOYAI_SEC, q && olink_ready(q)};
         if (!fn(&known, ctx)) return;
     }
+}
+
+void overlay_each_line(const struct overlay *o, bool (*fn)(const struct overlay_line *l, void *ctx), void *ctx) {
+    lines_each(o->lines, fn, ctx);
 }
 
 static const char *kind_of(const struct olink *k) {

@@ -2,6 +2,7 @@
 #include "overlay/io/lines.h"
 
 #include "base/err.h"
+#include "base/id.h"
 #include "overlay/io/dial.h"
 #include "overlay/io/forward.h"
 #include "overlay/io/wide.h"
@@ -122,6 +123,18 @@ void lines_lost(struct lines *s, const uint8_t id[16]) {
     for (size_t i = 0; s && i < s->file.n; i++) {
         struct line *l = &s->line[i];
         if (l->forward && !l->link && memcmp(l->peer, id, 16) == 0) forward_hasten(l->forward);
+    }
+}
+
+/* It may lead to a node to which there is another link. */
+void lines_each(const struct lines *s, bool (*fn)(const struct overlay_line *l, void *ctx), void *ctx) {
+    for (size_t i = 0; s && i < s->file.n; i++) {
+        const struct line *l = &s->line[i];
+        const char *why = "";
+        const enum forward_state state = l->forward ? forward_state(l->forward, &why) : FORWARD_OTHERS;
+        const struct peer *p = id_zero(l->peer) ? NULL : overlay_find(s->o, l->peer);
+        if (state == FORWARD_OTHERS || state == FORWARD_LINKED || (p && olink_ready(p))) continue;
+        if (!fn(&(struct overlay_line){s->path, s->file.line[i].number, state == FORWARD_FAILED, why}, ctx)) return;
     }
 }
 

@@ -28,6 +28,8 @@ void lines_close(struct lines *s);       /* the same, and ssh ends. NULL is fine
 void lines_hello(struct line *l, const uint8_t id[16]); /* whom it leads to */
 void lines_used(struct line *l);                        /* its link is agreed on */
 void lines_down(struct line *l);                        /* it has ended */
+/* As overlay_each_line; s NULL is fine. */
+void lines_each(const struct lines *s, bool (*fn)(const struct overlay_line *l, void *ctx), void *ctx);
 void lines_lost(struct lines *s, const uint8_t id[16]); /* another link to that node has ended; s NULL is fine */
 
 #endif

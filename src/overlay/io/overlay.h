@@ -239,6 +239,15 @@ struct overlay_known {
 };
 void overlay_each_known(const struct overlay *o, bool (*fn)(const struct overlay_known *k, void *ctx), void *ctx);
 
+/* The lines of the grid file through which this node is to connect, and has no link yet. */
+struct overlay_line {
+    const char *file;
+    unsigned number;
+    bool failed;     /* what makes the connection has ended, or the other end takes no key of ours: it is tried again */
+    const char *why; /* what went wrong last; "": nothing has */
+};
+void overlay_each_line(const struct overlay *o, bool (*fn)(const struct overlay_line *l, void *ctx), void *ctx);
+
 /* The next node on the way of a session's messages. path: its id, where it goes over others; 0: find it by the peer,
  * with whom this node has the session. False: there is none here. */
 struct overlay_way {

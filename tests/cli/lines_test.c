@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who looks at a grid through lines of the grid file that the command connects by itself: two clusters of an agent
+ * each, of which nothing else is known here, with a program in ssh's place (tests/support/fake_ssh.c).
+ */
+#include "tests/cli/look_kit.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static char base[40];
+static struct cli far[2];
+
+static void write_file(const char *name, const char *text) {
+    char path[100], temp[110];
+    snprintf(path, sizeof path, "%s/%s", base, name);
+    snprintf(temp, sizeof temp, "%s.new", path);
+    FILE *f = fopen(temp, "w");
+    assert_non_null(f);
+    fputs(text, f);
+    assert_int_equal(fclose(f), 0);
+    assert_int_equal(rename(temp, path), 0);
+}
+
+static int set_up(void **state) {
+    char path[100], host[100] = "", text[500], at[40], run_dir[80];
+    static const char nowhere[] = "MOYAI_ADVERTISE=127.0.0.1:1"; /* else the two would find each other */
+    unsigned port[2];
+    if (kit_setup(state) != 0) return -1;
+    strcpy(base, "/tmp/moyai-cli-lines-XXXXXX");
+    assert_non_null(mkdtemp(base));
+    setenv("FAKE_SSH", base, 1);
+    setenv("MOYAI_SSH", kit_program("SSH"), 1);
+    snprintf(path, sizeof path, "%s/key", base);
+    assert_int_equal(cli_do(&c, "key", "new", "--key-file", path, NULL), 0);
+    cli_free(&c);
+    setenv("MOYAI_KEY_FILE", path, 1);
+    for (int i = 0; i < 2; i++) {
+        port[i] = kit_free_port();
+        snprintf(at, sizeof at, "127.0.0.1:%u", port[i]);
+        snprintf(run_dir, sizeof run_dir, "MOYAI_RUN_DIR=%s/far%d", base, i);
+        cli_start(&far[i], &(struct cli_opts){.env = (const char *const[]){run_dir, nowhere, NULL}}, "node", "--grid",
+                  at, "--listen", at, NULL);
+        (void)cli_line(&far[i], 2, "takes commands");
+    }
+    assert_int_equal(gethostname(host, sizeof host - 1), 0);
+    snprintf(text, sizeof text, "# mine\nforward %s first to=%u\nforward %s second to=%u\n", host, port[0], host,
+             port[1]);
+    write_file("lines", text);
+    snprintf(path, sizeof path, "%s/lines", base);
+    setenv("MOYAI_GRID_FILE", path, 1);
+    snprintf(path, sizeof path, "%s/here", base);
+    setenv("MOYAI_RUN_DIR", path, 1);
+    strcpy(grid, "127.0.0.1:1"); /* nobody is there */
+    write_file("mode-first", "forward");
+    return 0;
+}
+
+static int tear_down(void **state) {
+    char command[100];
+    for (int i = 0; i < 2; i++) {
+        kill(far[i].pid, SIGTERM);
+        assert_int_equal(cli_wait(&far[i]), 0);
+        cli_free(&far[i]);
+    }
+    snprintf(command, sizeof command, "rm -r %s", base);
+    assert_int_equal(system(command), 0);
+    return kit_teardown(state);
+}
+
+/* Begun while the second ssh takes its time, and left with a link through the first. */
+static void begin(struct cli *look, const char *verb, const char *more, const char *yet_more) {
+    static const char *const loud[] = {"MOYAI_LOG=info", NULL};
+    write_file("mode-second", "wait");
+    cli_startv(look, &(struct cli_opts){.env = loud},
+               (const char *const[]){verb, "--grid", grid, "--timeout", "100s", more, yet_more, NULL});
+    (void)cli_line(look, 2, "line 2: there is a link");
+}
+
+/* The second cluster is seen, too, however late. */
+static void all_lines_are_waited_for(void **state) {
+    (void)state;
+    static const char *const verbs[] = {"ps", "graph"};
+    for (int i = 0; i < 2; i++) {
+        begin(&c, verbs[i], NULL, NULL);
+        sleep(1); /* who does not wait for it has looked at the first by now */
+        write_file("mode-second", "forward");
+        assert_int_equal(cli_wait(&c), 0);
+        HAS(c.text[1].p, "line 3: there is a link");
+        assert_int_equal(kit_count(&c.text[0], "moyai node"), 2);
+        cli_free(&c);
+    }
+}
+
+/* Unless it cannot be: then that is said. */
+static void a_line_that_fails_is_named(void **state) {
+    (void)state;
+    begin(&c, "ps", "--json", NULL);
+    write_file("mode-second", "refuse");
+    assert_int_equal(cli_wait(&c), 1);
+    static const char text[] = "lines\", line 3 has no link yet: ";
+    static const char said[] = "to second has ended with status 255, and said last: \"";
+    HAS(c.text[1].p, text);
+    HAS(strstr(c.text[1].p, text), said);
+    HAS(strstr(c.text[1].p, text), "somebody@somewhere: Permission denied (publickey).\"");
+    HAS(c.text[0].p, "],\n \"complete\": false, \"unseen\": [\"not all of the grid at ");
+    HAS(c.text[0].p, "line 3 has no link yet: ");
+    assert_int_equal(kit_count(&c.text[0], "\"title\": \"moyai node\", \"pid\""), 1);
+    cli_free(&c);
+    begin(&c, "graph", NULL, NULL);
+    write_file("mode-second", "refuse");
+    assert_int_equal(cli_wait(&c), 1);
+    HAS(c.text[1].p, text);
+    cli_free(&c);
+}
+
+/* Nor is it waited for longer than was said. */
+static void time_is_kept(void **state) {
+    (void)state;
+    write_file("mode-second", "hang");
+    assert_int_equal(IN_GRID("ps", "--timeout", "5s"), 1);
+    HAS(c.text[1].p, "line 3 has no link yet");
+    cli_free(&c);
+}
+
+/* Who wants one node goes on when he has it; and it is not missing before all lines have been tried. */
+static void one_node_is_enough(void **state) {
+    (void)state;
+    char id[2][33];
+    write_file("mode-second", "forward");
+    for (int i = 0; i < 2; i++) {
+        char want[64];
+        snprintf(want, sizeof want, "\"pid\": %d,", (int)kit_child_of(kit_child_of(far[i].pid)));
+        assert_int_equal(IN_GRID("ps", "--json", "--timeout", "100s"), 0);
+        char *line = strtok(c.text[0].p, "\n");
+        while (line && !strstr(line, want)) line = strtok(NULL, "\n");
+        assert_non_null(line);
+        assert_int_equal(sscanf(line, " {\"node\": \"%32[0-9a-f]\"", id[i]), 1);
+        cli_free(&c);
+    }
+    write_file("mode-second", "hang");
+    assert_int_equal(IN_GRID("ping", "--timeout", "1h", "-c", "1", id[0]), 0);
+    cli_free(&c);
+    id[0][12] = 0;
+    assert_int_equal(IN_GRID("ping", "--timeout", "1h", "-c", "1", id[0]), 0);
+    cli_free(&c);
+    for (int part = 0; part < 2; part++) {
+        if (part) id[1][12] = 0;
+        begin(&c, "ping", id[1], "-c1");
+        sleep(1);
+        write_file("mode-second", "forward");
+        assert_int_equal(cli_wait(&c), 0);
+        cli_free(&c);
+    }
+}
+
+int main(int argc, char **argv) {
+    if (argc > 1) cmocka_set_test_filter(argv[1]); /* the name of one test */
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_lines_are_waited_for),
+        cmocka_unit_test(a_line_that_fails_is_named),
+        cmocka_unit_test(time_is_kept),
+        cmocka_unit_test(one_node_is_enough),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
