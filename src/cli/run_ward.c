@@ -53,13 +53,15 @@ int ward_watch(struct ward *w, struct moyai_error *why) {
 
 void ward_done(struct ward *w) {
     if (w->signals_watch) exec_fd_free(w->signals_watch, true, NULL);
-    if (w->lifeline_watch) exec_fd_free(w->lifeline_watch, true, NULL);
+    if (w->lifeline_watch) exec_fd_free(w->lifeline_watch, false, NULL); /* it is looked at to the end: ward_lives */
     w->signals_watch = w->lifeline_watch = NULL;
 }
 
 /* ---- what others are told -------------------------------------------------------------------- */
 
 void ward_lives(const struct guard *g, moyai_node *node, const struct run_grid *grid) {
+    /* Whoever signals again while the node says farewell, or ends, wants it to end at once. */
+    overlay_hurry(node_overlay(node), g->lifeline);
     if (!g->node || grid->path[0] || strstr(grid->address, "fd:")) return; /* descriptors are the runner's alone */
     struct moyai_node_id id = moyai_node_self(node);
     memcpy(g->node, id.b, 16);

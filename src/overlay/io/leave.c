@@ -100,6 +100,10 @@ static void part(struct parting *p) {
             close(p->at[i].fd);
 }
 
+void overlay_hurry(struct overlay *o, int fd) {
+    o->cfg.hurry_fd = fd;
+}
+
 void overlay_close(struct overlay *o) {
     overlay_farewell(o);
     rdv_close(o->rdv);
