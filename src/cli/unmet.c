@@ -113,6 +113,7 @@ static bool news(struct unmet *u, const char *text, unsigned what) {
     if (was_said(u, text) || !is_time(u)) return false;
     snprintf(u->said[u->n_said++ % UNMET_SAID], sizeof u->said[0], "%s", text);
     u->advice = unmet_advice(what);
+    u->needs_link |= others_are_hidden(what);
     return true;
 }
 
@@ -143,7 +144,7 @@ static bool all_is_well(struct unmet *u, const char *grid, char line[UNMET_LINE]
                       : "all of the grid at '%.200s' is seen now, as far as is known",
              grid);
     u->n_said = 0;
-    u->waits = u->some = u->silent = false;
+    u->waits = u->some = u->silent = u->needs_link = false;
     return true;
 }
 
@@ -209,6 +210,28 @@ static bool look_alone(struct unmet *u, const struct overlay *o, const char *gri
     return u->told_others;
 }
 
+/* To members that it has not started by itself; but what an agent starts are members. */
+static bool is_linked(const struct unmet *u, const struct overlay *o) {
+    const struct linked k = linked(o);
+    return k.others > 0 || (u->who == UNMET_AGENT && k.started > 0);
+}
+
+/* Members are known, and none of them could be connected to: they are behind what lets nothing in, as this may be. Who
+ * has been linked and is not any more is told so by the library; who looks says it
+ * at his end. */
+static bool look_unlinked(struct unmet *u, const struct overlay *o, const char *grid, char line[UNMET_LINE]) {
+    char report[REPORT];
+    bool more = false;
+    if (u->who == UNMET_LOOKS || u->linked || u->told_known || moyai_now() - u->began < (moyai_ns)UNMET_KNOWN)
+        return false;
+    overlay_each_known(o, look_known, &more);
+    const unsigned what = overlay_report(o, report, sizeof report);
+    if (!more || !news(u, report, what)) return false;
+    u->told_known = u->waits = u->needs_link = true;
+    snprintf(line, UNMET_LINE, "no link to the grid at '%.200s' yet: %s%s", grid, report, u->advice);
+    return true;
+}
+
 /* Others were met, and have no place for this node: it is linked to nobody. */
 static bool is_left_out(const struct overlay *o, unsigned about) {
     const struct linked k = linked(o);
@@ -230,6 +253,8 @@ bool unmet_look(struct unmet *u, const struct overlay *o, const char *grid, char
     char text[OVERLAY_UNMET], report[REPORT];
     unsigned about;
     if (look_full(u, o, grid, line)) return true;
+    const bool now_linked = is_linked(u, o);
+    u->linked |= now_linked;
     bool wrong = overlay_unmet(o, text, &about), late = moyai_now() - u->began >= (moyai_ns)UNMET_SILENT;
     const unsigned what = overlay_report(o, report, sizeof report);
     bool silent = what & MET_NOT_YET && !(what & MET_ANSWERS);
@@ -257,6 +282,8 @@ bool unmet_look(struct unmet *u, const struct overlay *o, const char *grid, char
         u->some = true;
         return unmet_some(o, grid, line);
     }
-    if (!wrong && (u->waits || (u->some && !u->hidden))) return all_is_well(u, grid, line);
+    if (!wrong && look_unlinked(u, o, grid, line)) return true;
+    if (!wrong && (u->waits || (u->some && !u->hidden)) && (now_linked || !u->needs_link))
+        return all_is_well(u, grid, line);
     return look_alone(u, o, grid, line);
 }

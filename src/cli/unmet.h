@@ -9,8 +9,11 @@
  *     know of nobody but the nodes that the run has started, after UNMET_SILENT; and when others come;
  *   that entries are sealed with keys that we do not have, or a clock is wrong: even if somebody else was met, but
  *     then, if it was not so at the beginning, after UNMET_LASTS;
+ *   that members are known and none of them could be connected to: after UNMET_KNOWN without any link
+ *     (not of who looks, who gives up then and says so);
  *   that another is left out, for this node has no place for it: to an agent;
- *   that all is well, if something else had been said.
+ *   that all is well, if something else had been said; what was due to keys, or to members that are known, takes a link
+ *     to a member for that: who ends is not there any more, but has not been met.
  *
  * Nothing is said twice before all was well, and then after ever longer times. What to do about it, if that is known,
  * comes with it.
@@ -25,6 +28,7 @@ struct overlay;
 #define UNMET_FIRST  (300 * MOYAI_MS) /* a good time for the first look, and ... */
 #define UNMET_LOOK   MOYAI_SEC        /* ... for others */
 #define UNMET_SILENT (3 * MOYAI_SEC)
+#define UNMET_KNOWN  (10 * MOYAI_SEC) /* as long as who looks waits: the first attempts to connect are over */
 #define UNMET_LASTS  (60 * MOYAI_SEC)
 #define UNMET_LINE   2600u
 
@@ -39,6 +43,9 @@ struct unmet {
     enum unmet_who who;
     bool told_alone, told_others, told_full;
     bool waits, some, silent; /* it was said that: nobody can be met; not all is seen; some place is silent */
+    bool linked;              /* it has been, to a member */
+    bool told_known;
+    bool needs_link; /* all is not well without */
     bool spoke;
     const char *advice; /* the last that was given */
     unsigned n_said;    /* since all was well */

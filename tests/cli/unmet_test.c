@@ -474,40 +474,6 @@ static void a_name_that_two_have_is_one_s_when_they_meet(void **state) {
     (void)rmdir(run);
 }
 
-static void key_file(const char *path, const char *a, const char *b) {
-    char command[600];
-    snprintf(command, sizeof command, "umask 077; cat %s %s > %s.new && mv %s.new %s", a, b, path, path, path);
-    assert_int_equal(system(command), 0);
-}
-
-/* Of who has no key that fits it is told as long as it is there. */
-static void who_is_hidden_and_ends_is_not_told_of_any_more(void **state) {
-    (void)state;
-    struct cli hidden, c;
-    char file[80], keys[100], run[100], grid[120];
-    snprintf(file, sizeof file, "%s-both", key[0]);
-    snprintf(keys, sizeof keys, "MOYAI_KEY_FILE=%s", file);
-    snprintf(grid, sizeof grid, "%.90s-keys", url);
-    snprintf(run, sizeof run, "MOYAI_RUN_DIR=%s-run", key[0]); /* as on a host of its own */
-    assert_int_equal(mkdir(strchr(run, '=') + 1, 0700), 0);
-    key_file(file, key[0], key[1]);
-    cli_start(&hidden, &(struct cli_opts){.env = (const char *const[]){run, keys, NULL}}, "node", "--grid", grid, NULL);
-    (void)cli_line(&hidden, 2, "nobody else is known there yet");
-    key_file(file, key[1], "/dev/null");
-    cli_start(&c, NULL, "node", "--grid", grid, "--key-file", key[0], NULL);
-    const char *said = cli_line(&c, 2, "' is seen: ");
-    if (strstr(said, "cannot connect")) assert_non_null(strstr(said, "show on both, and copy the key file"));
-    kill(hidden.pid, SIGTERM);
-    assert_int_equal(cli_wait(&hidden), 0);
-    (void)cli_line(&c, 2, "' is seen now, as far as is known");
-    kill(c.pid, SIGTERM);
-    assert_int_equal(cli_wait(&c), 0);
-    cli_free(&c);
-    cli_free(&hidden);
-    unlink(file);
-    (void)rmdir(strchr(run, '=') + 1);
-}
-
 /* Of an endpoint that has just begun, which has heard of one only, to whom nobody can connect. */
 static void who_is_early_waits(void **state) {
     (void)state;
@@ -569,7 +535,6 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_name_that_two_have_is_one_s_when_they_meet),
         cmocka_unit_test(who_starts_nodes_is_told_that_nobody_else_is_there),
         cmocka_unit_test(who_is_early_waits),
-        cmocka_unit_test(who_is_hidden_and_ends_is_not_told_of_any_more),
         cmocka_unit_test(a_missing_name_is_missing_in_that_grid),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
