@@ -235,7 +235,8 @@ int cli_wait(struct cli *c) {
     /* When the front ends by itself nobody else is left; when it is killed its runner ends soon. */
     if (!WIFSIGNALED(status)) {
         struct pollfd p = {.fd = c->alive, .events = POLLIN};
-        if (poll(&p, 1, 0) != 1) fail_msg("a process of the run is left");
+        const int patience = getenv("MOYAI_SSH") ? 10000 : 0; /* ssh is killed by who ends, and takes a moment for it */
+        if (poll(&p, 1, patience) != 1) fail_msg("a process of the run is left");
     }
     cli_await_gone(c);
     for (int i = 0; i < 2; i++)

@@ -46,7 +46,9 @@ static void record(int argc, char **argv) {
 static void say_pid(void) {
     char path[256], temp[256];
     path_of("pid", path);
-    path_of("pid.new", temp);
+    char own[30]; /* two may begin at one time */
+    snprintf(own, sizeof own, "pid.%d", getpid());
+    path_of(own, temp);
     FILE *f = fopen(temp, "w");
     if (!f || fprintf(f, "%d\n", getpid()) < 0 || fclose(f) || rename(temp, path) < 0) die(path);
 }
