@@ -168,13 +168,14 @@ bool locate_lead(struct locate *l, struct locate_request *r, moyai_ns now) {
     }
     if ((r->flags & (REQ_OWN | REQ_LED)) || r->ttl == 0 || r->kind != LOCATE_NAME) return false;
     if (!locate_memo_hint(l, r->kind, r->key, to, &way)) return false;
+    const locate_set others = to & ~set_of(way.link);
+    if (!set_any(others)) return false;
     uint32_t far = way.hops < LOCATE_TTL_MAX ? way.hops : LOCATE_TTL_MAX;
     uint64_t most = (r->until - now) / 2, span = way_time(l, far, LEAD_PART) + late_time(l, far, now);
     forget_asked(r);
     r->hint_ttl = far;
     r->asked = to;
-    r->busy = to & ~set_of(way.link);
-    if (!set_any(r->busy)) return false; /* that is the only one */
+    r->busy = others;
     set_add(&r->send, way.link);
     set_add(&r->hint, way.link);
     set_add(&l->maybe, way.link);

@@ -212,7 +212,7 @@ static const char *crowd(uint64_t seed, const struct options *o, uint64_t *hash)
  * are one grid, but those for whom there is no place (doc/spec/03-peers.md, 9.2). */
 static const char *hubs(uint64_t seed, const struct options *o, uint64_t *hash) {
     static struct run x;
-    enum { PLACES = 48 + 12 - 4 - 1 }; /* most, rescue, a fifth of degree; and one that is changing hands */
+    enum { PLACES = 48 + 12 - 4 }; /* most, rescue, and a fifth of degree */
     const struct grid_cfg cfg = {.sites = 60, .first = 1, .delay = 20 * MOYAI_MS, .degree = 16};
     begin(&x, seed, o, &cfg);
     grid_join(&x.g, o->nodes ? o->nodes : 500, MOYAI_SEC);

@@ -201,8 +201,7 @@ static int on_close(void *arg, curl_socket_t fd) {
     return 0;
 }
 
-/* The host of a url that was checked, for people. */
-/* Returns if a port is named besides. */
+/* The host of a url that was checked, for people. Returns if a port is named besides. */
 static bool host_of(const char *url, char out[TCP_HOST]) {
     const char *from = strstr(url, "://") + 3;
     size_t n = strcspn(from, "/");

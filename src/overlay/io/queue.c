@@ -130,7 +130,7 @@ static struct msg *earlier(struct msg *m, struct msg *nested) {
 /* A large request can wait for minutes: all streams are in use, and take turns on a slow path. */
 static struct msg *passing(const struct peer *p, struct msg *m, struct msg *nested) {
     uint64_t before = 0; /* lanes, a bit each; some share one */
-    for (uint32_t n = 0; n < PASS_MOST; n++) {
+    for (uint32_t n = 0; n < PASS_MOST && before != UINT64_MAX; n++) {
         struct msg *e = earlier(m, nested);
         if (!e) return NULL;
         const uint64_t lane = UINT64_C(1) << e->lane % 64;
