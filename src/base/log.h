@@ -44,7 +44,7 @@ typedef void (*log_sink_fn)(const struct log_event *ev, void *arg);
 
 /* All there are; tools/check-docs compares them with the code. */
 #define LOG_SOURCES                                                                                                    \
-    { "base", "link", "node", "object", "overlay" }
+    { "base", "link", "node", "object", "overlay", "cli" }
 
 #define LOG_RULES       16
 #define LOG_IDS         48 /* for which that is counted */

@@ -3,6 +3,7 @@
 
 #include "base/err.h"
 #include "base/id.h"
+#include "base/log.h"
 #include "node/node.h"
 
 #include <stdlib.h>
@@ -182,6 +183,8 @@ static bool ask_again(struct work *w, struct crawl_node *k, int rc) {
     k->pause = !k->pause ? AGAIN : 2 * k->pause < AGAIN_MOST ? 2 * k->pause : AGAIN_MOST;
     k->at = now + (moyai_ns)k->pause;
     if (k->at >= k->until) return false;
+    log_info(node_log(w->n), "cli", "MOYAI-CLI-AGAIN", "node %.8s cannot be reached, and is asked again: %s", k->id,
+             k->why.text);
     k->next = w->again;
     w->again = k;
     return true;

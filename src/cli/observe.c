@@ -4,6 +4,7 @@
 #include "base/dur.h"
 #include "base/err.h"
 #include "base/id.h"
+#include "base/log.h"
 #include "base/near.h"
 #include "base/utf8.h"
 #include "cli/cli.h"
@@ -205,8 +206,15 @@ static bool lines_wait(struct observer *o) {
     return u.waits > 0 && moyai_now() < o->until && !moyai_node_stopping(o->node);
 }
 
+/* Between two looks at them. */
+static void await_lines(struct observer *o) {
+    if (!o->awaits) log_info(node_log(o->node), "cli", "MOYAI-CLI-LINES", "waiting, since %s", o->unlinked);
+    o->awaits = true;
+    (void)moyai_sleep(o->node, LINE_LOOK);
+}
+
 void observer_await_lines(struct observer *o) {
-    while (lines_wait(o)) (void)moyai_sleep(o->node, LINE_LOOK);
+    while (lines_wait(o)) await_lines(o);
 }
 
 /* ---- what is not seen ------------------------------------------------------------------------ */
@@ -330,11 +338,11 @@ static void await_node(struct observer *o, struct moyai_node_id id) {
     for (bool found = false; !found && lines_wait(o);) {
         moyai_future *f = moyai_call_async(node, "info", MOYAI_NONE);
         moyai_value *info = NULL;
-        while (!moyai_future_ready(f) && lines_wait(o)) (void)moyai_sleep(o->node, LINE_LOOK);
+        while (!moyai_future_ready(f) && lines_wait(o)) await_lines(o);
         found = moyai_future_ready(f) && moyai_future_get(f, MOYAI_INTO(&info)) == 0;
         moyai_value_free(info);
         moyai_future_free(f);
-        if (!found) (void)moyai_sleep(o->node, LINE_LOOK);
+        if (!found) await_lines(o);
     }
     moyai_ref_unref(node);
 }
@@ -356,7 +364,7 @@ int observer_find(struct observer *o, const char *target, moyai_ref **ret, struc
         moyai_last_error(o->node, why);
         int other = rc == MOYAI_ENOENT ? find_prefix(o, target, ret, why) : rc;
         if (other != MOYAI_ENOENT) return other;
-        if (more) (void)moyai_sleep(o->node, LINE_LOOK);
+        if (more) await_lines(o);
     } while (more);
     if (rc == MOYAI_ENOENT) { /* the text stays that of the name, if it can be nothing else */
         add_nearest(o, target, why);

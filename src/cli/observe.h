@@ -30,6 +30,7 @@ struct observer {
     struct run_grid grid;
     moyai_ns until;            /* links are waited for */
     char unlinked[UNMET_LINE]; /* lines of the grid file that had no link when those were last waited for; "": none */
+    bool awaits;               /* it has been logged that they are waited for */
     struct crawl_lost lost;    /* of the last crawl */
     size_t n_doubts;
     char doubt[OBSERVER_DOUBTS][UNMET_LINE];

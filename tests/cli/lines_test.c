@@ -85,7 +85,7 @@ static void all_lines_are_waited_for(void **state) {
     static const char *const verbs[] = {"ps", "graph"};
     for (int i = 0; i < 2; i++) {
         begin(&c, verbs[i], NULL, NULL);
-        sleep(1); /* who does not wait for it has looked at the first by now */
+        (void)cli_line(&c, 2, " waiting, since ");
         write_file("mode-second", "forward");
         assert_int_equal(cli_wait(&c), 0);
         HAS(c.text[1].p, "line 3: there is a link");
@@ -149,7 +149,7 @@ static void one_node_is_enough(void **state) {
     for (int part = 0; part < 2; part++) {
         if (part) id[1][12] = 0;
         begin(&c, "ping", id[1], "-c1");
-        sleep(1);
+        (void)cli_line(&c, 2, " waiting, since ");
         write_file("mode-second", "forward");
         assert_int_equal(cli_wait(&c), 0);
         cli_free(&c);

@@ -330,10 +330,10 @@ static void who_sees_a_part_is_told(void **state) {
         cli_free(&c);
     }
     /* Who has time for it asks again until there is a way. */
-    static const char *const hasty[] = {"MOYAI_REATTACH=100ms", NULL};
+    static const char *const hasty[] = {"MOYAI_REATTACH=100ms", "MOYAI_LOG=cli=info", NULL};
     cli_start(&c, &(struct cli_opts){.env = hasty}, "ps", "--grid", parts, "--key-file", key[0], "--timeout", "100s",
               NULL);
-    sleep(3); /* it has been asked in vain by now */
+    (void)cli_line(&c, 2, "MOYAI-CLI-AGAIN node ");
     assert_int_equal(kill(agent, SIGCONT), 0);
     assert_int_equal(cli_wait(&c), 0);
     assert_int_equal(kit_count(&c.text[0], "moyai node"), 2);
