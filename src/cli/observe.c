@@ -363,6 +363,7 @@ int observer_find(struct observer *o, const char *target, moyai_ref **ret, struc
         if (rc == 0) return 0;
         moyai_last_error(o->node, why);
         int other = rc == MOYAI_ENOENT ? find_prefix(o, target, ret, why) : rc;
+        if (other == 0) await_node(o, moyai_ref_home(*ret)); /* others may know it, and not reach it either */
         if (other != MOYAI_ENOENT) return other;
         if (more) await_lines(o);
     } while (more);
