@@ -71,6 +71,11 @@ void met_full(struct met *m, const uint8_t id[16]) {
     if (!met_is_full(m, id)) memcpy(m->full[m->n_full++ % MET_FULLS], id, 16);
 }
 
+const char *met_full_text(bool observer) {
+    return observer ? "it has no place for another observer now"
+                    : "it has no place for a link more: let more nodes listen";
+}
+
 bool met_is_full(const struct met *m, const uint8_t id[16]) {
     for (size_t i = 0; i < m->n_full && i < MET_FULLS; i++)
         if (id_equal(m->full[i], id)) return true;

@@ -51,6 +51,7 @@ bool met_ahead(struct met *m, int64_t seconds); /* true: the first */
 void met_dial_failed(struct met *m, const uint8_t id[16], enum met_what what, const char *text);
 void met_dial_over(struct met *m, const uint8_t id[16]); /* it has been reached, or is not there any more */
 void met_full(struct met *m, const uint8_t id[16]);
+const char *met_full_text(bool observer); /* observer: this node is */
 bool met_is_full(const struct met *m, const uint8_t id[16]);
 /* Of a connection that failed so (dial.h); NULL: without a word. */
 enum met_what met_dial_what(const struct moyai_error *why);

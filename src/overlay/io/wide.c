@@ -407,7 +407,7 @@ static void met_member(struct olink *k, const struct link_hello *h) {
 
 /* Who is refused by one goes to others; who says that there are none for him, and is still refused, is left out. */
 static void refused_as_full(struct wide *w, const struct olink *k) {
-    static const char text[] = "it has no place for a link more: let more nodes listen";
+    const char *text = met_full_text(w->o->cfg.observer);
     if (peers_count(w->peers).mesh > 0) return;
     met_dial_failed(&w->met, k->peer->id, MET_FULL, text);
     if (k->last) met_full(&w->met, k->peer->id);
