@@ -119,6 +119,7 @@ struct grid_view {
     uint32_t live, parts, parts_least; /* parts_least: if all connect that can */
     uint32_t alone;                    /* without links */
     uint32_t least, most;              /* links of a node */
+    uint32_t between;                  /* ends of links between two nodes of open sites */
     double mean, peers, paths, routes; /* of a node */
 };
 struct grid_view grid_look(struct grid *g);

@@ -221,12 +221,14 @@ struct grid_view grid_look(struct grid *g) {
     for (uint32_t i = 0; i < g->n; i++) to[i] = i;
     for (uint32_t i = 0; i < g->live; i++) {
         const struct grid_node *n = g->node[g->lives[i]];
+        bool open = g->net.site[n->u->site] == GROUND_OPEN;
         uint32_t links = 0;
         for (const struct olink *k = n->o->links; k; k = k->next) {
             if (!k->mesh || !k->peer) continue; /* not agreed on yet */
             const struct grid_node *other = grid_node_of(g, k->peer->id);
             if (!grid_is_now(other, k->peer->id)) continue;
             links++;
+            v.between += open && g->net.site[other->u->site] == GROUND_OPEN;
             to[root(to, other->index)] = root(to, n->index);
         }
         v.alone += links == 0;

@@ -15,7 +15,8 @@ static bool is_zero(const void *at, size_t n) {
 
 static const char *links_check(const struct peers *p) {
     const struct peers_link *l = peers_links(p);
-    uint32_t offered = 0, mesh = 0, direct = 0, guests = 0, rescued = 0, extra = 0, far = 0, here = 0, looking[2] = {0};
+    uint32_t offered = 0, mesh = 0, direct = 0, far = 0, here = 0;
+    uint32_t guests = 0, asked = 0, rescued = 0, extra = 0, looking[2] = {0};
     if (p->links_n > p->links_cap || p->dials_n > p->attempts) return "more links than places";
     for (uint32_t i = 0; i < p->links_n; i++) {
         if (l[i].link == 0 || id_zero(l[i].id) || id_equal(l[i].id, p->self)) return "a link to nobody";
@@ -33,6 +34,7 @@ static const char *links_check(const struct peers *p) {
         rescued += (l[i].flags & LINK_RESCUED) != 0;
         looking[(l[i].flags & LINK_RESCUED) != 0] += (l[i].flags & LINK_LOOKS) != 0;
         extra += (l[i].flags & LINK_EXTRA) != 0;
+        asked += (l[i].flags & LINK_YIELD) != 0;
         if (!used && l[i].flags & ~(uint32_t)(LINK_EXTRA | LINK_FAR))
             return "a link not agreed on has flags of one that is";
         if (used && l[i].flags & LINK_EXTRA) return "an extra link stays marked";
@@ -53,6 +55,7 @@ static const char *links_check(const struct peers *p) {
     if (guests > PEERS_SLACK || rescued > p->rescue) return "too many guests";
     if (looking[0] != p->looking[0] || looking[1] != p->looking[1]) return "those who look are miscounted";
     if (looking[0] > p->most / 3 || looking[1] > peers_look_places(p)) return "too many who look";
+    if (guests > asked) return "a guest for whose place nobody is asked";
     if (guests && mesh + direct - rescued <= p->most) return "guests, though there is room";
     if (direct > p->most / 3) return "too many direct links";
     if (extra != (p->extra == 2)) return "the extra link is not where it should be";

@@ -64,6 +64,10 @@ static void test_links(void **state) {
     BREAKS((l[0].flags & LINK_YIELD) ? (l[1].due = 1) : (l[0].due = 1));
     BREAKS(l[find(p, LINK_YIELD)].due = 0);
     BREAKS(l[find(p, LINK_YIELD)].kind = PEERS_LINE);
+    BREAKS({
+        l[find(p, LINK_YIELD)].due = 0;
+        l[find(p, LINK_YIELD)].flags &= (uint8_t)~LINK_YIELD;
+    });
     BREAKS(memcpy(d[0].id, l[0].id, 16));
     BREAKS(memcpy(d[0].id, p->self, 16));
     BREAKS((p->dials_n = 2, d[1] = d[0]));

@@ -69,6 +69,11 @@ uint32_t peers_taken(const struct peers *p) {
     return p->mesh + p->direct - p->rescued;
 }
 
+/* It has a place that only those who look may have. */
+static bool looks_in(const struct peers_link *l) {
+    return l->flags & LINK_LOOKS && l->flags & LINK_RESCUED;
+}
+
 /* Those that are offered may all be accepted. */
 uint32_t peers_directs(const struct peers *p) {
     uint32_t n = p->direct;
@@ -79,8 +84,8 @@ uint32_t peers_directs(const struct peers *p) {
     return n;
 }
 
-/* A place has become free: the guest that came first has it. */
-static void settle_guest(struct peers *p) {
+/* A place has become free, of those beyond cfg.most if rescued: the guest that came first has it. */
+static void settle_guest(struct peers *p, bool rescued) {
     struct peers_link *found = NULL;
     for (uint32_t i = 0; i < p->links_n; i++) {
         struct peers_link *l = &peers_links(p)[i];
@@ -89,6 +94,8 @@ static void settle_guest(struct peers *p) {
     if (!found) return;
     found->flags &= (uint8_t)~LINK_GUEST;
     p->guests--;
+    if (rescued) found->flags |= LINK_RESCUED;
+    p->rescued += rescued;
 }
 
 void peers_link_use(struct peers *p, struct peers_link *l, const struct peers_frame *f, moyai_ns now) {
@@ -136,7 +143,7 @@ void peers_link_remove(struct peers *p, struct peers_link *l, moyai_ns now) {
         p->far -= (was.flags & LINK_FAR) != 0;
         p->here -= was.here;
     }
-    if (p->guests && !(was.flags & (LINK_GUEST | LINK_RESCUED))) settle_guest(p);
+    if (p->guests && !(was.flags & LINK_GUEST) && !looks_in(&was)) settle_guest(p, was.flags & LINK_RESCUED);
     p->misses = 0;
     peers_rest(p, was.id, PEERS_AGAIN, now);
     if (p->mesh) { /* if it has died, its neighbours have more urgent things to do, and all at once */
@@ -182,7 +189,7 @@ static struct peers_link *victim(struct peers *p, const struct peers_link *but, 
     struct peers_link *best = NULL, *l = peers_links(p);
     for (uint32_t i = 0; i < p->links_n; i++) {
         if (&l[i] == but || l[i].state != PEERS_USED || l[i].kind != PEERS_MESH ||
-            l[i].flags & (LINK_GUEST | LINK_YIELD))
+            l[i].flags & (LINK_GUEST | LINK_YIELD) || looks_in(&l[i]))
             continue;
         bool accepts = l[i].flags & LINK_ACCEPTS;
         if (!yields(p, count_of(p, &l[i], now), newcomer) || holds(p, &l[i])) continue;

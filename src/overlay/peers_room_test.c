@@ -609,6 +609,49 @@ static void test_guests(void **state) {
     tested_free(t);
 }
 
+/* 3.5: a place beyond `most` that is given up is the guest's, too: nobody else is asked for one. */
+static void test_guest_rescued(void **state) {
+    (void)state;
+    for (int yields = 0; yields < 2; yields++) {
+        struct tested *t = full(1, 1, 1, 1, true);
+        struct peers_endpoint six = open_node(6);
+        assert_int_equal(offers(t, 6, 6, 0, PEERS_LAST), 0);
+        assert_true(peers_link_of(t->p, 6)->flags & LINK_RESCUED);
+        assert_int_equal(from(t, 6, &six, PEERS_KEEP, 9, 0, 0), 0); /* it has found others */
+        t->did[0] = 0;
+        assert_int_equal(offers(t, 7, 7, 0, 0), 0);
+        expect(t, "YIELD@6 ACCEPT@7 c5 use@7");
+        assert_int_equal(t->p->guests, 1);
+        if (yields)
+            assert_int_equal(from(t, 6, &six, PEERS_BYE, 8, PEERS_YIELDED, 0), 0);
+        else
+            (void)step(t, EV(LOST, .link = 6));
+        assert_true((peers_link_of(t->p, 7)->flags & (LINK_GUEST | LINK_RESCUED)) == LINK_RESCUED);
+        assert_true(t->p->guests == 0 && t->p->rescued == 1 && peers_taken(t->p) == 4);
+        tested_free(t);
+    }
+}
+
+/* But one that only who looks may have is of no use to a guest, and is not asked for. */
+static void test_guest_looks(void **state) {
+    (void)state;
+    struct tested *t = tested_new((struct peers_cfg){.degree = 3, .most = 4, .rescue = 2});
+    (void)step(t, EV(START));
+    for (uint32_t i = 1; i <= 4; i++) joins(t, i, i, 0);
+    struct peers_frame f = {.kind = PEERS_OFFER, .what = PEERS_MESH, .n = 1, .count = 9, .e = {open_node(6)}};
+    assert_int_equal(step(t, EV(FRAME, .link = 6, .id = node(6), .frame = &f, .looks = true)), 0);
+    expect(t, "ACCEPT@6 c4 use@6");
+    assert_int_equal(offers(t, 7, 7, 0, 0), 0);
+    expect(t, "REFUSE@7 c5 drop@7w0");
+    peers_link_of(t->p, 1)->count = 3;
+    assert_int_equal(offers(t, 8, 8, 0, 0), 0);
+    expect(t, "YIELD@1 ACCEPT@8 c5 use@8");
+    (void)step(t, EV(LOST, .link = 6)); /* nor does it get it when it becomes free */
+    assert_true(peers_link_of(t->p, 8)->flags & LINK_GUEST);
+    assert_int_equal(t->p->rescued, 0);
+    tested_free(t);
+}
+
 static struct tested *dialling(uint32_t n) {
     struct tested *t = tested_new((struct peers_cfg){.degree = 3});
     (void)step(t, EV(START));
@@ -799,7 +842,8 @@ int main(void) {
         cmocka_unit_test(test_streak),      cmocka_unit_test(test_last),        cmocka_unit_test(test_victims),
         cmocka_unit_test(test_retire),      cmocka_unit_test(test_retire_whom), cmocka_unit_test(test_retire_far),
         cmocka_unit_test(test_places),      cmocka_unit_test(test_near_only),   cmocka_unit_test(test_likes),
-        cmocka_unit_test(test_likes_taken), cmocka_unit_test(test_retire_like),
+        cmocka_unit_test(test_likes_taken), cmocka_unit_test(test_retire_like), cmocka_unit_test(test_guest_rescued),
+        cmocka_unit_test(test_guest_looks),
     };
     return cmocka_run_group_tests_name("peers room", tests, NULL, NULL);
 }

@@ -212,7 +212,7 @@ static const char *crowd(uint64_t seed, const struct options *o, uint64_t *hash)
  * are one grid, but those for whom there is no place (doc/spec/03-peers.md, 9.2). */
 static const char *hubs(uint64_t seed, const struct options *o, uint64_t *hash) {
     static struct run x;
-    enum { PLACES = 48 + 12 - 4 }; /* most, rescue, and a fifth of degree */
+    enum { PLACES = 48 + 12 - 1, FIFTH = 4 }; /* most, and rescue but for who looks; of degree */
     const struct grid_cfg cfg = {.sites = 60, .first = 1, .delay = 20 * MOYAI_MS, .degree = 16};
     begin(&x, seed, o, &cfg);
     grid_join(&x.g, o->nodes ? o->nodes : 500, MOYAI_SEC);
@@ -220,8 +220,11 @@ static const char *hubs(uint64_t seed, const struct options *o, uint64_t *hash) 
     const struct grid_view v = grid_look(&x.g);
     uint32_t open = 0;
     for (uint32_t i = 0; i < x.g.live; i++) open += x.g.net.site[x.g.net.node[x.g.lives[i]]->site] == GROUND_OPEN;
-    uint32_t closed = x.g.live - open, out = closed > PLACES * open ? closed - PLACES * open : 0;
+    uint32_t closed = x.g.live - open, places = PLACES * open > v.between ? PLACES * open - v.between : 0;
+    uint32_t out = closed > places ? closed - places : 0;
     const char *no = v.alone > out ? wrong("%.0f nodes are left out", v.alone) : NULL;
+    if (!no && out > 0 && v.between > (FIFTH + 1) * open)
+        no = wrong("links between hubs have %.1f places of each that others need", (double)v.between / open);
     if (!no && v.parts > v.parts_least + v.alone) no = wrong("the grid is in %.0f parts", v.parts - v.alone);
     if (o->trace || o->runs < 50)
         printf("  %" PRIu32 " hubs; links %" PRIu32 " to %" PRIu32 ", mean %.1f; %" PRIu32 " nodes left out\n", open,
@@ -403,8 +406,9 @@ static const char *told(uint64_t seed, const struct options *o, uint64_t *hash) 
  * where nobody was left to whom others could connect; 2000007: stopped twice in a row. crowd: 1: both
  * opened, and one gave the other's session up that had been settled; others: sessions that nobody needed held all
  * places of relays. hosts: 3044: a node had one link to another host, from where its end is not to be judged. leaves:
- * 3040: links were given up for new ones meanwhile. hubs: the hubs gave up the links between them, and the grid fell
- * into as many parts. */
+ * 3040: links were given up for new ones meanwhile. hubs: 12, 906: the hubs gave up the links between them, and the
+ * grid fell into as many parts; 5000, 7072: the place that is for who looks was taken for one of the others', and
+ * guests for whom nobody was asked any more hid that from the seeds before. */
 struct kind {
     const char *name;
     const char *(*run)(uint64_t seed, const struct options *o, uint64_t *hash);
@@ -419,7 +423,7 @@ static const struct kind kinds[] = {
     {"hosts", hosts, 4, {3044}},
     {"witnessed", witnessed, 4, {0}},
     {"leaves", leaves, 4, {3040}},
-    {"hubs", hubs, 8, {12, 906}},
+    {"hubs", hubs, 8, {12, 906, 5000, 7072}},
     {"herd", herd, 8, {0}},
 };
 
