@@ -210,19 +210,18 @@ static void put(struct moyai_log *log, enum log_level level, const char *source,
     pthread_mutex_unlock(&log->lock);
 }
 
-void log_write(struct moyai_log *log, enum log_level level, const char *source, const char *id, const char *fmt, ...) {
-    if (!log_wants(log, level, source)) return;
+/* like: which others it is shown with, and counted. */
+static void write_like(struct moyai_log *log, enum log_level like, enum log_level level, const char *source,
+                       const char *id, const char *fmt, va_list ap) {
+    if (!log_wants(log, like, source)) return;
     char raw[TEXT_MAX + 1], text[TEXT_MAX + MORE_MAX];
-    va_list ap;
-    va_start(ap, fmt);
     size_t n = utf8_printed(raw, sizeof raw, vsnprintf(raw, sizeof raw, fmt, ap));
-    va_end(ap);
     utf8_line(text, TEXT_MAX + 1, raw, n);
     uint32_t repeated = 0, left_out = 0;
-    bool go = level > LOG_LEVEL_WARNING;
+    bool go = like > LOG_LEVEL_WARNING;
     if (!go) {
         pthread_mutex_lock(&log->lock);
-        go = counts(log, level, source, id, text, &repeated, &left_out);
+        go = counts(log, like, source, id, text, &repeated, &left_out);
         pthread_mutex_unlock(&log->lock);
     }
     if (!go) return;
@@ -230,6 +229,20 @@ void log_write(struct moyai_log *log, enum log_level level, const char *source, 
     if (repeated) n += (size_t)snprintf(text + n, sizeof text - n, " (%u times since this was said)", repeated);
     if (left_out) snprintf(text + n, sizeof text - n, " (%u before this were left out)", left_out);
     put(log, level, source, id, text);
+}
+
+void log_write(struct moyai_log *log, enum log_level level, const char *source, const char *id, const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    write_like(log, level, level, source, id, fmt, ap);
+    va_end(ap);
+}
+
+void log_write_mended(struct moyai_log *log, const char *source, const char *id, const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    write_like(log, LOG_LEVEL_ERROR, LOG_LEVEL_INFO, source, id, fmt, ap);
+    va_end(ap);
 }
 
 static void say_left_out(struct moyai_log *log, moyai_ns before) {

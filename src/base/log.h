@@ -12,6 +12,9 @@
  * with how often it came meanwhile; what has not come for LOG_FORGET is new. Ports that the system has given to a
  * client make no difference.
  *
+ * That all is well again of which an error has told is an event of level info, and shown where errors are: who was
+ * shown that something is wrong must be shown its end, or he looks for what is mended (log_mended).
+ *
  * Of errors and warnings of one id at most LOG_BURST are written in LOG_SPAN, whatever others do to provoke them; the
  * next one after that, log_left_out, or the end of the log says how many were left out.
  *
@@ -96,11 +99,19 @@ bool log_wants(const struct moyai_log *log, enum log_level level, const char *so
 void log_write(struct moyai_log *log, enum log_level level, const char *source, const char *id, const char *fmt, ...)
     MOYAI_PRINTF(5, 6);
 
+void log_write_mended(struct moyai_log *log, const char *source, const char *id, const char *fmt, ...)
+    MOYAI_PRINTF(4, 5);
+
 /* Arguments are not evaluated when nobody wants the event. log may be NULL: nobody does. */
 #define LOG_AT(log, level, source, id, ...)                                                                            \
     do {                                                                                                               \
         struct moyai_log *log_ = (log);                                                                                \
         if (log_ && (level) <= log_->max) log_write(log_, level, source, id, __VA_ARGS__);                             \
+    } while (0)
+#define log_mended(log, source, id, ...)                                                                               \
+    do {                                                                                                               \
+        struct moyai_log *log_ = (log);                                                                                \
+        if (log_ && LOG_LEVEL_ERROR <= log_->max) log_write_mended(log_, source, id, __VA_ARGS__);                     \
     } while (0)
 #define log_error(log, source, id, ...)   LOG_AT(log, LOG_LEVEL_ERROR, source, id, __VA_ARGS__)
 #define log_warning(log, source, id, ...) LOG_AT(log, LOG_LEVEL_WARNING, source, id, __VA_ARGS__)

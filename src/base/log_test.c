@@ -48,9 +48,21 @@ static void quiet_by_default(void **state) {
         assert_string_equal(s.id, "MOYAI-LINK-RESET");
         assert_string_equal(s.source, "link");
         assert_string_equal(s.text, "link to \"8a0f\" reset");
+        log_mended(&log, "link", "MOYAI-LINK-RESET", "there is %s", "one");
+        assert_int_equal(s.n, 2);
+        assert_int_equal(s.last.level, LOG_LEVEL_INFO);
+        assert_string_equal(s.text, "there is one");
         log_done(&log);
     }
     log_error(NULL, "link", "MOYAI-A", "nobody listens");
+    log_mended(NULL, "link", "MOYAI-A", "nobody listens");
+    struct moyai_log log;
+    struct seen s = {0};
+    assert_int_equal(log_init(&log, "off,node=info", NULL), 0);
+    log_set_sink(&log, see, &s);
+    log_mended(&log, "link", "MOYAI-A", "nor is the error shown");
+    assert_int_equal(s.n, 0);
+    log_done(&log);
 }
 
 /* Whatever others do to provoke them: of each id so many, and then how many there were. */

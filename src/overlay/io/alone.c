@@ -27,9 +27,7 @@ static void due(struct exec *x, struct exec_timer *t) {
     if (a->back) {
         a->again = 0;
         a->back = 0;
-        /* Good news, and yet an error: by default the log shows nothing else, and who was shown the loss must be shown
-         * its end, or he looks for what is mended. */
-        log_error(a->o->cfg.log, "overlay", "MOYAI-ALONE", "there is a link to another %s again", what(a));
+        log_mended(a->o->cfg.log, "overlay", "MOYAI-ALONE", "there is a link to another %s again", what(a));
         return;
     }
     if (a->again == 0) {

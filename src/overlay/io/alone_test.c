@@ -20,6 +20,7 @@ static struct world {
     struct olink link;
     struct alone alone;
     char said[400];
+    enum log_level level; /* of the last */
     int lines;
     moyai_ns at; /* the last */
 } w;
@@ -27,6 +28,7 @@ static struct world {
 static void sink(const struct log_event *ev, void *arg) {
     (void)arg;
     snprintf(w.said, sizeof w.said, "%s", ev->text);
+    w.level = ev->level;
     w.lines++;
     w.at = moyai_now();
 }
@@ -91,6 +93,7 @@ static void a_guest_has_no_link(void **state) {
     const moyai_ns since = moyai_now();
     link_is(true);
     says("there is a link to another host again");
+    assert_int_equal(w.level, LOG_LEVEL_INFO);
     assert_true(w.at - since >= 5 * (moyai_ns)MOYAI_SEC);
     assert_int_equal(w.lines, 2);
 }

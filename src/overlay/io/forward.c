@@ -468,9 +468,9 @@ void forward_answered(struct forward *f) {
 
 void forward_up(struct forward *f) {
     forward_answered(f);
-    if (f->wrong) /* who was shown that must be shown this */
-        log_error(f->cfg.log, "overlay", "MOYAI-FORWARD", "\"%s\", line %u: there is a link now", f->cfg.file,
-                  f->cfg.line->number);
+    if (f->wrong)
+        log_mended(f->cfg.log, "overlay", "MOYAI-FORWARD", "\"%s\", line %u: there is a link now", f->cfg.file,
+                   f->cfg.line->number);
     else
         log_info(f->cfg.log, "overlay", "MOYAI-FORWARD", "\"%s\", line %u: there is a link", f->cfg.file,
                  f->cfg.line->number);
@@ -489,9 +489,9 @@ void forward_down(struct forward *f) {
     } else {
         f->until = UINT64_MAX;
         if (f->answered && f->wrong)
-            log_error(f->cfg.log, "overlay", "MOYAI-FORWARD",
-                      "\"%s\", line %u: a node answers now, and there is another link to it", f->cfg.file,
-                      f->cfg.line->number);
+            log_mended(f->cfg.log, "overlay", "MOYAI-FORWARD",
+                       "\"%s\", line %u: a node answers now, and there is another link to it", f->cfg.file,
+                       f->cfg.line->number);
         if (f->answered) f->wrong = false;
     }
     f->linked = false;
