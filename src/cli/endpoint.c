@@ -298,9 +298,9 @@ static int serve(struct server *s, const struct request *q, const char *title, s
         char text[TCP_TEXT];
         tcp_format(&at, text);
         if (q->listens)
-            printf("%s: serving http://%s/NAME, NAME being any name of a grid\n", title, text);
+            printf("%s: serving http://%s/GRID, GRID being any name of a grid\n", title, text);
         else
-            printf("%s: serving http://HOST:%u/NAME, HOST being this host and NAME any name of a grid\n", title,
+            printf("%s: serving http://HOST:%u/GRID, HOST being this host and GRID any name of a grid\n", title,
                    tcp_port(&at));
         bool lost = fflush(stdout) != 0; /* the end of the process says why */
         const struct timespec second = {.tv_sec = 1};
@@ -324,7 +324,7 @@ int cli_endpoint(int argc, char **argv) {
     static const struct argp parser = {
         .options = options,
         .parser = on_option,
-        .doc = "Serves as a meeting point: nodes whose grid is http://HOST:PORT/NAME find each other through it. "
+        .doc = "Serves as a meeting point: nodes whose grid is http://HOST:PORT/GRID find each other through it. "
                "It holds sealed entries that it cannot read, in memory only, and is needed by newcomers only.\v"
                "It runs until SIGINT, SIGTERM or SIGHUP.\n\n" CLI_SIZE_FORM,
     };

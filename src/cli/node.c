@@ -57,7 +57,7 @@ static error_t on_option(int key, char *arg, struct argp_state *state) {
             cli_usage(state, "--slots: '%s' is not a number from 1 to %u", arg, AGENT_SLOTS);
         return 0;
     case KEY_SITE:
-        q->site = arg;
+        q->site = reach_site(arg, state);
         return 0;
     case KEY_KEY_FILE:
         cli_key_file(state, arg);

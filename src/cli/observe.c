@@ -35,7 +35,7 @@ const char *cli_grid_called = "--grid";
 const char *cli_which_grid(const char *title, const struct cli_grid *given) {
     const char *grid = given->all ? given->all : getenv("MOYAI_GRID");
     if (given->all && !*given->all) { /* as of --grid "$(cat missing)": another grid would be a surprise */
-        cli_say(title, "the address of --grid is empty; it is DIR, file:DIR, http://HOST:PORT/NAME or HOST:PORT");
+        cli_say(title, "the address of --grid is empty; it is DIR, file:DIR, http://HOST:PORT/GRID or HOST:PORT");
         return NULL;
     }
     cli_grid_called = given->all ? "--grid" : "$MOYAI_GRID";

@@ -18,6 +18,7 @@ void reach_blame(struct moyai_error *e) {
     } names[] = {{"option listen:", "--listen:"},
                  {"option advertise:", "--advertise:"},
                  {"option port_range:", "--port-range:"},
+                 {"option site:", "--site:"},
                  {"option grid:", strcmp(cli_grid_called, "--grid") == 0 ? "--grid:" : "$MOYAI_GRID:"}};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         size_t n = strlen(names[i].inside), m = strlen(names[i].here);
@@ -28,11 +29,14 @@ void reach_blame(struct moyai_error *e) {
     }
 }
 
+static void check_filled(const char *option, const char *text, const struct argp_state *state) {
+    if (!text[strspn(text, " \t\n,")]) cli_usage(state, "--%s: it is empty", option);
+}
+
 /* As the variable is looked at. */
 static void check(const char *option, const char *text, const struct argp_state *state) {
     struct config c = {0};
     struct moyai_error why = {0};
-    if (!text[strspn(text, " \t\n,")]) cli_usage(state, "--%s: it is empty", option);
     int rc = config_set(&c, option, text, &why);
     if (rc == 0) rc = node_check(&c, &why);
     config_done(&c);
@@ -43,6 +47,7 @@ static void check(const char *option, const char *text, const struct argp_state 
 /* Given again, it is one more. */
 static void add(char **list, const char *option, const char *text, const struct argp_state *state) {
     char *all;
+    check_filled(option, text, state);
     check(option, text, state);
     if (asprintf(&all, "%s%s%s", *list ? *list : "", *list ? " " : "", text) < 0)
         argp_failure(state, CLI_FAILED, 0, "out of memory");
@@ -59,6 +64,7 @@ bool reach_option(int key, char *arg, const struct argp_state *state, struct cli
         add(&r->advertise, "advertise", arg, state);
         return true;
     case REACH_PORT_RANGE:
+        check_filled("port-range", arg, state);
         check("port-range", arg, state);
         r->port_range = arg;
         return true;
@@ -68,6 +74,11 @@ bool reach_option(int key, char *arg, const struct argp_state *state, struct cli
     default:
         return false;
     }
+}
+
+const char *reach_site(const char *name, const struct argp_state *state) {
+    check("site", name, state);
+    return name;
 }
 
 /* The first that was given, of those that say where to listen; NULL: none. */

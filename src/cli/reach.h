@@ -48,6 +48,9 @@ void reach_check(const struct cli_reach *r, const struct argp_state *state, bool
 /* They would be of no use in a grid of one host, that in a directory ("": it is one of several): that has been said. */
 bool reach_is_useless(const struct cli_reach *r, const char *title, const char *directory);
 
+/* The name given to --site, if it is one. */
+const char *reach_site(const char *name, const struct argp_state *state);
+
 void reach_done(struct cli_reach *r);
 
 void reach_set(const struct cli_reach *r, struct moyai_node_opts *o);

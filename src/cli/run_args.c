@@ -30,7 +30,7 @@ enum {
 static const struct argp_option options[] = {
     {"count", 'n', "COUNT", 0, "Processes of this group (default 1)", 0},
     {"grid", KEY_GRID, "ADDRESS", 0,
-     "Add the processes to the grid at DIR, file:DIR, http://HOST:PORT/NAME or HOST:PORT instead of making one; may be "
+     "Add the processes to the grid at DIR, file:DIR, http://HOST:PORT/GRID or HOST:PORT instead of making one; may be "
      "given several times",
      1},
     {"on-nodes", KEY_ON_NODES, 0, 0,
@@ -121,7 +121,7 @@ static error_t on_option(int key, char *arg, struct argp_state *state) {
         cli_key_file(state, arg);
         return 0;
     case KEY_SITE:
-        a->site = arg;
+        a->site = reach_site(arg, state);
         return 0;
     case KEY_ON_NODES:
         a->on_nodes = true;

@@ -204,7 +204,7 @@ int run_grid_check(const char *where, struct moyai_error *reterr) {
     if (!*directory_of(where))
         return err_set(reterr, MOYAI_EINVAL,
                        "the grid's address is empty; it is DIR, file:DIR, "
-                       "http://HOST:PORT/NAME or HOST:PORT");
+                       "http://HOST:PORT/GRID or HOST:PORT");
     if (*where == '-')
         return err_set(reterr, MOYAI_EINVAL,
                        "'%s' is not the address of a grid but an option: is the address before it empty?", where);

@@ -105,7 +105,13 @@ static int check_advertise(const char *text, struct moyai_error *reterr) {
     return check_addresses(text, check_place, reterr);
 }
 
-enum { CHECKS = 7 };
+/* Others are told it. */
+static int check_site(const char *text, struct moyai_error *reterr) {
+    if (strlen(text) < OVERLAY_SITE) return 0;
+    return err_set(reterr, MOYAI_EINVAL, "\"%.80s\" is longer than %u bytes", text, OVERLAY_SITE - 1);
+}
+
+enum { CHECKS = 8 };
 struct check {
     enum config_index which;
     const char *text;
@@ -119,7 +125,8 @@ static void checks(const struct config *c, struct check all[CHECKS]) {
                                      {CONFIG_parent, c->parent, check_parent},
                                      {CONFIG_port_range, c->port_range, check_range},
                                      {CONFIG_listen, c->listen, check_listen},
-                                     {CONFIG_advertise, c->advertise, check_advertise}};
+                                     {CONFIG_advertise, c->advertise, check_advertise},
+                                     {CONFIG_site, c->site, check_site}};
     memcpy(all, of, sizeof of);
 }
 

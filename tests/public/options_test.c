@@ -48,6 +48,7 @@ static void of_the_environment(void **state) {
         {"MOYAI_ADVERTISE", "7471", "$MOYAI_ADVERTISE: \"7471\": no host"},
         {"MOYAI_ADVERTISE", LONG LONG LONG LONG LONG,
          "$MOYAI_ADVERTISE: \"a-host-that-has-more-letters-in-its-name...\": too long"},
+        {"MOYAI_SITE", NAME_OF_65, "$MOYAI_SITE: \"" NAME_OF_65 "\" is longer than 63 bytes"},
         {"MOYAI_STACK", "1k", "$MOYAI_STACK is \"1k\""},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
@@ -77,6 +78,9 @@ static void of_the_program(void **state) {
     o.run_dir = "foo";
     expect(&o, MOYAI_EINVAL, "option run_dir: run directory 'foo'");
     o.run_dir = NULL;
+    o.site = NAME_OF_65;
+    expect(&o, MOYAI_EINVAL, "option site: \"" NAME_OF_65 "\" is longer than 63 bytes");
+    o.site = NULL;
     o.port_range = "x";
     expect(&o, MOYAI_EINVAL, "option port_range: \"x\"");
     o.port_range = NULL;

@@ -167,7 +167,7 @@ struct overlay {
     const struct overlay_ops *ops;
     void *ctx;
     struct overlay_cfg cfg; /* its texts may be gone after overlay_new */
-    char title[64], site[64];
+    char title[64], site[OVERLAY_SITE];
     struct moyai_rng rng;
     struct rundir *dir;
     struct rdv *rdv;

@@ -75,6 +75,8 @@ struct overlay_ops {
     bool (*busy)(void *ctx, struct peer *p);
 };
 
+#define OVERLAY_SITE 64u /* of its name, with a zero */
+
 struct overlay_cfg {
     const char *grid;    /* NULL: none; the node can talk to itself only */
     const char *run_dir; /* NULL: the default */
