@@ -37,13 +37,14 @@
 #define TRIES       3
 #define TELL_AFTER  MOYAI_SEC /* without a slot, before that is said */
 #define WHERE       40
+#define CALLED      64
 
 struct site_agent {
     UT_hash_handle hh;
     struct nodes *s;
     char id[33]; /* of its node */
     moyai_ref *ref;
-    char where[WHERE];
+    char where[WHERE], title[CALLED];
     uint64_t slots, used; /* as it said last */
     uint64_t ours;        /* processes of this run there or on their way */
     uint64_t sent;        /* of these, since it said so */
@@ -166,6 +167,7 @@ static void seen(const struct crawl_node *k, void *arg) {
         g->ref = ref;
         ref = NULL;
         set_where(g, k->info);
+        (void)utf8_line(g->title, sizeof g->title, k->title, strlen(k->title));
         HASH_ADD_STR(s->agents, id, g);
     }
     if (g) {
@@ -412,6 +414,15 @@ static bool has_tried(const struct place *p) {
     return p->tries >= TRIES * HASH_COUNT(p->s->agents);
 }
 
+/* Of a node that this one was never linked to nothing but its id is known where calls fail. */
+static const char *with_title(const struct site_agent *g, const char *text, char out[MOYAI_ERROR_TEXT + CALLED]) {
+    char name[sizeof "node " + 8];
+    const int n = snprintf(name, sizeof name, "node %.8s", g->id);
+    if (strncmp(text, name, (size_t)n) != 0 || strncmp(text + n, " (", 2) == 0 || !g->title[0]) return text;
+    snprintf(out, MOYAI_ERROR_TEXT + CALLED, "%s (%s)%s", name, g->title, text + n);
+    return out;
+}
+
 static void end_place(struct place *p) {
     struct nodes *s = p->s;
     struct remote *r = &p->remote;
@@ -422,7 +433,9 @@ static void end_place(struct place *p) {
         if (s->waiting++ == 0) s->since = moyai_now();
         if (p->rank < s->next) s->next = p->rank;
     } else {
-        struct nodes_end e = {.status = r->status, .text = r->why.text, .where = p->agent->where, .pid = p->pid};
+        char text[MOYAI_ERROR_TEXT + CALLED];
+        struct nodes_end e = {.status = r->status, .where = p->agent->where, .pid = p->pid};
+        e.text = with_title(p->agent, r->why.text, text);
         e.how = r->fate == REMOTE_ENDED ? NODES_ENDED : r->fate == REMOTE_NOT_STARTED ? NODES_NOT_STARTED : NODES_LOST;
         e.sys = r->why.sys;
         p->state = PLACE_OVER;

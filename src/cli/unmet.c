@@ -278,7 +278,7 @@ bool unmet_look(struct unmet *u, const struct overlay *o, const char *grid, char
     }
     if (lasts(u, !wrong && others_are_hidden(about))) {
         if (!news(u, text, about)) return false;
-        u->waits = false;
+        u->waits = !u->linked; /* whose end is a link */
         u->some = true;
         return unmet_some(o, grid, line);
     }

@@ -206,8 +206,8 @@ static void who_is_not_there_is_said_in_the_system_s_words(void **state) {
     } wrong[] = {
         {closed, "Connection refused"},
         {"http://127.0.0.1/g", "Connection refused at port 80, as the address names none"},
-        {"http://host.invalid/g", "cannot find the address of host.invalid"},
-        {"http://us:er@host.invalid:80/g", "cannot find the address of host.invalid"},
+        {"http://host.invalid/g", "cannot find the address of host.invalid: "},
+        {"http://us:er@host.invalid:80/g", "cannot find the address of host.invalid: "},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         struct ear a;
@@ -217,9 +217,9 @@ static void who_is_not_there_is_said_in_the_system_s_words(void **state) {
         look(&a);
         assert_int_equal(a.code, MOYAI_EUNREACHABLE);
         assert_int_equal(a.what, i <= 1 ? MET_REFUSED : MET_OTHER);
-        /* Where there is no name server one looks for it for longer than is waited. */
-        if (strstr(a.text, ": no name server answers")) *strstr(a.text, ": no name server answers") = 0;
-        assert_string_equal(a.text, wrong[i].text);
+        /* Why there is no address is said in the resolver's words, or that it is silent. */
+        const size_t n = strlen(wrong[i].text);
+        if (strncmp(a.text, wrong[i].text, n) != 0 || (i > 1) != (a.text[n] != 0)) fail_msg("%s", a.text);
         close_ear(&a);
     }
 }

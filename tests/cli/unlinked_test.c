@@ -121,9 +121,33 @@ static void only_a_link_takes_it_back(void **state) {
     ends(&hidden);
     says_not(&c, " now", 35); /* it asks the endpoint again within that time */
     a_node(&hidden, grid, run[0], key[0], NULL);
-    (void)cli_line(&c, 2, " now"); /* that it can be met or, if nothing else was said meanwhile, is seen */
+    (void)cli_line(&c, 2, "-keys' can be met now");
     ends(&hidden);
     ends(&c);
+}
+
+/* An agent that a run reaches through another only is lost: what it calls itself is said all the same. */
+static void who_is_lost_behind_another_is_named(void **state) {
+    (void)state;
+    struct cli relay, hidden, ran;
+    char grid[120], id[9], text[60];
+    snprintf(grid, sizeof grid, "%.90s-behind", url);
+    struct cli *both[] = {&relay, &hidden};
+    for (int i = 0; i < 2; i++) {
+        cli_start(both[i], &(struct cli_opts){.env = (const char *const[]){run[i], NULL}}, "node", "--grid", grid,
+                  "--key-file", key[0], "--slots", "1", i ? "--outbound-only" : NULL, NULL);
+        snprintf(id, sizeof id, "%s", strstr(cli_line(both[i], 2, "takes commands"), ": node ") + 7);
+    }
+    cli_start(&ran, &(struct cli_opts){.env = (const char *const[]){run[2], NULL}}, "run", "--grid", grid, "--key-file",
+              key[0], "--outbound-only", "--on-nodes", "-n", "2", "@h", "until-asked", "0", NULL);
+    cli_await(&ran, 1, "ready", 2);
+    kill(kit_child_of(kit_child_of(hidden.pid)), SIGKILL);
+    snprintf(text, sizeof text, "is lost: node %s (moyai node", id);
+    (void)cli_line(&ran, 2, text);
+    ends(&ran);
+    (void)cli_wait(&hidden);
+    cli_free(&hidden);
+    ends(&relay);
 }
 
 int main(int argc, char **argv) {
@@ -131,6 +155,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_can_connect_to_nobody_says_so),
         cmocka_unit_test(only_a_link_takes_it_back),
+        cmocka_unit_test(who_is_lost_behind_another_is_named),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -12,6 +12,7 @@
 #include <curl/curl.h>
 #include <dlfcn.h>
 #include <errno.h>
+#include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -216,6 +217,15 @@ static bool host_of(const char *url, char out[TCP_HOST]) {
     return named;
 }
 
+/* The resolver's reason, which curl does not pass on: it is asked again, as what failed for curl fails at once. */
+static int no_address(const char *host, struct moyai_error *why) {
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_ADDRCONFIG}, *list = NULL;
+    const int rc = getaddrinfo(host, NULL, &hints, &list);
+    if (rc == 0) freeaddrinfo(list); /* meanwhile it has one */
+    return err_set(why, MOYAI_EUNREACHABLE, "cannot find the address of %.100s%s%s", host, rc ? ": " : "",
+                   rc ? gai_strerror(rc) : "");
+}
+
 /* curl knows neither what we ask for nor why we stop it. What a member's address is not reached for is said in the same
  * words: those of the system, and with the name of a host that has no address (dial.c). */
 static int failed(struct place *p, CURL *c, CURLcode result, const struct transfer *down, struct moyai_error *why) {
@@ -233,7 +243,7 @@ static int failed(struct place *p, CURL *c, CURLcode result, const struct transf
             return err_set(why, MOYAI_EUNREACHABLE, "%s at port 80, as the address names none", text);
         break;
     case CURLE_COULDNT_RESOLVE_HOST:
-        return err_set(why, MOYAI_EUNREACHABLE, "cannot find the address of %.100s", host);
+        return no_address(host, why);
     case CURLE_COULDNT_RESOLVE_PROXY:
         text = "cannot find the address of the proxy that the environment names";
         break;
