@@ -184,11 +184,16 @@ static struct death_seat *seat_add(struct death *d, struct death_case *c, const 
     memcpy(s->id, id, 16);
     s->host = host;
     d->call = 1;
+    c->asked = c->silence = 0; /* it is waited for as all others were */
     return s;
 }
 
 static void members_add(struct death *d, struct death_case *c, const struct death_member *m, uint32_t n) {
     for (uint32_t i = 0; i < n; i++) (void)seat_add(d, c, m[i].id.b, m[i].host);
+}
+
+static bool inside(const struct death_case *c, const struct death_seat *s) {
+    return s->host != 0 && s->host == c->host;
 }
 
 static void say_to_all(struct death *d, struct death_case *c) {
@@ -296,24 +301,33 @@ static bool two_hosts(const struct death *d, const struct death_case *c) {
     return false;
 }
 
+/* How many have said nothing yet: outside, inside. */
+struct lacking {
+    uint32_t outside, inside;
+};
+static struct lacking lacking(const struct death *d, const struct death_case *c) {
+    struct lacking l = {0};
+    for (uint32_t i = 0; i < c->n; i++) {
+        const struct death_seat *s = &death_seats(d, c)[i];
+        if (s->said != SAID_NOTHING) continue;
+        l.outside += !inside(c, s);
+        l.inside += inside(c, s);
+    }
+    return l;
+}
+
 /* Is the subject dead? */
 static bool verdict(const struct death *d, const struct death_case *c, uint32_t *cause) {
     uint32_t reporters = 1, outside = 0; /* we, and of the others those elsewhere */
-    bool complete = !c->overflow, quiet = true;
     if (c->own != SAID_ENDED || c->objects) return false;
     for (uint32_t i = 0; i < c->n; i++) {
         const struct death_seat *s = &death_seats(d, c)[i];
-        bool inside = s->host != 0 && s->host == c->host;
         if (s->said == SAID_ALIVE) return false;
         reporters += s->said == SAID_ENDED;
-        outside += s->said == SAID_ENDED && !inside;
-        if (s->said != SAID_NOTHING) continue;
-        if (inside)
-            quiet = false;
-        else
-            complete = false;
+        outside += s->said == SAID_ENDED && !inside(c, s);
     }
-    if (complete && !quiet) complete = c->late;
+    const struct lacking l = lacking(d, c);
+    bool complete = !c->overflow && l.outside == 0 && (l.inside == 0 || c->silence);
     *cause = c->refused ? DEATH_REFUSED : DEATH_LINKS;
     if (c->refused && (complete || (c->late && outside))) return true;
     return complete && reporters >= 3 && two_hosts(d, c);
@@ -329,6 +343,30 @@ static void judge(struct death *d, moyai_ns now) {
         declare(d, c->id, false, cause, 0, 1, true, now);
         if (d->dead_n == before) return;
         i = UINT32_MAX; /* from the first again */
+    }
+}
+
+/* When those inside who have said nothing are asked, or are not waited for any more; UINT64_MAX: there are none, or
+ * what they say does not matter yet. */
+static moyai_ns inside_due(const struct death *d, const struct death_case *c) {
+    const struct lacking l = lacking(d, c);
+    if (c->own != SAID_ENDED || c->objects || l.outside || l.inside == 0 || c->silence) return UINT64_MAX;
+    return c->asked ? after(c->asked, d->window) : after(c->since, d->window / 4);
+}
+
+/* Those inside may have died with it, and then their silence must not stop the verdict; but it counts only if they have
+ * been asked when it mattered. Most have said ENDED by themselves by then, so they cost nothing. */
+static void ask_inside(struct death *d, moyai_ns now) {
+    for (uint32_t i = 0; i < d->cases_cap; i++) {
+        struct death_case *c = &death_cases(d)[i];
+        if (id_zero(c->id) || now < inside_due(d, c)) continue;
+        if (c->asked) {
+            c->silence = 1;
+            continue;
+        }
+        c->asked = now;
+        for (uint32_t k = 0; k < c->n; k++)
+            if (death_seats(d, c)[k].said == SAID_NOTHING) death_seats(d, c)[k].say = 1;
     }
 }
 
@@ -390,6 +428,7 @@ static int end(struct death *d, const struct death_event *ev) {
     c->own = SAID_ENDED;
     c->since = ev->now;
     c->late = 0;
+    c->asked = c->silence = 0;
     c->ask = c->probe = 1;
     for (uint32_t i = 0; i < c->n; i++) death_seats(d, c)[i].told = 0;
     members_add(d, c, ev->members, ev->n);
@@ -521,6 +560,7 @@ static void timers(struct death *d, moyai_ns now) {
         struct death_case *c = &death_cases(d)[i];
         if (!id_zero(c->id) && c->late < LOOKS_MOST && now >= case_due(d, c)) look(d, c);
     }
+    ask_inside(d, now);
     judge(d, now);
     for (uint32_t i = 0; i < d->cases_cap; i++) {
         struct death_case *c = &death_cases(d)[i];
@@ -569,6 +609,7 @@ int death_step(struct death *d, const struct death_event *ev) {
     if (rc) return rc;
     judge(d, ev->now);
     call_first(d);
+    ask_inside(d, ev->now);
     d->draining = 1;
     return 0;
 }
@@ -578,8 +619,9 @@ moyai_ns death_deadline(const struct death *d) {
     for (uint32_t i = 0; i < d->cases_cap; i++) {
         const struct death_case *c = &death_cases(d)[i];
         if (id_zero(c->id)) continue;
-        uint64_t t = case_due(d, c);
+        uint64_t t = case_due(d, c), u = inside_due(d, c);
         if (t < at) at = t;
+        if (u < at) at = u;
     }
     for (uint32_t i = 0; i < d->links_n; i++)
         if (death_links(d)[i].silent && death_links(d)[i].silent < at) at = death_links(d)[i].silent;

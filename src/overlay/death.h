@@ -10,8 +10,8 @@
  *  - Otherwise a node is declared dead by those whose own last link to it broke (reset, or end of file without
  * farewell; silence never counts) when all its other neighbours say the same and none objects; at least three, on two
  * hosts; or when in addition its listening socket refused a connection.
- *  - Neighbours on the node's own host may have died with it: they may object, but are not waited for longer than
- *    cfg.window.
+ *  - Neighbours on the node's own host may have died with it: they are asked, and may object, but are not waited for
+ *    longer than cfg.window.
  *  - A declaration is final. It is passed to the neighbours and theirs; a node that lives is told, and is to come back
  *    under another id.
  */
@@ -32,7 +32,7 @@ struct death_cfg {
     uint32_t members;  /* neighbours of each that are followed, at most DEATH_MEMBERS; 0: that */
     uint32_t dead;     /* remembered; 0: 1024 */
     uint32_t first;    /* neighbours that are told first that a link has ended; 0: 3 */
-    moyai_dur window;  /* an objection is waited for so long; 0: 100 ms */
+    moyai_dur window;  /* an objection of who is asked is waited for so long; 0: 100 ms */
     moyai_dur transit; /* messages may be under way so long: a case ends after window + transit; 0: 1.9 s */
     moyai_dur keep;    /* the dead are remembered so long; 0: 30 s */
 };

@@ -43,6 +43,8 @@ struct death_case {
     uint32_t ask;                        /* the subject itself is to be told */
     uint32_t probe;
     uint32_t n, late; /* late: looks taken: after the window, twice the window, and so on; 0: it has not passed */
+    uint64_t asked;   /* when those inside who have said nothing were asked; 0: not yet */
+    uint64_t silence; /* 1: a window has passed since, and their silence counts */
 };
 
 struct death_dead {

@@ -188,7 +188,10 @@ static void test_first(void **state) {
     says(t, 13, DEATH_ENDED, 9);
     says(t, 14, DEATH_ENDED, 9);
     t->did[0] = 0;
-    t->now += 100 * MS; /* 8 is inside */
+    t->now += 50 * MS; /* 8 is inside */
+    (void)step(t, EV(TIMEOUT));
+    expect(t, "ENDED9>8");
+    t->now += 100 * MS;
     (void)step(t, EV(TIMEOUT));
     expect(t, "dead9:2:0 DEAD9>8h1 DEAD9>11h1 DEAD9>12h1 DEAD9>13h1 DEAD9>14h1");
     tested_free(t);
@@ -287,7 +290,10 @@ static void test_inside(void **state) {
     says(t, 1, DEATH_ENDED, 9);
     says(t, 2, DEATH_ENDED, 9);
     t->did[0] = 0;
-    assert_int_equal(death_deadline(t->d), t->now + 100 * MS);
+    assert_int_equal(death_deadline(t->d), t->now + 25 * MS);
+    t->now += 25 * MS;
+    (void)step(t, EV(TIMEOUT));
+    expect(t, "ENDED9>5");
     t->now += 100 * MS - 1;
     (void)step(t, EV(TIMEOUT));
     expect(t, "");
@@ -324,6 +330,69 @@ static void test_inside(void **state) {
     t->now += 100 * MS;
     (void)step(t, EV(TIMEOUT));
     expect(t, "");
+    tested_free(t);
+}
+
+/* Those outside come first, so one inside is asked when these have spoken, and only then its silence counts. */
+static struct tested *one_inside(void) {
+    struct tested *t = tested_new((struct death_cfg){0});
+    assert_int_equal(step(t, EV(UP, .id = node(9), .host = 5)), 0);
+    const struct death_member m[] = {{node(10), 1}, {node(11), 2}, {node(12), 3}, {node(5), 5}};
+    assert_int_equal(step(t, EV(END, .id = node(9), .members = m, .n = 4)), 0);
+    expect(t, "probe9 ENDED9>9 ENDED9>10 ENDED9>11 ENDED9>12");
+    says(t, 10, DEATH_ENDED, 9);
+    says(t, 11, DEATH_ENDED, 9);
+    return t;
+}
+
+static void pass(struct tested *t, moyai_ns time) {
+    t->now += time;
+    (void)step(t, EV(TIMEOUT));
+}
+
+static void test_inside_asked(void **state) {
+    (void)state;
+    struct tested *t = one_inside();
+    pass(t, 50 * MS);
+    expect(t, ""); /* 12 has not spoken */
+    says(t, 12, DEATH_ENDED, 9);
+    expect(t, "ENDED9>5");
+    assert_int_equal(death_deadline(t->d), t->now + 50 * MS); /* the first look, which asks nobody */
+    pass(t, 50 * MS);
+    expect(t, "");
+    assert_int_equal(death_deadline(t->d), t->now + 50 * MS);
+    pass(t, 50 * MS - 1);
+    expect(t, "");
+    pass(t, 1);
+    expect(t, "dead9:2:0 DEAD9>10h1 DEAD9>11h1 DEAD9>12h1 DEAD9>5h1");
+    tested_free(t);
+    /* Before a quarter of the window nobody is asked who says it by itself. */
+    t = one_inside();
+    says(t, 12, DEATH_ENDED, 9);
+    expect(t, "");
+    assert_int_equal(death_deadline(t->d), t->now + 25 * MS);
+    pass(t, 25 * MS);
+    expect(t, "ENDED9>5");
+    /* It objects. */
+    says(t, 5, DEATH_ALIVE, 9);
+    pass(t, 100 * MS);
+    expect(t, "");
+    tested_free(t);
+    /* Another one inside, of which we hear when the first counts as silent, is asked and waited for as well. */
+    t = one_inside();
+    pass(t, 100 * MS);
+    assert_int_equal(says_from(t, 12, 3, DEATH_NONE, 9, ""), 0);
+    expect(t, "ENDED9>5");
+    pass(t, 60 * MS);
+    struct death_frame f = {.kind = DEATH_ENDED, .subject = node(9), .host = 1, .seq = 999, .n = 1};
+    f.m[0] = (struct death_member){node(6), 5};
+    assert_int_equal(step(t, EV(FRAME, .id = node(10), .frame = &f)), 0);
+    expect(t, "ENDED9>5 ENDED9>6");
+    pass(t, 99 * MS);
+    assert_null(strstr(t->did, "dead9"));
+    t->did[0] = 0;
+    pass(t, 1 * MS);
+    assert_non_null(strstr(t->did, "dead9:2:0"));
     tested_free(t);
 }
 
@@ -685,12 +754,12 @@ static void test_random(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cfg),    cmocka_unit_test(test_complete), cmocka_unit_test(test_objection),
-        cmocka_unit_test(test_enough), cmocka_unit_test(test_first),    cmocka_unit_test(test_lists),
-        cmocka_unit_test(test_inside), cmocka_unit_test(test_refused),  cmocka_unit_test(test_again),
-        cmocka_unit_test(test_time),   cmocka_unit_test(test_how),      cmocka_unit_test(test_final),
-        cmocka_unit_test(test_chain),  cmocka_unit_test(test_full),     cmocka_unit_test(test_wrong),
-        cmocka_unit_test(test_random),
+        cmocka_unit_test(test_cfg),    cmocka_unit_test(test_complete),     cmocka_unit_test(test_objection),
+        cmocka_unit_test(test_enough), cmocka_unit_test(test_first),        cmocka_unit_test(test_lists),
+        cmocka_unit_test(test_inside), cmocka_unit_test(test_inside_asked), cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_again),  cmocka_unit_test(test_time),         cmocka_unit_test(test_how),
+        cmocka_unit_test(test_final),  cmocka_unit_test(test_chain),        cmocka_unit_test(test_full),
+        cmocka_unit_test(test_wrong),  cmocka_unit_test(test_random),
     };
     return cmocka_run_group_tests_name("death", tests, NULL, NULL);
 }

@@ -35,6 +35,9 @@
 /* Seeds that once failed, and of what. */
 static const uint64_t regressions[] = {
     1008783, /* who had lost a link to it a second before answered those who asked now only at its next look */
+    1003027, /* a neighbour on its own host counted as silent, and nobody had asked it */
+    1003395, /* the same */
+    1002415, /* the only one who could object was itself taken for dead (spec 06, 6.1): a fault of the law */
 };
 
 struct grid;
@@ -105,7 +108,8 @@ static bool late(const struct grid *g) {
 }
 
 /* Has it a link by which it cannot be declared dead: older than all that was reset within the life of a case (of
- * younger ones nobody may have heard), and to another host, or to its own if that one's objection was in time? */
+ * younger ones nobody may have heard), to one who is not taken for dead itself (its word counts nothing), and to
+ * another host, or to its own if that one's objection was in time? */
 static bool rooted(const struct grid *g, uint32_t i) {
     moyai_ns first = UINT64_MAX;
     for (uint32_t k = 0; k < NODES; k++) {
@@ -114,7 +118,7 @@ static bool rooted(const struct grid *g, uint32_t i) {
     }
     for (uint32_t k = 0; k < NODES; k++)
         if (g->link[i][k] == 1 && g->link[k][i] == 1 && g->made_at[i][k] < first &&
-            (g->h[k].host != g->h[i].host || !late(g)))
+            g->h[k].doomed != g->h[k].generation && (g->h[k].host != g->h[i].host || !late(g)))
             return true;
     return false;
 }

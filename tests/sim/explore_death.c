@@ -37,7 +37,8 @@ struct world_cfg {
     uint8_t orderly;                      /* bits: whose link may be closed by agreement */
     uint8_t first;                        /* who are told first; 0: all */
     bool crash, any_order;
-    bool prompt; /* time passes only when all is noticed and delivered */
+    bool prompt;  /* time passes only when all is noticed and delivered */
+    bool stopped; /* X lives, and hears nothing */
 };
 
 struct letter {
@@ -112,7 +113,7 @@ static int step(struct small *w, const struct world_cfg *c, uint32_t i, struct d
     while (death_next(d, &fx)) {
         uint32_t of = number(fx.id.b);
         if (fx.kind == DEATH_FX_SEND) {
-            if (of < c->n || w->alive) post(w, i, of, &fx.frame);
+            if (of < c->n || (w->alive && !c->stopped)) post(w, i, of, &fx.frame);
         } else if (fx.kind == DEATH_FX_DECLARED) {
             bool all = true;
             w->dead[i] = 1;
@@ -350,6 +351,14 @@ static const struct world_cfg usual[] = {
     {.name = "refuse-3", .n = 3, .host = {1, 1, 1, 4}, .crash = true, .refuses = 1},
     {.name = "one-host", .n = 3, .host = {1, 1, 1, 4}, .crash = true, .resets = 1},
     {.name = "inside", .n = 3, .host = {1, 2, 4, 4}, .crash = true, .refuses = 1, .ticks = 2, .prompt = true},
+    {.name = "inside-asked",
+     .n = 4,
+     .host = {1, 2, 3, 4, 4},
+     .first = 1,
+     .resets = 3,
+     .ticks = 2,
+     .prompt = true,
+     .stopped = true},
     {.name = "lists", .n = 3, .host = {1, 2, 3, 4}, .list = {3, 7, 7}, .resets = 2, .crash = true},
     {.name = "orderly", .n = 3, .host = {1, 2, 3, 4}, .resets = 2, .orderly = 4, .crash = true},
     {.name = "first", .n = 3, .host = {1, 2, 3, 4}, .first = 1, .crash = true, .ticks = 1},
