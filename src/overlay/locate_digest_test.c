@@ -333,18 +333,24 @@ static void test_unsent(void **state) {
     (void)asked(k, 3, LOCATE_HINTED);
 }
 
-/* 4.10: on along hints only; else it is forgotten at once. */
+/* 4.10: on along hints only; of a node the asker is remembered for as long as he waits. */
 static void test_relay(void **state) {
     struct kit *k = links(state, 7);
     digest(k, 2, 1, 3);
     digest(k, 3, 2, 3);
     drain(k);
+    assert_int_equal(k->l->requests.n, 0);
     assert_int_equal(asks_far(k, 0, 90, 3, LOCATE_HINTED, 5), 0);
-    assert_int_equal(k->l->requests.n, 0);
+    assert_true(asked(k, 0, LOCATE_HINTED) == 0);
+    assert_int_equal(step(k, EV(EVIDENCE, .node = far_id(90), .how = LOCATE_DEAD)), 0);
+    for (uint32_t i = 0, told = 0; i < 7; i++, told = 0) {
+        while (locate_pull(k->l, i, k->now, &k->out))
+            told += k->out.kind == LOCATE_REPLY && k->out.status == LOCATE_ST_DEAD;
+        assert_int_equal(told, i == 0);
+    }
     assert_int_equal(asks_far(k, 0, 1, 1, LOCATE_HINTED, 5), 0); /* as far as it may go */
-    assert_int_equal(k->l->requests.n, 0);
-    assert_int_equal(asks_far(k, 2, 1, 3, LOCATE_HINTED, 5), 0); /* the hint is the asker's own */
-    assert_int_equal(k->l->requests.n, 0);
+    assert_int_equal(asks_far(k, 3, 4, 3, LOCATE_HINTED, 5), 0); /* the hint is the asker's own */
+    assert_true(asked(k, 0, LOCATE_HINTED) == 0);
     assert_int_equal(asks_far(k, 0, 2, 3, LOCATE_HINTED, 5), 0);
     assert_true(asked(k, 2, LOCATE_HINTED) == 12);
     assert_int_equal(asks_far(k, 2, 2, 3, LOCATE_HINTED, 5), 0); /* an echo */
