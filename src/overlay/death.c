@@ -669,6 +669,7 @@ static void frame_case(struct death *d, struct death_effect *fx, const struct de
 static bool next_news(struct death *d, struct death_effect *fx, struct death_dead *x) {
     struct death_case *c = death_case_of(d, x->id);
     struct death_link *l = death_link_to(d, x->id);
+    const uint8_t *from = x->news == 2 ? nobody : d->from; /* a frame of it may have completed the case of another */
     if (d->stage == 0) {
         d->stage = 1;
         fx->kind = x->left ? DEATH_FX_LEFT : DEATH_FX_DECLARED;
@@ -687,15 +688,15 @@ static bool next_news(struct death *d, struct death_effect *fx, struct death_dea
     for (; d->stage == 2; d->stage = 3, d->at = 0) {
         while (c && x->news == 2 && d->at < c->n) {
             const struct death_seat *s = &death_seats(d, c)[d->at++];
-            if (id_equal(s->id, d->from) || death_dead_of(d, s->id)) continue;
+            if (death_dead_of(d, s->id)) continue;
             frame_dead(d, fx, x, s->id, 1);
             return true;
         }
     }
-    bool knows = c && (x->news == 2 || seat_of(d, c, d->from)); /* X's neighbours are told by us, or by another one */
+    bool knows = c && (x->news == 2 || seat_of(d, c, from)); /* X's neighbours are told by us, or by another one */
     while (x->hops && d->at < d->links_n) {
         const struct death_link *k = &death_links(d)[d->at++];
-        if (k->n == 0 || id_equal(k->id, d->from) || death_dead_of(d, k->id)) continue;
+        if (k->n == 0 || id_equal(k->id, from) || death_dead_of(d, k->id)) continue;
         if (knows && seat_of(d, c, k->id)) continue;
         frame_dead(d, fx, x, k->id, x->hops - 1u);
         return true;

@@ -632,6 +632,14 @@ static void test_chain(void **state) {
     assert_int_equal(link_end(t, 10, DEATH_BROKEN, "2 1"), 0);
     expect(t, "probe10 ENDED10>10 ENDED10>1");
     tested_free(t);
+    /* Who says of one death what completes the case of another knows the one only: it is told of the other. */
+    t = asked();
+    says(t, 1, DEATH_ENDED, 9);
+    says(t, 2, DEATH_ENDED, 9);
+    struct death_frame f = {.kind = DEATH_DEAD, .subject = node(3)};
+    (void)step(t, EV(FRAME, .id = node(2), .frame = &f));
+    expect(t, "dead3:0:0 dead9:2:0 DEAD9>1h1 DEAD9>2h1 DEAD9>50");
+    tested_free(t);
 }
 
 static void test_full(void **state) {

@@ -37,6 +37,7 @@ static const uint64_t regressions[] = {
     1008783, /* who had lost a link to it a second before answered those who asked now only at its next look */
     1003027, /* a neighbour on its own host counted as silent, and nobody had asked it */
     1003395, /* the same */
+    1003333, /* whose word of one death completed the case of another was not told of that one */
     1002415, /* the only one who could object was itself taken for dead (spec 06, 6.1): a fault of the law */
 };
 
@@ -344,6 +345,7 @@ static void kill_node(struct grid *g, uint32_t i, bool witness) {
     bool whole = true;
     for (uint32_t n = 0; n < NODES; n++) {
         whole = whole && g->link[i][n] != 2 && g->link[n][i] != 2;
+        whole = whole && (!g->broke_at[i][n] || g->broke_at[i][n] + LIFE < g->w.now); /* no words of an earlier case */
         if (g->link[i][n] != 1) continue;
         k->near[k->n] = n;
         k->generation[k->n++] = g->h[n].generation;

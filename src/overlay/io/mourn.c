@@ -25,7 +25,7 @@ struct asked {
     uint8_t id[16];
 };
 #define PROBES 64u
-#define LATER  512u /* words that wait; more do not */
+#define LATER  2048u /* words that wait; more do not */
 /* Whoever has just lost a link to a node asks it, too. If it lives its other neighbours say so; mostly it does not, and
  * all of them would let frames wander that never arrive. */
 #define SUBJECT_HOPS 4u
@@ -416,7 +416,7 @@ int mourn_new(struct overlay *o, struct moyai_error *reterr) {
     m->o = o;
     exec_timer_init(&m->timer, on_timer);
     waiting_init(&m->cases, m, MOURN_CASE, true);
-    waiting_init(&m->news, m, MOURN_TIME, false);
+    waiting_init(&m->news, m, MOURN_NEWS, false);
     int rc = begin(m);
     return rc < 0 ? err_set(reterr, rc, "cannot begin to watch others: %s", moyai_strerror(rc)) : 0;
 }

@@ -9,8 +9,11 @@
 
 #include <string.h>
 
-/* So long after a death only those are told who wait for it; then those are who ought to know. */
-#define MOURN_TIME (30 * MOYAI_MS)
+/* So long after a death only those are told who wait for it; then those are who ought to know. Longer than the deaths
+ * of a whole cluster take on a full machine: with 30 ms the news of the first of them came before the last. */
+#define MOURN_NEWS (250 * MOYAI_MS)
+/* And so long it stays in what neighbours are told of each other, which routes go by. */
+#define MOURN_GRACE (30 * MOYAI_MS)
 /* And so long after a link has broken its node's neighbours ask each other, if nobody has seen it die. */
 #define MOURN_CASE (8 * MOYAI_MS)
 

@@ -622,7 +622,7 @@ static int begin(struct route *t, struct moyai_error *reterr) {
                             .links = LOCATE_LINKS,
                             .reattach = c->reattach,
                             .linger = LINGER,
-                            .grace = MOURN_TIME,
+                            .grace = MOURN_GRACE,
                             .digest_every = DIGEST_EVERY};
     struct relay_cfg rc = {.self = c->self,
                            .seed = rng_next(&t->o->rng),
