@@ -38,6 +38,8 @@ static const uint64_t regressions[] = {
     1003027, /* a neighbour on its own host counted as silent, and nobody had asked it */
     1003395, /* the same */
     1003333, /* whose word of one death completed the case of another was not told of that one */
+    1000865, /* a link that was gone was written down as broken anew, and when it broke was forgotten: a fault of the
+                law */
     1002415, /* the only one who could object was itself taken for dead (spec 06, 6.1): a fault of the law */
 };
 
@@ -58,8 +60,9 @@ struct grid {
     struct host h[NODES];
     uint8_t link[NODES][NODES]; /* 1: up, 2: broken, this end has not noticed; [a][b] is a's end */
     uint32_t born[NODES][NODES];
-    moyai_ns made_at[NODES][NODES], broke_at[NODES][NODES];
-    uint32_t list[NODES]; /* whom each has told its neighbours to be linked to, as bits */
+    moyai_ns made_at[NODES][NODES];
+    moyai_ns broke_at[NODES][NODES][2]; /* the last time, and the one before */
+    uint32_t list[NODES];               /* whom each has told its neighbours to be linked to, as bits */
     bool cut;
     moyai_ns disturbed; /* last stop, cut, or kill */
     moyai_ns late_at;   /* last end of a stop or of a cut */
@@ -114,8 +117,10 @@ static bool late(const struct grid *g) {
 static bool rooted(const struct grid *g, uint32_t i) {
     moyai_ns first = UINT64_MAX;
     for (uint32_t k = 0; k < NODES; k++) {
-        moyai_ns t = g->broke_at[i][k];
-        if (t && t + LIFE >= g->w.now && t < first) first = t;
+        for (int n = 0; n < 2; n++) {
+            moyai_ns t = g->broke_at[i][k][n];
+            if (t && t + LIFE >= g->w.now && t < first) first = t;
+        }
     }
     for (uint32_t k = 0; k < NODES; k++)
         if (g->link[i][k] == 1 && g->link[k][i] == 1 && g->made_at[i][k] < first &&
@@ -207,10 +212,11 @@ static void break_link(struct grid *g, uint32_t a, uint32_t b) {
     for (int i = 0; i < 2; i++) {
         uint32_t from = i ? a : b, to = i ? b : a;
         if (g->link[from][to] != 1) continue;
+        g->broke_at[from][to][1] = g->broke_at[from][to][0];
+        g->broke_at[from][to][0] = g->w.now;
         g->link[from][to] = 2;
         world_in(&g->w, (moyai_dur)rng_below(&g->rng, NOTICE * MS), notice, g, pair(from, to, g->born[from][to]));
     }
-    g->broke_at[a][b] = g->broke_at[b][a] = g->w.now;
 }
 
 static void make_link(struct grid *g, uint32_t a, uint32_t b) {
@@ -345,7 +351,8 @@ static void kill_node(struct grid *g, uint32_t i, bool witness) {
     bool whole = true;
     for (uint32_t n = 0; n < NODES; n++) {
         whole = whole && g->link[i][n] != 2 && g->link[n][i] != 2;
-        whole = whole && (!g->broke_at[i][n] || g->broke_at[i][n] + LIFE < g->w.now); /* no words of an earlier case */
+        whole = whole &&
+                (!g->broke_at[i][n][0] || g->broke_at[i][n][0] + LIFE < g->w.now); /* no words of an earlier case */
         if (g->link[i][n] != 1) continue;
         k->near[k->n] = n;
         k->generation[k->n++] = g->h[n].generation;
