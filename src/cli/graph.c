@@ -75,7 +75,7 @@ static void print_text(const char *text) {
     json_print_text(stdout, text, strlen(text));
 }
 
-static void print_json(const struct graph *g) {
+static void print_json(const struct graph *g, const struct observer *o) {
     printf("{\"nodes\": [");
     for (size_t i = 0; i < g->c->n; i++) {
         const struct crawl_node *k = g->c->node[i];
@@ -96,7 +96,9 @@ static void print_json(const struct graph *g) {
         print_text(e->kind);
         printf(", \"queued\": %lld}", (long long)e->queued);
     }
-    printf("]}\n");
+    printf("],");
+    observer_print_doubts(o);
+    printf("}\n");
 }
 
 static void print_dot_text(const char *text) {
@@ -128,12 +130,13 @@ static void print_dot(const struct graph *g) {
 
 /* ---- the verb -------------------------------------------------------------------------------- */
 
-static int draw(const struct crawl *c, int form, struct moyai_error *why) {
+static int draw(const struct crawl *c, struct observer *o, int form, struct moyai_error *why) {
     struct graph g;
     int rc = graph_make(&g, c);
     if (rc < 0) return err_set(why, rc, "out of memory for the links of %zu nodes", c->n);
+    if (form == OBSERVE_JSON) (void)observer_doubt(o, &c->lost);
     if (form == OBSERVE_JSON)
-        print_json(&g);
+        print_json(&g, o);
     else if (form == KEY_DOT)
         print_dot(&g);
     else if (form == KEY_SVG)
@@ -166,7 +169,7 @@ int cli_graph(int argc, char **argv) {
     struct crawl c = {.all_known = true};
     struct moyai_error why = {0};
     int rc = crawl(&c, o.node, q.o.timeout, &why);
-    if (rc == 0) rc = draw(&c, q.form, &why);
+    if (rc == 0) rc = draw(&c, &o, q.form, &why);
     if (rc < 0) {
         observer_failed(argv[0], q.o.json, why.code, why.text);
         status = CLI_FAILED;

@@ -129,6 +129,7 @@ static error_t on_option(int key, char *arg, struct argp_state *state) {
         }
         p->verb = find(arg);
         if (!p->verb) unknown_verb(state, arg);
+        if (p->help && state->next < state->argc) cli_usage(state, "unknown argument '%s'", state->argv[state->next]);
         p->next = state->next;
         state->next = state->argc;
         return 0;

@@ -270,6 +270,15 @@ int observer_doubts(struct observer *o) {
     return status;
 }
 
+void observer_print_doubts(const struct observer *o) {
+    printf("\n \"complete\": %s, \"unseen\": [", o->n_doubts ? "false" : "true");
+    for (size_t i = 0; i < o->n_doubts; i++) {
+        if (i) fputs(", ", stdout);
+        json_print_text(stdout, o->doubt[i], strlen(o->doubt[i]));
+    }
+    fputc(']', stdout);
+}
+
 void observer_leave(struct observer *o) {
     moyai_node_free(o->node);
     (void)run_grid_end(&o->grid, NULL);

@@ -78,6 +78,8 @@ void observer_print_error(bool json, int code, const char *text);
 int observer_doubt(struct observer *o, const struct crawl_lost *lost);
 /* The same, of o->lost; it is said. */
 int observer_doubts(struct observer *o);
+/* What the former found, for --json: "complete" and "unseen", the last fields of an object. */
+void observer_print_doubts(const struct observer *o);
 
 /*
  * What is called that: a reference "moyai:OBJECT@NODE"; a node id of 32 hex digits; a name that an object has; else the

@@ -188,12 +188,9 @@ static void print_json(const struct crawl *c, const struct observer *o) {
         fputs(k ? ",\n " : "\n ", stdout);
         print_object(c, c->node[k]);
     }
-    printf("],\n \"complete\": %s, \"unseen\": [", o->n_doubts ? "false" : "true");
-    for (size_t i = 0; i < o->n_doubts; i++) {
-        if (i) fputs(", ", stdout);
-        json_print_text(stdout, o->doubt[i], strlen(o->doubt[i]));
-    }
-    printf("]}\n");
+    printf("],");
+    observer_print_doubts(o);
+    printf("}\n");
 }
 
 int cli_ps(int argc, char **argv) {

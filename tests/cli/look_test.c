@@ -205,6 +205,7 @@ static void draws(void **state) {
     assert_int_equal(IN_GRID("graph", "--json"), 0);
     assert_int_equal(kit_count(&c.text[0], "{\"nodes\": [\""), 2); /* each to the run */
     assert_int_equal(kit_count(&c.text[0], "\"state\": \"up\""), 3);
+    HAS(c.text[0].p, "],\n \"complete\": true, \"unseen\": []}\n");
     cli_free(&c);
     assert_int_equal(IN_GRID("graph", "--dot"), 0);
     assert_int_equal(kit_count(&c.text[0], "\" -- \""), 2);

@@ -140,6 +140,8 @@ static void usage_errors(void **state) {
          "unknown verb 'frob'; the verbs are: run, node, ps, graph, call, ping, trace, key, endpoint, config"},
         {{"pnig"}, "unknown verb 'pnig' (did you mean 'ping'?); the verbs are: run, "},
         {{"--frob"}, "--frob"},
+        {{"help", "ps", "extra"}, "unknown argument 'extra'"},
+        {{"help", "ps", "--json"}, "unknown argument '--json'"},
         {{"help", "frob"}, "unknown verb 'frob'; the verbs are: run, node, "},
         {{"config", "--frob"}, "--frob"},
         {{"config", "frob"}, "'frob'"},
