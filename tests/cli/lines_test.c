@@ -109,10 +109,12 @@ static void a_line_that_fails_is_named(void **state) {
     HAS(c.text[0].p, "line 3 has no link yet: ");
     assert_int_equal(kit_count(&c.text[0], "\"title\": \"moyai node\", \"pid\""), 1);
     cli_free(&c);
-    begin(&c, "graph", NULL, NULL);
+    begin(&c, "graph", "--json", NULL);
     write_file("mode-second", "refuse");
     assert_int_equal(cli_wait(&c), 1);
     HAS(c.text[1].p, text);
+    HAS(c.text[0].p, "],\n \"complete\": false, \"unseen\": [\"not all of the grid at ");
+    HAS(c.text[0].p, "line 3 has no link yet: ");
     cli_free(&c);
 }
 
@@ -123,6 +125,28 @@ static void time_is_kept(void **state) {
     assert_int_equal(IN_GRID("ps", "--timeout", "5s"), 1);
     HAS(c.text[1].p, "line 3 has no link yet");
     cli_free(&c);
+}
+
+/* Nor is one whose ssh is another host's to run, and is not there. */
+static void a_line_of_others_is_not_waited_for(void **state) {
+    (void)state;
+    static const char *const verbs[] = {"ps", "graph"};
+    char path[100], host[100] = "", text[700];
+    snprintf(path, sizeof path, "%s/lines", base);
+    char *before = kit_read(path);
+    assert_int_equal(gethostname(host, sizeof host - 1), 0);
+    snprintf(text, sizeof text, "%.500sforward %s elsewhere reverse listen=%u\n", before, host, kit_free_port());
+    write_file("lines", text);
+    write_file("mode-second", "forward");
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(IN_GRID(verbs[i], "--timeout", "1h"), 1);
+        HAS(c.text[1].p, "line 4 has no link yet: 127.0.0.1:");
+        HAS_NOT(c.text[1].p, "line 3 has no link");
+        assert_int_equal(kit_count(&c.text[0], "moyai node"), 2);
+        cli_free(&c);
+    }
+    write_file("lines", before);
+    free(before);
 }
 
 /* Who wants one node goes on when he has it; and it is not missing before all lines have been tried. */
@@ -162,6 +186,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(all_lines_are_waited_for),
         cmocka_unit_test(a_line_that_fails_is_named),
         cmocka_unit_test(time_is_kept),
+        cmocka_unit_test(a_line_of_others_is_not_waited_for),
         cmocka_unit_test(one_node_is_enough),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -450,7 +450,9 @@ static void dial_later(struct forward *f, moyai_dur most) {
 
 void forward_failed(struct forward *f, const struct moyai_error *why) {
     f->dialling = false;
-    if (!f->failed || why->code == MOYAI_EPERM) fault(f, why->text, why->code == MOYAI_EPERM);
+    /* Another host's ssh that is not there is not to be waited for: whether it ever comes is not known here. */
+    const bool failed = why->code == MOYAI_EPERM || !f->runs;
+    if (!f->failed || failed) fault(f, why->text, failed);
     /* Somebody has taken the connection, if only to close it since nobody is there: ssh does what it should. */
     if (why->code != MOYAI_EUNREACHABLE && why->code != MOYAI_ETIMEDOUT) f->until = UINT64_MAX;
     if (why->code == MOYAI_ECLOSED || why->code == MOYAI_EPROTO) nobody_there(f);

@@ -77,7 +77,8 @@ bool forward_holds(const struct forward *f); /* it is this node that does it */
 enum forward_state {
     FORWARD_OTHERS, /* another node of this host has it, or there is nothing to connect to here */
     FORWARD_WAITS,  /* no link yet; it may come soon */
-    FORWARD_FAILED, /* no link, and ssh has ended without one, or what is at the other end does not take our key */
+    FORWARD_FAILED, /* no link, and ssh has ended without one, or what is at the other end does not take our key; or the
+                     * ssh that is another host's to run does not lead to a node now */
     FORWARD_LINKED,
 };
 /* *why, unless there is a link: what went wrong last; "": nothing has. */

@@ -286,8 +286,10 @@ static void either_end_runs_it(void **state) {
     UNTIL(w.dials == 1);
     assert_int_equal(w.dialled, port);
     assert_int_equal(attempts(), 1);
+    assert_true(state_is(f, FORWARD_WAITS, ""));
     fail_with(f, MOYAI_EUNREACHABLE);
-    UNTIL(w.dials == 2); /* with no ssh of its own it goes on by itself */
+    assert_true(state_is(f, FORWARD_FAILED, NULL)); /* nobody here knows whether it ever comes */
+    UNTIL(w.dials == 2);                            /* with no ssh of its own it goes on by itself */
     forward_down(f);
     UNTIL(w.dials == 3);
     forward_free(f);

@@ -247,7 +247,8 @@ void overlay_each_known(const struct overlay *o, bool (*fn)(const struct overlay
 struct overlay_line {
     const char *file;
     unsigned number;
-    bool failed;     /* what makes the connection has ended, or the other end takes no key of ours: it is tried again */
+    bool failed;     /* what makes the connection has ended, or is another host's to make and is not there, or the other
+                      * end takes no key of ours: it is tried again */
     const char *why; /* what went wrong last; "": nothing has */
 };
 void overlay_each_line(const struct overlay *o, bool (*fn)(const struct overlay_line *l, void *ctx), void *ctx);
