@@ -13,6 +13,7 @@
 #include "cli/unmet.h"
 #include "cli/value_json.h"
 #include "node/node.h"
+#include "overlay/io/met.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -126,7 +127,7 @@ static int await_link(moyai_node *n, const char *title, const char *grid, const 
     const unsigned what = overlay_report(node_overlay(n), report, sizeof report);
     exec_unlock(node_exec(n));
     if (refused) timeout = REFUSED_TIME;
-    const char *more = refused ? "; if it is still starting, --timeout waits for it" : "";
+    const char *more = refused && !(what & MET_KEY_TOLD) ? "; if it is still starting, --timeout waits for it" : "";
     const char *advice = unmet_advice(what);
     bool said = unmet_was_said(&u, grid, report);
     if (advice == u.advice) advice = "";

@@ -69,6 +69,11 @@ static void says(struct cli *c, int status, const char *text) {
     cli_free(c);
 }
 
+#define HAS_NO_MORE(text, part, other)                                                                                 \
+    do {                                                                                                               \
+        if (!strstr(text, part) || strstr(text, other)) fail_msg("%s", text);                                          \
+    } while (0)
+
 /* One before the other. */
 static void says_first(struct cli *c, const char *early, const char *late) {
     assert_int_equal(cli_wait(c), 1);
@@ -122,6 +127,12 @@ static void who_looks_is_told_why(void **state) {
     (void)cli_line(&alone, 2, "takes commands");
     snprintf(text, sizeof text, "http://%s/lab", listens);
     cli_start(&http, NULL, "ps", "--grid", text, "--key-file", key[0], NULL);
+    /* A key that no place takes is not tried for 10 s. */
+    struct cli wrong;
+    assert_int_equal(cli_do(&wrong, "ps", "--grid", listens, "--key-file", key[1], NULL), 1);
+    HAS_NO_MORE(wrong.text[1].p, "could be reached within 3 s", "still starting");
+    if (!strstr(wrong.text[1].p, "show on both, and copy the key file")) fail_msg("%s", wrong.text[1].p);
+    cli_free(&wrong);
     assert_non_null(strstr(cli_line(&ps, 2, "MOYAI-RENDEZVOUS"), "1 entry there is sealed with another key"));
     (void)cli_line(&ps, 2, "could be met: 1 entry there is sealed with another key" KEY_ADVICE);
     (void)cli_line(&tls, 2, "if it is an endpoint, write http://HOST:PORT/GRID");

@@ -22,7 +22,7 @@ bool met_tell(struct met *m, size_t place, int code, enum met_what what, const c
     p->code = code;
     p->what = what;
     p->asked++;
-    p->refused = code && what == MET_REFUSED ? p->refused + 1 : 0;
+    p->refused = code && (what == MET_REFUSED || what == MET_KEY_TOLD) ? p->refused + 1 : 0;
     if (code == 0) p->answered = true;
     snprintf(p->text, sizeof p->text, "%s", text);
     return news;

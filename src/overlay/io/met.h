@@ -14,12 +14,12 @@
 #define MET_REFUSALS 3u
 
 struct met_place {
-    const char *place;   /* borrowed */
-    bool answered;       /* at least once */
-    bool own;            /* it is this node's own address: nobody else is to be met there */
-    unsigned asked;      /* so often to the end */
-    unsigned refused;    /* so often one after the other, up to the last time */
-    int code;            /* of the last time; 0: well, or not asked yet */
+    const char *place; /* borrowed */
+    bool answered;     /* at least once */
+    bool own;          /* it is this node's own address: nobody else is to be met there */
+    unsigned asked;    /* so often to the end */
+    unsigned refused; /* so often one after the other, up to the last time: as nobody listens, or takes a key of ours */
+    int code;         /* of the last time; 0: well, or not asked yet */
     enum met_what what;  /* of the text */
     size_t foreign;      /* entries there that no key of ours opens, at the last time */
     char text[MET_TEXT]; /* with code 0: why others may come yet */
@@ -60,7 +60,7 @@ enum met_what met_dial_what(const struct moyai_error *why);
  */
 bool met_settled(const struct met *m, bool new_too);
 bool met_heard(const struct met *m); /* all places have answered */
-/* Nobody listens at any of them, nor did at the last MET_REFUSALS looks. */
+/* Nobody listens at any of them, nor did at the last MET_REFUSALS looks; or who does takes no key of ours. */
 bool met_refused(const struct met *m);
 bool met_empty(const struct met *m); /* and more than once; and hold nothing that is hidden from us */
 /* Each place, and what was last known of it; returns what that is. waited: since it was first asked; a server that is

@@ -195,6 +195,14 @@ static void tells_that_nobody_listens(void **state) {
     assert_false(met_refused(&m));
     for (unsigned i = 0; i < MET_REFUSALS; i++) (void)met_tell(&m, a, -1, no, "refused");
     assert_true(met_refused(&m));
+    /* Nor is there where no key is taken. */
+    const enum met_what key = met_dial_what(&(struct moyai_error){.code = MOYAI_EPERM});
+    (void)met_tell(&m, b, -1, MET_SILENT, "no answer");
+    for (unsigned i = 0; i < MET_REFUSALS; i++) {
+        assert_false(met_refused(&m));
+        (void)met_tell(&m, b, -1, key, "no key that both have");
+    }
+    assert_true(met_refused(&m));
     m.others = true;
     assert_false(met_refused(&m));
     m.others = false;

@@ -201,7 +201,8 @@ size_t overlay_links(const struct overlay *o); /* that are up */
 bool overlay_unmet(const struct overlay *o, char out[OVERLAY_UNMET], unsigned *what);
 /* All of these places have answered, twice, that they know of nobody: there is no use in waiting for a link. */
 bool overlay_settled(const struct overlay *o, bool new_too);
-/* Nobody listens at any of them, and that has been tried some times: one that is just starting would be there soon. Nor
+/* Nobody listens at any of them, or who does takes no key of ours, and that has been tried some times: one that is just
+ * starting would be there soon. Nor
  * is there a grid file, by whose lines a link may come that needs none of them. */
 bool overlay_refused(const struct overlay *o);
 bool overlay_heard(const struct overlay *o); /* they have answered, whatever they know */
