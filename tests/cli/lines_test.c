@@ -149,6 +149,30 @@ static void a_line_of_others_is_not_waited_for(void **state) {
     free(before);
 }
 
+/* Who stays, and is asked twice to end, does, and an ssh that hangs goes with him: it has the pipe to which cli_wait
+ * looks for who is left. */
+static void who_is_asked_twice_ends(void **state) {
+    (void)state;
+    static const char *const loud[] = {"MOYAI_LOG=info", NULL};
+    static const int sig[] = {SIGTERM, SIGINT};
+    write_file("mode-second", "hang");
+    for (int i = 0; i < 4; i++) {
+        const bool node = i < 2;
+        const int s = sig[i % 2];
+        cli_startv(
+            &c, &(struct cli_opts){.env = loud},
+            node ? (const char *const[]){"node", "--grid", grid, "--slots", "1", "--outbound-only", NULL}
+                 : (const char *const[]){"run", "--grid", grid, "--outbound-only", "@h", "until-asked", "0", NULL});
+        cli_await(&c, 2, "line 2: there is a link", 1);
+        cli_await(&c, 2, "to second is started", 1);
+        if (!node) cli_await(&c, 1, "ready", 1);
+        kill(c.pid, s);
+        kill(c.pid, s);
+        assert_int_equal(cli_wait(&c), node ? 0 : 128 + s);
+        cli_free(&c);
+    }
+}
+
 /* Who wants one node goes on when he has it; and it is not missing before all lines have been tried. */
 static void one_node_is_enough(void **state) {
     (void)state;
@@ -187,6 +211,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_line_that_fails_is_named),
         cmocka_unit_test(time_is_kept),
         cmocka_unit_test(a_line_of_others_is_not_waited_for),
+        cmocka_unit_test(who_is_asked_twice_ends),
         cmocka_unit_test(one_node_is_enough),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
