@@ -169,16 +169,25 @@ static uint32_t opening(const struct peers *p) {
 /* Is another link wanted, and an attempt free for it? */
 static bool wants(const struct peers *p) {
     if (!p->started || p->leaving || p->known_n == 0) return false;
-    bool far = p->far < p->far_least && p->known_n > p->near_n;
-    if (p->mesh >= p->degree && p->extra != 1 && !far) return false;
+    bool far = p->far < p->far_least && p->known_n > p->near_n, like = peers_lonely(p);
+    if (p->mesh >= p->degree && p->extra != 1 && !far && !like) return false;
     uint32_t n = p->dials_n || p->offered ? opening(p) : 0, taken = peers_taken(p) + n;
-    if (n >= p->attempts || taken > p->most || (taken == p->most && p->extra != 1)) return false;
-    return p->mesh + n < p->degree || p->extra == 1 || (far && p->far + n < p->far_least);
+    if (n >= p->attempts) return false;
+    if (taken > p->most || (taken == p->most && p->extra != 1))
+        if ((!like && p->extra != 1) || !peers_beyond(p, n + 1)) return false;
+    return p->mesh + n < p->degree || p->extra == 1 || (far && p->far + n < p->far_least) ||
+           (like && peers_likes(p) + n < p->far_least);
+}
+
+static enum peers_whom whom(const struct peers *p) {
+    if (p->extra == 1) return peers_taken(p) > p->most ? PEERS_LIKE : PEERS_ANY;
+    if (p->mesh < p->degree) return PEERS_ANY;
+    return p->far < p->far_least && p->known_n > p->near_n ? PEERS_OTHER_SITES : PEERS_LIKE;
 }
 
 static void fill(struct peers *p, moyai_ns now) {
     if (!wants(p) || now < p->gap_at || now < p->dry_until) return;
-    uint32_t i = peers_candidate(p, p->mesh >= p->degree && p->extra != 1, now);
+    uint32_t i = peers_candidate(p, whom(p), now);
     if (i == UINT32_MAX) {
         if (p->extra == 1) p->extra = 0;
         return;
@@ -210,7 +219,10 @@ static void looked(struct peers *p, uint32_t entries, moyai_ns now) {
     if (now < p->late_until && p->again_n < PEERS_TRIES) /* who has come is called at once, whatever failed before */
         p->gap_at = peers_min(p->gap_at, peers_jitter(p, now, p->gap));
     if (p->mesh) {
-        if (p->mesh >= p->degree && !p->extra && rng_below(&p->rng, n + 1) < PEERS_MIX) p->extra = 1;
+        if (p->mesh >= p->degree && !p->extra && rng_below(&p->rng, n + 1) < PEERS_MIX) {
+            p->extra = 1;
+            if (peers_lonely(p)) p->dry_until = 0; /* that was so of its like only */
+        }
         return;
     }
     uint64_t wait = (uint64_t)MOYAI_SEC << (p->looks < 6 ? p->looks : 6);
@@ -356,7 +368,7 @@ static int up(struct peers *p, const struct peers_event *ev) {
     struct peers_fx *fx = peers_send(p, l, PEERS_OFFER);
     fx->what = ev->what;
     fx->flags = p->accepts ? PEERS_ACCEPTS : 0;
-    if (extra) fx->count = 0; /* as dear as a first one */
+    if (extra || peers_lonely(p)) fx->count = 0; /* as dear as a first one */
     if (p->mesh == 0 && p->misses && p->misses >= peers_min(p->known_n, 3)) fx->flags |= PEERS_LAST;
     return 0;
 }

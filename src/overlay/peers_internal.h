@@ -35,6 +35,8 @@
 
 enum peers_link_state { PEERS_OFFERED = 1, PEERS_USED };
 
+enum peers_whom { PEERS_ANY, PEERS_OTHER_SITES, PEERS_LIKE };
+
 enum peers_link_flag {
     LINK_ACCEPTS = 1, /* its node can be connected to */
     LINK_GUEST = 2,   /* taken while somebody is asked for the place */
@@ -168,8 +170,8 @@ void peers_expire(struct peers *p, moyai_ns now);
 struct peers_known *peers_find(const struct peers *p, const uint8_t id[16]);
 /* Draw up to `most` endpoints to tell to a node of that id and site. */
 void peers_draw(struct peers *p, struct peers_fx *fx, uint32_t most, const uint8_t id[16], uint64_t site, moyai_ns now);
-/* Draw somebody to connect to, of another site if far; UINT32_MAX: nobody now, and dry_until says when to try again. */
-uint32_t peers_candidate(struct peers *p, bool far, moyai_ns now);
+/* Draw somebody of these to connect to; UINT32_MAX: nobody now, and dry_until says when to try again. */
+uint32_t peers_candidate(struct peers *p, enum peers_whom whom, moyai_ns now);
 void peers_missed(struct peers *p, const uint8_t id[16], bool reached, moyai_ns now); /* no link to it */
 void peers_rest(struct peers *p, const uint8_t id[16], uint64_t span, moyai_ns now);  /* not before that time */
 void peers_met(struct peers *p, const uint8_t id[16], uint64_t site);                 /* a link to it */
@@ -184,6 +186,9 @@ void peers_calm(struct peers *p,
 uint32_t peers_taken(const struct peers *p);   /* places of cfg.most */
 uint32_t peers_directs(const struct peers *p); /* those that are offered included */
 uint32_t peers_look_places(const struct peers *p);
+uint32_t peers_likes(const struct peers *p);          /* mesh links to nodes that accept */
+bool peers_lonely(const struct peers *p);             /* it accepts, has enough links, and too few to its like */
+bool peers_beyond(const struct peers *p, uint32_t n); /* so many of its like can be taken beyond cfg.most */
 struct peers_link *peers_link_of(const struct peers *p, uint64_t link);
 struct peers_link *peers_link_to(const struct peers *p, const uint8_t id[16]);
 struct peers_dial *peers_dial_to(const struct peers *p, const uint8_t id[16]);

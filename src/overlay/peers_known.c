@@ -176,14 +176,15 @@ void peers_draw(struct peers *p, struct peers_fx *fx, uint32_t most, const uint8
     }
 }
 
-uint32_t peers_candidate(struct peers *p, bool far, moyai_ns now) {
+uint32_t peers_candidate(struct peers *p, enum peers_whom whom, moyai_ns now) {
     struct peers_known *k = peers_knowns(p);
     uint32_t found[2] = {UINT32_MAX, UINT32_MAX}, least[2] = {UINT32_MAX, UINT32_MAX};
     uint64_t seen[2] = {0, 0}, soon = UINT64_MAX;
     const bool doubt = p->mesh == 0 && p->streak[0] + p->streak[1] >= DEAD_ENDS;
     const bool newest = doubt && p->misses >= DEAD_ENDS && rng_below(&p->rng, 2);
     for (uint32_t i = 0; i < p->known_n; i++) {
-        if ((far && k[i].near) || k[i].until <= now || peers_link_to(p, k[i].id) || peers_dial_to(p, k[i].id)) continue;
+        if ((whom == PEERS_OTHER_SITES && k[i].near) || (whom == PEERS_LIKE && !k[i].accepts)) continue;
+        if (k[i].until <= now || peers_link_to(p, k[i].id) || peers_dial_to(p, k[i].id)) continue;
         if (k[i].again && k[i].retry <= now && k[i].lost > now) {
             k[i].again = 0;
             return i;

@@ -11,7 +11,9 @@
  * guest is put out with three other names.
  *
  * Those who accept keep a few links to each other, though, and are taken for these beyond all places: where the others
- * come to have one link each, it is by them that all are one grid.
+ * come to have one link each, it is by them that all are one grid. If one has fewer it looks for them, and the places
+ * are kept free meanwhile: after a partition others, who found none before, would have them, and nobody could ask them
+ * to go.
  *
  * The count that is told and compared is, on a link between two sites, that of links to other sites only: else a site
  * that nobody can enter would be content with links of its own and drift off. For the same reason a node wants some
@@ -98,6 +100,56 @@ static void settle_guest(struct peers *p, bool rescued) {
     p->rescued += rescued;
 }
 
+uint32_t peers_likes(const struct peers *p) {
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < p->links_n; i++) {
+        const struct peers_link *l = &peers_links(p)[i];
+        n += l->state == PEERS_USED && l->kind == PEERS_MESH && (l->flags & LINK_ACCEPTS) != 0;
+    }
+    return n;
+}
+
+bool peers_lonely(const struct peers *p) {
+    return p->accepts && p->mesh >= p->degree && peers_likes(p) < p->far_least;
+}
+
+/* Places beyond cfg.most that members have, or may have. */
+static uint32_t beyond(const struct peers *p) {
+    return p->rescued - p->looking[1];
+}
+static uint32_t beyond_most(const struct peers *p) {
+    return p->rescue - peers_look_places(p);
+}
+
+bool peers_beyond(const struct peers *p, uint32_t n) {
+    return p->accepts && beyond(p) + n <= beyond_most(p) && peers_likes(p) < 2 * p->far_least;
+}
+
+/* Of these so many are kept for its like. */
+static uint32_t kept(const struct peers *p) {
+    uint32_t quarter = beyond_most(p) / 4, likes = p->accepts && quarter ? peers_likes(p) : UINT32_MAX;
+    uint32_t n = likes <= p->far_least ? p->far_least + 1 - likes : 0;
+    return n < quarter ? n : quarter;
+}
+
+/* This link, which has gone, had a place. It is the oldest guest's, unless it lacks for its like: then one of those
+ * beyond cfg.most is kept free. But a guest for which nobody else is asked has it in any case. */
+static void freed(struct peers *p, const struct peers_link *was) {
+    bool rescued = was->flags & LINK_RESCUED;
+    if (was->flags & LINK_GUEST || looks_in(was)) return;
+    if ((p->guests && was->flags & LINK_YIELD) || beyond(p) + rescued + kept(p) <= beyond_most(p)) {
+        if (p->guests) settle_guest(p, rescued);
+        return;
+    }
+    for (uint32_t i = 0; i < p->links_n && !rescued; i++) {
+        struct peers_link *l = &peers_links(p)[i];
+        if (!(l->flags & LINK_RESCUED) || looks_in(l)) continue;
+        l->flags &= (uint8_t)~LINK_RESCUED;
+        p->rescued--;
+        return;
+    }
+}
+
 void peers_link_use(struct peers *p, struct peers_link *l, const struct peers_frame *f, moyai_ns now) {
     p->offered--;
     l->flags &= (uint8_t)~LINK_FAR;
@@ -115,6 +167,12 @@ void peers_link_use(struct peers *p, struct peers_link *l, const struct peers_fr
     l->site = f->e[0].site;
     l->count = f->count + 1; /* with this one */
     l->counted = now;
+    bool placed =
+        l->kind != PEERS_MESH || l->flags & (LINK_GUEST | LINK_RESCUED) || peers_taken(p) <= p->most + p->guests;
+    if (!placed && f->e[0].accepts && peers_beyond(p, 1)) {
+        l->flags |= LINK_RESCUED; /* opened from here */
+        p->rescued++;
+    }
     if (f->e[0].accepts) l->flags |= LINK_ACCEPTS;
     p->looks = 0;
     peers_met(p, l->id, l->site);
@@ -143,7 +201,7 @@ void peers_link_remove(struct peers *p, struct peers_link *l, moyai_ns now) {
         p->far -= (was.flags & LINK_FAR) != 0;
         p->here -= was.here;
     }
-    if (p->guests && !(was.flags & LINK_GUEST) && !looks_in(&was)) settle_guest(p, was.flags & LINK_RESCUED);
+    freed(p, &was);
     p->misses = 0;
     peers_rest(p, was.id, PEERS_AGAIN, now);
     if (p->mesh) { /* if it has died, its neighbours have more urgent things to do, and all at once */
@@ -165,18 +223,9 @@ static bool yields(const struct peers *p, uint32_t count, uint32_t newcomer) {
     return newcomer < p->degree && count >= newcomer + 2;
 }
 
-static uint32_t likes(const struct peers *p) {
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < p->links_n; i++) {
-        const struct peers_link *l = &peers_links(p)[i];
-        n += l->state == PEERS_USED && l->kind == PEERS_MESH && (l->flags & LINK_ACCEPTS) != 0;
-    }
-    return n;
-}
-
-/* It is one of the few links to its like that a node which accepts does not give up. */
-static bool holds(const struct peers *p, const struct peers_link *l) {
-    return p->accepts && l->flags & LINK_ACCEPTS && likes(p) <= p->far_least;
+/* It is one of the few links to its like, no more than these, that a node which accepts does not give up. */
+static bool holds(const struct peers *p, const struct peers_link *l, uint32_t few) {
+    return p->accepts && l->flags & LINK_ACCEPTS && peers_likes(p) <= few;
 }
 
 /* What a peer's count is now, as far as we know: an old one may have grown to what all strive for. */
@@ -184,15 +233,17 @@ static uint32_t count_of(const struct peers *p, const struct peers_link *l, moya
     return now - l->counted < PEERS_TOLD || l->count > p->degree ? l->count : p->degree;
 }
 
-/* Whom to ask for the place of a newcomer, which may be `but`. */
-static struct peers_link *victim(struct peers *p, const struct peers_link *but, uint32_t newcomer, moyai_ns now) {
+/* Whom to ask for the place of a newcomer, which may be `but`, and may accept. */
+static struct peers_link *victim(struct peers *p, const struct peers_link *but, uint32_t newcomer, bool like,
+                                 moyai_ns now) {
     struct peers_link *best = NULL, *l = peers_links(p);
+    uint32_t few = like ? p->far_least : p->far_least + 1;
     for (uint32_t i = 0; i < p->links_n; i++) {
         if (&l[i] == but || l[i].state != PEERS_USED || l[i].kind != PEERS_MESH ||
             l[i].flags & (LINK_GUEST | LINK_YIELD) || looks_in(&l[i]))
             continue;
         bool accepts = l[i].flags & LINK_ACCEPTS;
-        if (!yields(p, count_of(p, &l[i], now), newcomer) || holds(p, &l[i])) continue;
+        if (!yields(p, count_of(p, &l[i], now), newcomer) || holds(p, &l[i], few)) continue;
         bool better = !best;
         if (best && accepts != ((best->flags & LINK_ACCEPTS) != 0))
             better = accepts;
@@ -227,7 +278,7 @@ void peers_kept(struct peers *p, struct peers_link *l, moyai_ns now) {
     struct peers_link *g = guest(p);
     if (!g) return;
     if (l->count > g->count) l->count = g->count; /* whatever it says, it is not asked for this one again */
-    struct peers_link *v = victim(p, NULL, g->count - 1, now);
+    struct peers_link *v = victim(p, NULL, g->count - 1, g->flags & LINK_ACCEPTS, now);
     if (v) {
         ask(p, v, g->count - 1, 0, now);
         return;
@@ -241,7 +292,7 @@ void peers_kept(struct peers *p, struct peers_link *l, moyai_ns now) {
 }
 
 void peers_yield(struct peers *p, struct peers_link *l, const struct peers_frame *f, moyai_ns now) {
-    bool far = l->flags & LINK_FAR, yes = l->kind == PEERS_MESH && p->mesh > 1 && !holds(p, l);
+    bool far = l->flags & LINK_FAR, yes = l->kind == PEERS_MESH && p->mesh > 1 && !holds(p, l, p->far_least);
     if (f->flags & PEERS_RETIRE)
         yes = yes && p->mesh > p->degree && (!far || p->far > p->far_least);
     else
@@ -265,7 +316,7 @@ void peers_retire(struct peers *p, struct peers_link *added, moyai_ns now) {
     struct peers_link *found = NULL;
     uint64_t seen = 0;
     if (peers_taken(p) > p->most) { /* then as for a newcomer */
-        found = victim(p, added, 0, now);
+        found = victim(p, added, 0, added->flags & LINK_ACCEPTS, now);
         if (found) ask(p, found, 0, 0, now);
         return;
     }
@@ -274,7 +325,7 @@ void peers_retire(struct peers *p, struct peers_link *added, moyai_ns now) {
         if (l == added || l->state != PEERS_USED || l->kind != PEERS_MESH || l->flags & (LINK_GUEST | LINK_YIELD))
             continue;
         if (now - l->counted < PEERS_TOLD && l->count <= p->far_least) continue;
-        if ((l->flags & LINK_FAR && p->far <= p->far_least) || holds(p, l)) continue;
+        if ((l->flags & LINK_FAR && p->far <= p->far_least) || holds(p, l, p->far_least)) continue;
         if (rng_below(&p->rng, ++seen) == 0) found = l;
     }
     if (found) ask(p, found, 0, PEERS_RETIRE, now);
@@ -314,14 +365,17 @@ static bool room(struct peers *p, const struct peers_frame *f, bool looks, struc
     if (f->what == PEERS_DIRECT) return peers_taken(p) < p->most && peers_directs(p) < p->most / 3;
     if (looks) return room_to_look(p, flags);
     if (peers_taken(p) < p->most) return true;
+    bool like = f->e[0].accepts && peers_beyond(p, 1);
+    uint32_t keep = kept(p);
+    *flags = LINK_RESCUED;
+    if (like && keep) return true;
     if (p->guests < PEERS_SLACK) {
-        *v = victim(p, NULL, f->count, now);
+        *v = victim(p, NULL, f->count, f->e[0].accepts, now);
         *flags = LINK_GUEST;
         if (*v) return true;
     }
-    bool like = p->accepts && f->e[0].accepts && likes(p) < 2 * p->far_least;
     *flags = LINK_RESCUED;
-    return (like || f->flags & PEERS_LAST) && p->rescued - p->looking[1] < p->rescue - peers_look_places(p);
+    return like || (f->flags & PEERS_LAST && beyond(p) + keep < beyond_most(p));
 }
 
 /* OFFER, well-formed, on a new link. */

@@ -556,8 +556,18 @@ static void test_likes(void **state) {
         tested_free(t);
     }
     struct tested *t = full(9, 4, 4, 4, true);
-    accept_not(t, 3, 4); /* two are more than that */
+    accept_not(t, 4, 4); /* three are more than that, and the one that is kept for another */
     assert_int_equal(offers(t, 5, 5, 0, 0), 0);
+    assert_non_null(strstr(t->did, "YIELD@1 "));
+    tested_free(t);
+    t = full(9, 4, 4, 4, true);
+    accept_not(t, 3, 4);
+    assert_int_equal(offers(t, 5, 5, 0, 0), 0);
+    assert_null(strstr(t->did, "YIELD@1 "));
+    tested_free(t);
+    t = full(9, 4, 4, 4, true);
+    accept_not(t, 3, 4); /* for its like it need not be kept */
+    assert_int_equal(offers(t, 5, 5, 0, PEERS_ACCEPTS), 0);
     assert_non_null(strstr(t->did, "YIELD@1 "));
     t->did[0] = 0;
     assert_int_equal(from(t, 3, &two, PEERS_YIELD, 0, 0, 0), MOYAI_EINVAL); /* not its link */
@@ -585,6 +595,110 @@ static void test_likes_taken(void **state) {
     accept_not(t, 3, 4);
     assert_int_equal(offers(t, 5, 5, 9, PEERS_ACCEPTS), 0);
     expect(t, "REFUSE@5 c4 drop@5w0");
+    tested_free(t);
+}
+
+/* Accepts, of degree 3 and most 4, with likes links to its like, and the other places of `most` taken. */
+static struct tested *hub(uint32_t likes, uint32_t rescue) {
+    struct tested *t = tested_new((struct peers_cfg){.degree = 3, .most = 4, .rescue = rescue});
+    (void)step(t, EV(START));
+    for (uint32_t i = 1; i <= 4; i++) assert_int_equal(offers(t, i, i, 0, i <= likes ? PEERS_ACCEPTS : 0), 0);
+    t->did[0] = 0;
+    return t;
+}
+
+static uint32_t lasts(struct tested *t, uint32_t from, uint32_t flags) {
+    uint32_t taken = 0;
+    for (uint32_t i = from; i < from + 20; i++) {
+        t->did[0] = 0;
+        assert_int_equal(offers(t, i, i, 0, flags), 0);
+        taken += strstr(t->did, "use@") != NULL;
+    }
+    t->did[0] = 0;
+    return taken;
+}
+
+/* 3.9: places beyond `most` are kept for its like: as many as it lacks of two (a fifth of degree is one), a quarter of
+ * them at most; who does not accept keeps none. */
+static void test_likes_kept(void **state) {
+    (void)state;
+    const struct {
+        uint32_t likes, rescue, taken, more;
+        bool accepts;
+    } cases[] = {{0, 9, 6, 2, true}, {1, 9, 7, 1, true}, {2, 9, 8, 0, true},  {3, 9, 8, 0, true},
+                 {0, 5, 3, 1, true}, {0, 1, 1, 0, true}, {0, 9, 8, 0, false}, {1, 9, 8, 0, false}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) { /* one of nine, and of five, is for who looks */
+        struct tested *t = hub(cases[i].likes, cases[i].rescue);
+        t->p->accepts = cases[i].accepts;
+        assert_int_equal(lasts(t, 10, PEERS_LAST), cases[i].taken);
+        assert_int_equal(lasts(t, 40, PEERS_ACCEPTS), cases[i].more);
+        assert_int_equal(peers_taken(t->p), 4);
+        tested_free(t);
+    }
+    struct tested *t = hub(0, 9); /* and nobody is asked for them, though somebody would yield */
+    assert_int_equal(lasts(t, 10, PEERS_LAST), 6);
+    peers_link_of(t->p, 1)->count = 9;
+    assert_int_equal(offers(t, 40, 40, 0, PEERS_ACCEPTS), 0);
+    expect(t, "ACCEPT@40 c10 use@40");
+    assert_int_equal(offers(t, 41, 41, 0, PEERS_LAST), 0);
+    expect(t, "YIELD@1 ACCEPT@41 c11 use@41");
+    tested_free(t);
+}
+
+/* 3.9: they stay kept when a link to its like ends, be its place one of `most` or not, and whoever waits for one. */
+static void test_likes_stay_kept(void **state) {
+    (void)state;
+    struct tested *t = hub(1, 9);
+    assert_int_equal(lasts(t, 10, PEERS_LAST), 7);
+    assert_int_equal(lasts(t, 40, PEERS_ACCEPTS), 1);
+    (void)step(t, EV(LOST, .link = 40)); /* beyond `most` */
+    assert_int_equal(t->p->rescued, 7);
+    (void)step(t, EV(LOST, .link = 1)); /* of it: one that was beyond has its place */
+    assert_true(t->p->rescued == 6 && peers_taken(t->p) == 4);
+    assert_int_equal(lasts(t, 60, PEERS_LAST), 0);
+    peers_link_of(t->p, 3)->count = 9;
+    assert_int_equal(offers(t, 80, 80, 0, 0), 0);
+    expect(t, "YIELD@3 ACCEPT@80 c10 use@80");
+    assert_int_equal(lasts(t, 90, PEERS_ACCEPTS), 2);
+    (void)step(t, EV(LOST, .link = 90));
+    assert_int_equal(t->p->guests, 1); /* it is not the guest's, for whom somebody is asked */
+    (void)step(t, EV(LOST, .link = 91));
+    assert_true(t->p->guests == 1 && t->p->rescued == 6);
+    (void)step(t, EV(LOST, .link = 3)); /* that one's is */
+    assert_true(t->p->guests == 0 && t->p->rescued == 6 && peers_taken(t->p) == 4);
+    assert_int_equal(lasts(t, 120, PEERS_ACCEPTS), 2);
+    tested_free(t);
+}
+
+/* 3.9: it looks for its like, though all places are taken, and as dear as a first link; but not where it knows none. */
+static void test_likes_sought(void **state) {
+    (void)state;
+    for (uint32_t likes = 0; likes < 2; likes++) {
+        struct tested *t = hub(likes, 7);
+        for (uint32_t i = 50; i < 60; i++) knows(t, at_site(i, 1, false));
+        t->p->gap_at = t->p->dry_until = 0;
+        for (int i = 0; i < 5; i++) wait_next(t);
+        assert_int_equal(t->dialled_n, 0);
+        knows(t, at_site(70, 1, true));
+        for (int i = 0; i < 5 && !t->dialled_n; i++) wait_next(t);
+        assert_int_equal(t->dialled_n, 1 - likes);
+        if (likes == 0) {
+            assert_int_equal(t->dialled[0], 70);
+            t->did[0] = 0;
+            (void)step(t, EV(UP, .link = 70, .id = node(70)));
+            expect(t, "OFFER@70 f1");
+            struct peers_endpoint e = at_site(70, 1, true);
+            assert_int_equal(from(t, 70, &e, PEERS_ACCEPT, 9, 0, PEERS_ACCEPTS), 0);
+            assert_true(peers_link_of(t->p, 70)->flags & LINK_RESCUED && peers_taken(t->p) == 4);
+        }
+        tested_free(t);
+    }
+    struct tested *t = hub(0, 7); /* who does not accept does not */
+    t->p->accepts = 0;
+    knows(t, open_node(70));
+    t->p->gap_at = t->p->dry_until = 0;
+    for (int i = 0; i < 5; i++) wait_next(t);
+    assert_int_equal(t->dialled_n, 0);
     tested_free(t);
 }
 
@@ -834,16 +948,17 @@ static void test_last(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_full),        cmocka_unit_test(test_yield),       cmocka_unit_test(test_old_count),
-        cmocka_unit_test(test_who_accepts), cmocka_unit_test(test_asked),       cmocka_unit_test(test_far),
-        cmocka_unit_test(test_kinds),       cmocka_unit_test(test_over),        cmocka_unit_test(test_rescue),
-        cmocka_unit_test(test_looks),       cmocka_unit_test(test_many_look),   cmocka_unit_test(test_guests),
-        cmocka_unit_test(test_cross),       cmocka_unit_test(test_said_wrong),  cmocka_unit_test(test_under_way),
-        cmocka_unit_test(test_streak),      cmocka_unit_test(test_last),        cmocka_unit_test(test_victims),
-        cmocka_unit_test(test_retire),      cmocka_unit_test(test_retire_whom), cmocka_unit_test(test_retire_far),
-        cmocka_unit_test(test_places),      cmocka_unit_test(test_near_only),   cmocka_unit_test(test_likes),
-        cmocka_unit_test(test_likes_taken), cmocka_unit_test(test_retire_like), cmocka_unit_test(test_guest_rescued),
-        cmocka_unit_test(test_guest_looks),
+        cmocka_unit_test(test_full),         cmocka_unit_test(test_yield),       cmocka_unit_test(test_old_count),
+        cmocka_unit_test(test_who_accepts),  cmocka_unit_test(test_asked),       cmocka_unit_test(test_far),
+        cmocka_unit_test(test_kinds),        cmocka_unit_test(test_over),        cmocka_unit_test(test_rescue),
+        cmocka_unit_test(test_looks),        cmocka_unit_test(test_many_look),   cmocka_unit_test(test_guests),
+        cmocka_unit_test(test_cross),        cmocka_unit_test(test_said_wrong),  cmocka_unit_test(test_under_way),
+        cmocka_unit_test(test_streak),       cmocka_unit_test(test_last),        cmocka_unit_test(test_victims),
+        cmocka_unit_test(test_retire),       cmocka_unit_test(test_retire_whom), cmocka_unit_test(test_retire_far),
+        cmocka_unit_test(test_places),       cmocka_unit_test(test_near_only),   cmocka_unit_test(test_likes),
+        cmocka_unit_test(test_likes_taken),  cmocka_unit_test(test_retire_like), cmocka_unit_test(test_guest_rescued),
+        cmocka_unit_test(test_guest_looks),  cmocka_unit_test(test_likes_kept),  cmocka_unit_test(test_likes_stay_kept),
+        cmocka_unit_test(test_likes_sought),
     };
     return cmocka_run_group_tests_name("peers room", tests, NULL, NULL);
 }

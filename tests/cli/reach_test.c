@@ -225,11 +225,8 @@ static void who_has_lost_the_grid_says_so(void **state) {
  * one; who looks at the grid has a place of his own, and the agent says once that it is full. */
 static void who_may_open_few_files_has_few_places(void **state) {
     (void)state;
-    enum {
-        PLACES = 3 + 4,
-        OTHERS = PLACES + 3,
-        TURNS = 12
-    }; /* of the least degree; and of 76 files: 12 links, a guest's being 4 */
+    /* Of the least degree; and of 76 files: 12 links, a guest's being 4, one for who looks, one for who listens. */
+    enum { PLACES = 3 + 3, OTHERS = PLACES + 3, TURNS = 12 };
     char port[8], address[40], id[9], run[100],
         lates[104]; /* on a host of its own: by Unix sockets all can talk without places */
     const char *const small[] = {"MOYAI_DEGREE=1", run, NULL};

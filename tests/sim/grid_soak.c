@@ -208,28 +208,62 @@ static const char *crowd(uint64_t seed, const struct options *o, uint64_t *hash)
     return why ? why : failed ? "calls have failed" : NULL;
 }
 
-/* Few who can be connected to, and many who cannot: those few are full, and locating has a number for each link. All
- * are one grid, but those for whom there is no place (doc/spec/03-peers.md, 9.2). */
+/* Few can be connected to, and many cannot: those few are full, and locating has a number for each link. All are one
+ * grid, but those for whom there is no place (doc/spec/03-peers.md, 9.2). */
+static const char *all_but_some(struct run *x, const struct options *o) {
+    /* `most`, and `rescue` but for who looks; of these so many at most are kept for links between hubs as these are
+     * fewer than a fifth of `degree` and one. */
+    enum { PLACES = 48 + 12 - 1, KEPT = (12 - 1) / 4, BETWEEN = 4 + 1 };
+    const struct grid_view v = grid_look(&x->g);
+    uint32_t open = 0, places = 0;
+    for (uint32_t i = 0; i < x->g.live; i++) {
+        struct ground_node *u = x->g.net.node[x->g.lives[i]];
+        if (x->g.net.site[u->site] != GROUND_OPEN) continue;
+        uint32_t between = 0;
+        for (uint32_t k = 0; k < u->n_conns; k++)
+            between += x->g.net.site[ground_other(ground_conn_of(u, k), u)->site] == GROUND_OPEN;
+        places += PLACES - between - (between > BETWEEN ? 0 : between + KEPT > BETWEEN ? BETWEEN - between : KEPT);
+        open++;
+    }
+    uint32_t closed = x->g.live - open, out = closed > places ? closed - places : 0;
+    if (o->trace || o->runs < 50)
+        printf("  %" PRIu32 " hubs; links %" PRIu32 " to %" PRIu32 ", mean %.1f; %" PRIu32
+               " nodes left out, %.1f links from each hub to hubs\n",
+               open, v.least, v.most, v.mean, v.alone, open ? (double)v.between / open : 0.);
+    if (v.alone > out) return wrong("%.0f nodes are left out", v.alone);
+    if (out > 0 && v.between > BETWEEN * open)
+        return wrong("links between hubs have %.1f places of each that others need", (double)v.between / open);
+    return v.parts > v.parts_least + v.alone ? wrong("the grid is in %.0f parts", v.parts - v.alone) : NULL;
+}
+
 static const char *hubs(uint64_t seed, const struct options *o, uint64_t *hash) {
     static struct run x;
-    enum { PLACES = 48 + 12 - 1, FIFTH = 4 }; /* most, and rescue but for who looks; of degree */
     const struct grid_cfg cfg = {.sites = 60, .first = 1, .delay = 20 * MOYAI_MS, .degree = 16};
     begin(&x, seed, o, &cfg);
     grid_join(&x.g, o->nodes ? o->nodes : 500, MOYAI_SEC);
     (void)go(&x, 200 * MOYAI_SEC);
-    const struct grid_view v = grid_look(&x.g);
-    uint32_t open = 0;
-    for (uint32_t i = 0; i < x.g.live; i++) open += x.g.net.site[x.g.net.node[x.g.lives[i]]->site] == GROUND_OPEN;
-    uint32_t closed = x.g.live - open, places = PLACES * open > v.between ? PLACES * open - v.between : 0;
-    uint32_t out = closed > places ? closed - places : 0;
-    const char *no = v.alone > out ? wrong("%.0f nodes are left out", v.alone) : NULL;
-    if (!no && out > 0 && v.between > (FIFTH + 1) * open)
-        no = wrong("links between hubs have %.1f places of each that others need", (double)v.between / open);
-    if (!no && v.parts > v.parts_least + v.alone) no = wrong("the grid is in %.0f parts", v.parts - v.alone);
-    if (o->trace || o->runs < 50)
-        printf("  %" PRIu32 " hubs; links %" PRIu32 " to %" PRIu32 ", mean %.1f; %" PRIu32 " nodes left out\n", open,
-               v.least, v.most, v.mean, v.alone);
-    const char *why = finish(&x, hash);
+    const char *no = all_but_some(&x, o), *why = finish(&x, hash);
+    return why ? why : no;
+}
+
+/* The same, and it was in two parts of about as many hubs each, or one hub was apart, and those who had no place took
+ * those of the links between the parts. */
+static const char *halves(uint64_t seed, const struct options *o, uint64_t *hash) {
+    static struct run x;
+    const struct grid_cfg cfg = {.sites = 60, .first = 1, .delay = 20 * MOYAI_MS, .degree = 16};
+    begin(&x, seed, o, &cfg);
+    grid_join(&x.g, o->nodes ? o->nodes : 500, MOYAI_SEC);
+    (void)go(&x, 60 * MOYAI_SEC);
+    uint32_t every = 2 + pick(&x.rng, 7), n = 0;
+    for (uint32_t i = 0; i < x.g.n; i++) {
+        struct ground_node *u = x.g.net.node[i];
+        u->part = (x.g.net.site[u->site] == GROUND_OPEN ? n++ : i) % every == 0;
+    }
+    ground_part(&x.g.net, true);
+    (void)go(&x, 200 * MOYAI_SEC);
+    ground_part(&x.g.net, false);
+    (void)go(&x, 200 * MOYAI_SEC);
+    const char *no = all_but_some(&x, o), *why = finish(&x, hash);
     return why ? why : no;
 }
 
@@ -408,7 +442,8 @@ static const char *told(uint64_t seed, const struct options *o, uint64_t *hash) 
  * places of relays. hosts: 3044: a node had one link to another host, from where its end is not to be judged. leaves:
  * 3040: links were given up for new ones meanwhile. hubs: 12, 906: the hubs gave up the links between them, and the
  * grid fell into as many parts; 5000, 7072: the place that is for who looks was taken for one of the others', and
- * guests for whom nobody was asked any more hid that from the seeds before. */
+ * guests for whom nobody was asked any more hid that from the seeds before. halves: hubs of the two parts had no place
+ * for each other any more. */
 struct kind {
     const char *name;
     const char *(*run)(uint64_t seed, const struct options *o, uint64_t *hash);
@@ -424,6 +459,7 @@ static const struct kind kinds[] = {
     {"witnessed", witnessed, 4, {0}},
     {"leaves", leaves, 4, {3040}},
     {"hubs", hubs, 8, {12, 906, 5000, 7072}},
+    {"halves", halves, 8, {906, 5000}},
     {"herd", herd, 8, {0}},
 };
 
