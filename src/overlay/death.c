@@ -318,13 +318,14 @@ static struct lacking lacking(const struct death *d, const struct death_case *c)
 
 /* Is the subject dead? */
 static bool verdict(const struct death *d, const struct death_case *c, uint32_t *cause) {
-    uint32_t reporters = 1, outside = 0; /* we, and of the others those elsewhere */
+    uint32_t reporters = 1; /* we */
+    bool outside = false;   /* of the others one elsewhere */
     if (c->own != SAID_ENDED || c->objects) return false;
     for (uint32_t i = 0; i < c->n; i++) {
         const struct death_seat *s = &death_seats(d, c)[i];
         if (s->said == SAID_ALIVE) return false;
         reporters += s->said == SAID_ENDED;
-        outside += s->said == SAID_ENDED && !inside(c, s);
+        outside = outside || (s->said == SAID_ENDED && !inside(c, s));
     }
     const struct lacking l = lacking(d, c);
     bool complete = !c->overflow && l.outside == 0 && (l.inside == 0 || c->silence);

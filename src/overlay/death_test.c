@@ -70,6 +70,9 @@ static void test_complete(void **state) {
     expect(t, "DEAD9>9");
     says(t, 9, DEATH_ENDED, 50);
     expect(t, "DEAD9>9");
+    struct death_frame of = {.kind = DEATH_DEAD, .subject = node(50)}; /* nor is it believed of others */
+    (void)step(t, EV(FRAME, .id = node(9), .frame = &of));
+    expect(t, "DEAD9>9");
     (void)step(t, EV(HEARD, .id = node(8)));
     expect(t, "");
     assert_int_equal(death_deadline(t->d), t->now + 30000 * MS);

@@ -511,6 +511,9 @@ static void test_many_look(void **state) {
     assert_int_equal(t->p->looking[1], 1);
     assert_int_equal(offers(t, 110, 110, 0, PEERS_LAST), 0);
     assert_null(strstr(t->did, "use@"));
+    (void)step(t, EV(LOST, .link = 12)); /* one of the others */
+    assert_int_equal(t->p->looking[0], 1);
+    assert_int_equal(t->p->looking[1], 1);
     tested_free(t);
 }
 
