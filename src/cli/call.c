@@ -211,6 +211,7 @@ static int await(struct observer *o, moyai_future *f, const char *title, const s
         return late ? CLI_TIMED_OUT : 130;
     }
     int code = moyai_future_error(f, 0, &e);
+    if (code == 0 && q->oneway && q->o.json) printf("{\"results\": []}\n");
     if (code == 0) return q->oneway ? CLI_OK : print_results(o, f, title, q);
     print_errors(title, f, q);
     print_hint(title, &e, q);

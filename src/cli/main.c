@@ -112,7 +112,8 @@ static void unknown_verb(const struct argp_state *state, const char *arg) {
     for (size_t i = 0; i < N_VERBS; i++) {
         if (near_is(arg, verbs[i].name, &least)) snprintf(meant, sizeof meant, " (did you mean '%s'?)", verbs[i].name);
     }
-    cli_usage(state, "unknown verb '%s'%s; the verbs are: %s", arg, meant, all_verbs().text);
+    if (near_is(arg, "help", &least)) snprintf(meant, sizeof meant, " (did you mean 'help'?)");
+    cli_usage(state, "unknown verb '%s'%s; the verbs are: %s, and help", arg, meant, all_verbs().text);
 }
 
 static error_t on_option(int key, char *arg, struct argp_state *state) {

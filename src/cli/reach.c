@@ -19,6 +19,7 @@ void reach_blame(struct moyai_error *e) {
                  {"option advertise:", "--advertise:"},
                  {"option port_range:", "--port-range:"},
                  {"option site:", "--site:"},
+                 {"option run_dir:", "$MOYAI_RUN_DIR:"},
                  {"option grid:", strcmp(cli_grid_called, "--grid") == 0 ? "--grid:" : "$MOYAI_GRID:"}};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         size_t n = strlen(names[i].inside), m = strlen(names[i].here);

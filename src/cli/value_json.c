@@ -32,8 +32,10 @@ int value_json_read(const char *text, json_t **ret, struct moyai_error *why) {
         return 0;
     }
     if (json_error_code(&e) == json_error_numeric_overflow) /* it is JSON, which knows no limits */
-        return err_set(why, MOYAI_EINVAL, "'%.60s'%s is larger than %s (column %d)", text,
-                       strlen(text) > 60 ? "..." : "", strstr(e.text, "integer") ? "64 bits" : "a double", e.column);
+        return err_set(
+            why, MOYAI_EINVAL, "'%.60s'%s is larger than %s (column %d)", text, strlen(text) > 60 ? "..." : "",
+            strstr(e.text, "integer") ? "2^63 - 1; up to 2^64 - 1 it is written {\"$uint\": \"...\"}" : "a double",
+            e.column);
     return err_set(why, MOYAI_EINVAL, "'%.60s' is not JSON: %.100s (column %d)%s", text, e.text, e.column,
                    strpbrk(text, "\"[{") ? "" : "; a text has quotes within: '\"text\"'");
 }
@@ -162,6 +164,13 @@ static int read_float(const json_t *j, moyai_value **ret, struct moyai_error *wh
     return made(moyai_value_new((struct moyai_arg){.tag = MOYAI_T_FLOAT, .v.f = x}), ret, why);
 }
 
+static int not_elem(const json_t *j, size_t i, const char *elem, struct moyai_error *why) {
+    char *text = json_dumps(j, JSON_ENCODE_ANY | JSON_COMPACT);
+    int rc = err_set(why, MOYAI_ERANGE, "element %zu of an array, %.60s, is no %s", i, text ? text : "", elem);
+    free(text);
+    return rc;
+}
+
 static int read_array(const json_t *j, enum moyai_elem elem, moyai_value **ret, struct moyai_error *why) {
     if (elem == MOYAI_ELEM_F32 && json_is_number(j)) return read_float(j, ret, why);
     if (!json_is_array(j)) return err_set(why, MOYAI_EINVAL, "$%s: its value is an array", elem_names[elem]);
@@ -170,8 +179,7 @@ static int read_array(const json_t *j, enum moyai_elem elem, moyai_value **ret, 
     if (!p) return no_memory(why);
     int rc = 0;
     for (size_t i = 0; i < n && rc == 0; i++)
-        if (!put_elem(elem, json_array_get(j, i), p, i))
-            rc = err_set(why, MOYAI_ERANGE, "element %zu of an array of %s is none", i, elem_names[elem]);
+        if (!put_elem(elem, json_array_get(j, i), p, i)) rc = not_elem(json_array_get(j, i), i, elem_names[elem], why);
     const struct moyai_arg a = {.tag = MOYAI_T_ARRAY, .elem = (uint8_t)elem, .v.p = p, .n = n};
     if (rc == 0) rc = made(moyai_value_new(a), ret, why);
     free(p);

@@ -235,7 +235,8 @@ static int check(const struct stat *st, const char *path, struct moyai_error *re
         return err_set(reterr, MOYAI_EPERM, "key file %s: belongs to user %u, not to user %u who runs this", path,
                        (unsigned)st->st_uid, (unsigned)geteuid());
     if (st->st_mode & 077)
-        return err_set(reterr, MOYAI_EPERM, "key file %s: mode %04o lets others see it; if it is a key file, do: chmod 600 %s", path,
+        return err_set(reterr, MOYAI_EPERM,
+                       "key file %s: mode %04o lets others see it; if it is a key file, do: chmod 600 %s", path,
                        (unsigned)st->st_mode & 07777, path);
     return 0;
 }
@@ -358,12 +359,22 @@ int keyfile_open(struct keyfile **ret, const char *path, struct moyai_error *ret
         return err_set(reterr, MOYAI_ENOMEM, "out of memory");
     }
     int rc = read_keys(&f->keys, path, &f->st, reterr);
+    if (rc == 0) rc = keyfile_usable(f, reterr);
     if (rc < 0) {
         keyfile_close(f);
         return rc;
     }
     *ret = f;
     return 0;
+}
+
+int keyfile_usable(const struct keyfile *f, struct moyai_error *reterr) {
+    if (keyring_usable(&f->keys, 0, (int64_t)time(NULL))) return 0;
+    return err_set(
+        reterr, MOYAI_EPERM,
+        "each key in %.150s has ended, by this host's clock: copy the file of a host that is in the grid, or "
+        "add a key with 'moyai key rotate' and copy it to all",
+        f->path);
 }
 
 void keyfile_close(struct keyfile *f) {

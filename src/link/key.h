@@ -74,9 +74,11 @@ int keyfile_write(const struct keyring *r, const char *path, bool exclusive, str
 
 struct keyfile;
 
-/* Not thread-safe; the path is copied. Errors as of keyfile_read. */
+/* Not thread-safe; the path is copied. Errors as of keyfile_read, and EPERM: each of its keys has ended. */
 int keyfile_open(struct keyfile **ret, const char *path, struct moyai_error *reterr) MOYAI_MUST_USE;
 void keyfile_close(struct keyfile *f);
+/* 0; EPERM: each of its keys has ended by now, and the text says so and what to do. */
+int keyfile_usable(const struct keyfile *f, struct moyai_error *reterr);
 
 /* Read it again if it has changed. 1: the keys have changed; 0: they have not; an error: the new file is no good and
  * the old keys stay (said once for each state of the file; then 0 until it changes again). */

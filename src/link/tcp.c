@@ -210,6 +210,10 @@ int tcp_listen(int *ret, const struct tcp_addr *where, uint16_t first, uint16_t 
         return err_set(reterr, MOYAI_EEXIST, "each port from %u to %u is in use", first, last);
     if (e == EADDRINUSE) return err_set(reterr, MOYAI_EEXIST, "cannot listen at %s: another program does", text);
     if (e == EACCES) return err_set(reterr, MOYAI_EPERM, "cannot listen at %s: ports below 1024 are for root", text);
+    if (e == EADDRNOTAVAIL) {
+        if (!fixed) *strrchr(text, ':') = 0; /* nobody has asked for one */
+        return err_set(reterr, err_of_errno(e), "cannot listen at %s: that is no address of this host", text);
+    }
     return err_sys(reterr, e, "cannot listen at %s", text);
 }
 

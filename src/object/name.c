@@ -436,8 +436,8 @@ static int not_found(moyai_node *n, const char *name, int rc, const char *late, 
         (void)overlay_unmet(n->o, unmet, &what);
         const bool said = o.found == 0 && unmet[0];
         return err_set(e, rc,
-                       "nobody has registered the name \"%.100s\"%s in the grid at \"%.100s\", which has %zu node%s "
-                       "linked to this one%s%s",
+                       "nobody has registered the name \"%.100s\"%s in the grid at \"%.100s\", to which this node has "
+                       "%zu link%s%s%s",
                        name, late, n->config.grid, o.found, o.found == 1 ? "" : "s", said ? ": " : "",
                        said ? unmet : "");
     }

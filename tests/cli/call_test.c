@@ -197,6 +197,9 @@ static void one_way(void **state) {
     assert_int_equal(IN_GRID("call", "--oneway", "b", "note", large), 0);
     cli_free(&c);
     cli_await(&run, 1, "noted 73728", 1);
+    assert_int_equal(IN_GRID("call", "--oneway", "--json", "b", "note", "null"), 0);
+    assert_string_equal(c.text[0].p, "{\"results\": []}\n");
+    cli_free(&c);
     /* Its errors are lost, but for those that are known here. */
     assert_int_equal(IN_GRID("call", "--oneway", "b", "nonsense"), 0);
     cli_free(&c);

@@ -37,7 +37,7 @@ static int set_up(void **state) {
 
 static int tear_down(void **state) {
     char command[100];
-    snprintf(command, sizeof command, "rm -rf %s", dir);
+    snprintf(command, sizeof command, "rm -rf %s; rmdir '%s/moyai'", dir, kit_dir());
     return system(command) | kit_teardown(state);
 }
 
@@ -455,6 +455,8 @@ static void where_to_listen_is_checked(void **state) {
         {"--listen", "[::1", "\"[::1\": the ']' is missing"},
         {"--listen", "127.1", "\"127.1\": not a numeric address"},
         {"--listen", "", "\"\": no host"},
+        {"--listen", ":99999", "a port is a number from 0 to 65535"},
+        {"--listen", ":", "\"\": no host"},
         {"--memory", "99999999999T", "--memory: '99999999999T' is not a size from 64k to 1024T"},
         {"--entries", "0", "--entries: '0' is not a number from 1 to 1000000000"},
     };
@@ -471,7 +473,38 @@ static void where_to_listen_is_checked(void **state) {
     assert_int_equal(cli_do(&c, "endpoint", "--listen", "127.0.0.1", NULL), 1);
     assert_non_null(strstr(c.text[1].p, "cannot listen at 127.0.0.1:7471: another program does"));
     cli_free(&c);
+    /* A port alone may have the colon that it has behind an address. */
+    assert_int_equal(cli_do(&c, "endpoint", "--listen", ":7471", NULL), 1);
+    assert_non_null(strstr(c.text[1].p, "7471"));
+    cli_free(&c);
     close(fd);
+    assert_int_equal(cli_do(&c, "endpoint", "--listen", "192.0.2.1:0", NULL), 1);
+    assert_non_null(strstr(c.text[1].p, "cannot listen at 192.0.2.1: that is no address of this host"));
+    cli_free(&c);
+}
+
+/* What nobody can have sealed any more is not taken, so nothing is. */
+static void who_has_keys_that_have_ended_says_so(void **state) {
+    (void)state;
+    char path[100];
+    struct cli c;
+    struct key k;
+    assert_int_equal(key_new(&k, NULL), 0);
+    k.until = (int64_t)time(NULL) - 10;
+    write_keys("ended", &k, NULL, path);
+    assert_int_equal(cli_do(&c, "endpoint", "--listen", "127.0.0.1:0", "--key-file", path, NULL), 1);
+    assert_non_null(strstr(c.text[1].p, "moyai endpoint: each key in "));
+    assert_non_null(strstr(c.text[1].p, " has ended, by this host's clock"));
+    cli_free(&c);
+    /* Nor can its members have anything to do with others. */
+    static const char *const verbs[] = {"node", "run", "ps"};
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(
+            cli_do(&c, verbs[i], "--grid", "http://127.0.0.1:1/lab", "--key-file", path, i == 1 ? "true" : NULL, NULL),
+            i == 1 ? 125 : 1);
+        if (!strstr(c.text[1].p, " has ended, by this host's clock")) fail_msg("%s: %s", verbs[i], c.text[1].p);
+        cli_free(&c);
+    }
 }
 
 /* Of a FIFO it waits for the reader, serving, and can be ended. */
@@ -516,6 +549,7 @@ int main(void) {
         cmocka_unit_test(an_entry_ends_by_its_own_time),
         cmocka_unit_test(a_port_in_use_is_named),
         cmocka_unit_test(where_to_listen_is_checked),
+        cmocka_unit_test(who_has_keys_that_have_ended_says_so),
         cmocka_unit_test(a_fifo_for_the_port),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -393,6 +393,9 @@ static void what_cannot_be_had_is_named(void **state) {
     cli_start(&c, NULL, "node", "--grid", NOWHERE, "--listen", address, NULL);
     snprintf(text, sizeof text, "moyai node: --listen: cannot listen at %s: another program does\n", address);
     says(&c, 1, 2, text);
+    static const char *const relative[] = {"MOYAI_RUN_DIR=here", NULL};
+    cli_start(&c, &(struct cli_opts){.env = relative}, "ps", "--grid", NOWHERE, NULL);
+    says(&c, 2, 2, "moyai ps: $MOYAI_RUN_DIR: run directory 'here' must be an absolute path\n");
     snprintf(range, sizeof range, "MOYAI_PORT_RANGE=%s", port);
     const char *const env[] = {range, NULL};
     cli_start(&c, &(struct cli_opts){.env = env}, "run", "--grid", NOWHERE, "true", NULL);

@@ -531,7 +531,7 @@ static void a_missing_name_is_missing_in_that_grid(void **state) {
     struct cli c;
     cli_start(&c, NULL, "call", "--grid", url, "--key-file", key[0], "nosuch-name", "x", NULL);
     snprintf(text, sizeof text,
-             "nobody has registered the name \"nosuch-name\" in the grid at \"%s\", which has 1 node ", url);
+             "nobody has registered the name \"nosuch-name\" in the grid at \"%s\", to which this node has 1 link", url);
     says(&c, 1, text);
 }
 

@@ -137,8 +137,10 @@ static void usage_errors(void **state) {
     } wrong[] = {
         {{NULL}, "no verb; there are: run, node, ps,"},
         {{"frob"},
-         "unknown verb 'frob'; the verbs are: run, node, ps, graph, call, ping, trace, key, endpoint, config"},
+         "unknown verb 'frob'; the verbs are: run, node, ps, graph, call, ping, trace, key, endpoint, config, and "
+         "help"},
         {{"pnig"}, "unknown verb 'pnig' (did you mean 'ping'?); the verbs are: run, "},
+        {{"hlep"}, "unknown verb 'hlep' (did you mean 'help'?); "},
         {{"--frob"}, "--frob"},
         {{"help", "ps", "extra"}, "unknown argument 'extra'"},
         {{"help", "ps", "--json"}, "unknown argument '--json'"},
@@ -171,8 +173,8 @@ static void usage_errors(void **state) {
         {{"call", "a"}, "which method"},
         {{"call", "a", ""}, "1 to 255"},
         {{"call", "a", "b", "c"}, "argument 1: 'c' is not JSON"},
-        {{"call", "a", "b", "99999999999999999999"}, "argument 1: '99999999999999999999' is larger than 64 bits"},
-        {{"call", "a", "b", "-99999999999999999999"}, "argument 1: '-99999999999999999999' is larger than 64 bits"},
+        {{"call", "a", "b", "99999999999999999999"}, "argument 1: '99999999999999999999' is larger than 2^63 - 1; up to 2^64 - 1 it is written"},
+        {{"call", "a", "b", "-99999999999999999999"}, "argument 1: '-99999999999999999999' is larger than 2^63 - 1; up to 2^64 - 1 it is written"},
         {{"call", "a", "b", "[1e999]"}, "argument 1: '[1e999]' is larger than a double"},
         {{"call", "a", "b", "1", "{"}, "argument 2: "},
         {{"run"}, "no program"},

@@ -133,7 +133,12 @@ static void on_ready(struct exec_fd *f, int events, void *arg) {
 static void connect_to(struct try *t) {
     struct dial *d = t->d;
     struct moyai_error why = {0};
-    int rc = tcp_connect(&t->fd, &t->to, &why);
+    int rc = keyfile_usable(d->keys, &why);
+    if (rc < 0) { /* it would take us for a stranger */
+        failed(t, &why);
+        return;
+    }
+    rc = tcp_connect(&t->fd, &t->to, &why);
     if (rc < 0) {
         t->fd = -1;
         const int sys = why.sys;

@@ -72,7 +72,8 @@ void place_count(struct place *p, const uint8_t *sealed, size_t n) {
     uint8_t plain[MEET_SEALED_MAX];
     size_t got;
     exec_lock(p->m->x);
-    p->foreign += open_entry(p, sealed, n, plain, &got) == MOYAI_EPERM;
+    /* Without a key of our own none is another. */
+    p->foreign += open_entry(p, sealed, n, plain, &got) == MOYAI_EPERM && keyfile_usable(p->m->keys, NULL) == 0;
     exec_unlock(p->m->x);
 }
 
@@ -106,7 +107,12 @@ static void want_all(struct meet *m) {
 
 static void tell(struct place *p, int code, const char *text) {
     struct meet *m = p->m;
+    struct moyai_error why;
     exec_lock(m->x);
+    if (code == 0 && (code = keyfile_usable(m->keys, &why)) < 0) { /* what it said could not be read */
+        text = why.text;
+        p->what = MET_KEY_TOLD;
+    }
     if (!place_stopping(p)) m->ops->asked(m->ctx, (size_t)(p - m->place), p->url, code, p->what, text);
     exec_unlock(m->x);
     pthread_mutex_lock(&m->mutex);

@@ -216,6 +216,33 @@ static void strangers_do_not(void **state) {
     assert_int_equal(keyfile_write(&before, key_path, false, NULL), 0);
 }
 
+/* Nor does who has no key left, and he is told that this is why: what others wrote is not sealed with another key. */
+static void whose_key_has_ended_is_told(void **state) {
+    (void)state;
+    struct ear a, b;
+    struct keyring r, before;
+    struct moyai_error why;
+    open_ear(&a, url);
+    leave(&a, 1, "I am a", LONG);
+    look(&a);
+    assert_int_equal(keyfile_read(&before, key_path, NULL), 0);
+    r = before;
+    r.key[0].until = (int64_t)time(NULL) + 1;
+    assert_int_equal(keyfile_write(&r, key_path, false, NULL), 0);
+    open_ear(&b, url);
+    while (keyfile_usable(b.keys, NULL) == 0) usleep(20000);
+    look(&b);
+    heard(&b, MOYAI_EPERM, NULL, 0);
+    assert_non_null(strstr(b.text, " has ended, by this host's clock: "));
+    assert_int_equal(b.foreign, 0);
+    close_ear(&b);
+    close_ear(&a);
+    struct keyfile *none;
+    assert_int_equal(keyfile_open(&none, key_path, &why), MOYAI_EPERM);
+    assert_non_null(strstr(why.text, key_path));
+    assert_int_equal(keyfile_write(&before, key_path, false, NULL), 0);
+}
+
 /* Whatever others put there. */
 static void what_is_no_entry_is_passed_over(void **state) {
     (void)state;
@@ -399,6 +426,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(members_meet, empty),
         cmocka_unit_test_setup(strangers_do_not, empty),
+        cmocka_unit_test_setup(whose_key_has_ended_is_told, empty),
         cmocka_unit_test_setup(what_is_no_entry_is_passed_over, empty),
         cmocka_unit_test_setup(old_entries_are_removed, empty),
         cmocka_unit_test_setup(a_sample_is_taken, empty),

@@ -99,6 +99,8 @@ static void say(struct meet_fd *m) {
     char line[LINE + 1];
     size_t n = m->out >= 0 ? m->ops->own(m->ctx, entry) : 0;
     const struct key *k = keyring_usable(keyfile_keys(m->keys), 0, (int64_t)time(NULL));
+    struct moyai_error why;
+    if (keyfile_usable(m->keys, &why) < 0) trouble(m, MOYAI_ESTATE, why.text);
     if (n == 0 || n > sizeof entry || !k || seal(k, SEAL_RENDEZVOUS, entry, n, sealed) < 0) return;
     (void)is_new(m, entry, n); /* we hear ourselves */
     memcpy(line, HEAD, HEAD_LEN);

@@ -351,7 +351,8 @@ static int request(struct place *p, const char *method, const char *url, struct 
     } else if (status == 409) {
         char text[SAID];
         said(down, text);
-        rc = err_set(why, MOYAI_EPROTO, "it does not take our entry: \"%s\"", text);
+        rc = text[0] ? err_set(why, MOYAI_EPROTO, "it does not take our entry: \"%s\"", text)
+                     : err_set(why, MOYAI_EPROTO, "it does not take our entry, and does not say why");
     } else if (status < 200 || status > 299)
         rc = err_set(why, MOYAI_EPROTO, "it answers with status %ld%s", status,
                      status == 404   ? ": not a moyai endpoint, or not the name of a grid"

@@ -250,7 +250,7 @@ static void act(struct mourn *m, const struct death_effect *fx) {
         route_mourn(m->o, fx->id.b);
         break;
     case DEATH_FX_TOLD:
-        rejoin_told(m->o, cause_text(fx, cause));
+        rejoin_told(m->o, fx->cause == DEATH_OTHER ? "" : cause_text(fx, cause));
         break;
     case DEATH_FX_PROBE:
         probe(m, fx->id.b);
@@ -370,8 +370,12 @@ void mourn_told(struct overlay *o, const uint8_t from[16], const uint8_t id[16])
 }
 
 void mourn_tell(struct overlay *o, const uint8_t id[16]) {
-    struct death_frame f = {.kind = DEATH_DEAD, .cause = DEATH_OTHER};
-    memcpy(f.subject.b, id, 16);
+    struct death_frame f;
+    struct moyai_node_id node;
+    memcpy(node.b, id, 16);
+    /* What was forgotten since it was declared is not known any more. */
+    if (!death_news(o->mourn->d, &node, &f) || f.kind != DEATH_DEAD)
+        f = (struct death_frame){.kind = DEATH_DEAD, .subject = node, .cause = DEATH_OTHER};
     if (!o->mourn->closing) send_frame(o->mourn, id, &f);
 }
 

@@ -177,6 +177,7 @@ static void due(struct exec *x, struct exec_timer *t) {
 void rejoin_told(struct overlay *o, const char *cause) {
     if (o->told || o->closing) return;
     o->told = true;
+    if (!*cause) cause = "they do not say why";
     log_error(o->cfg.log, "overlay", "MOYAI-TOLD-DEAD",
               "others have declared this node dead (%s): what it has open fails, and it joins again under another id",
               cause);

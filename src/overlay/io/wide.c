@@ -359,10 +359,9 @@ static void look(struct wide *w) {
         size_t n = w->self.n_text > 0 ? entry_put(w, entry) : 0;
         int rc = meet_entry(w->meet, w->o->cfg.self.b, entry, n, (moyai_dur)PEERS_ENTRY_LIFETIME * MOYAI_SEC);
         if (rc == 0) rc = meet_look(w->meet, &why);
-        if (rc == 0)
-            w->looking++;
-        else
-            log_warning(w->o->cfg.log, "overlay", "MOYAI-RENDEZVOUS", "%s", why.code ? why.text : moyai_strerror(rc));
+        if (rc == 0) w->looking++;
+        for (size_t i = 0; i < w->at_member && rc < 0; i++)
+            on_asked(w, i, w->met.of[i].place, rc, MET_OTHER, why.code ? why.text : moyai_strerror(rc));
     }
     if (w->fds) meet_fd_look(w->fds);
     for (size_t i = 0; i < w->places.n_member; i++) {
@@ -676,10 +675,7 @@ static int begin(struct wide *w, struct moyai_error *reterr) {
     if (rc < 0) return rc;
     w->self.id = c->self;
     char site[256];
-    if (c->site)
-        snprintf(site, sizeof site, "%s", c->site);
-    else
-        site_default(site);
+    c->site ? (void)snprintf(site, sizeof site, "%s", c->site) : site_default(site);
     w->self.site = site_hash(site);
     hello_text(o->site, sizeof o->site, site);
     w->self.text = w->text;
