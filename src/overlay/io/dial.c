@@ -86,6 +86,11 @@ static void note(struct dial *d, const struct try *t, const struct moyai_error *
     }
 }
 
+/* Only a connection that was taken can be reset: it was closed, with what had been sent still unread. */
+static bool was_closed(int sys) {
+    return sys == ECONNRESET || sys == EPIPE;
+}
+
 static void failed(struct try *t, const struct moyai_error *why) {
     struct dial *d = t->d;
     note(d, t, why);
@@ -104,7 +109,10 @@ static void on_ready(struct exec_fd *f, int events, void *arg) {
     int e = 0;
     socklen_t n = sizeof e;
     if (!t->connected && getsockopt(t->fd, SOL_SOCKET, SO_ERROR, &e, &n) == 0 && e) {
-        err_set(&why, MOYAI_EUNREACHABLE, "%s", strerror(e));
+        if (was_closed(e))
+            err_set(&why, MOYAI_ECLOSED, "connection lost before the handshake: %s", strerror(e));
+        else
+            err_set(&why, MOYAI_EUNREACHABLE, "%s", strerror(e));
         why.sys = e;
         failed(t, &why);
         return;
@@ -124,6 +132,7 @@ static void on_ready(struct exec_fd *f, int events, void *arg) {
         t->key++;
         connect_to(t);
     } else if (rc < 0) {
+        if (was_closed(why.sys)) why.code = MOYAI_ECLOSED;
         failed(t, &why);
     } else {
         exec_fd_events(t->watched, rc == TLS_WANT_WRITE ? UV_WRITABLE : UV_READABLE);
@@ -198,7 +207,8 @@ static void on_timer(struct exec *x, struct exec_timer *timer) {
                 err_set(&why, MOYAI_ETIMEDOUT, "no answer within %s", DUR(d->limit));
             if (t->fd >= 0 || t->question) note(d, t, &why);
         }
-        d->why.sys = 0; /* what others have said is not all */
+        /* What others have said is not all. */
+        d->why.sys = d->why.code == MOYAI_ETIMEDOUT && d->n == 1 && d->tries[0].connected ? ETIMEDOUT : 0;
     }
     if (!d->why.code) err_set(&d->why, MOYAI_EUNREACHABLE, "it has no address");
     end(d, NULL, &d->why);

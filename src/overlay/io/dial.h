@@ -22,9 +22,10 @@ struct dialled {
     struct tcp_addr at;
 };
 
-/* got NULL: no address works, and why of the one that went farthest; its sys is ECONNREFUSED where nobody listens at
- * any: one has refused, and for none is it not known yet. Driver, lock held, once, never from within dial_new; the dial
- * is gone after it. */
+/* got NULL: no address works, and why of the one that went farthest: ECLOSED if the connection was taken and closed, be
+ * it reset; ETIMEDOUT, and if there is one address, and it has taken the connection and said nothing, with that as sys;
+ * others. sys is ECONNREFUSED where nobody listens at any: one has refused, and for none is it not known yet. Driver,
+ * lock held, once, never from within dial_new; the dial is gone after it. */
 typedef void (*dial_fn)(void *arg, const struct dialled *got, const struct moyai_error *why);
 
 /* places: "host:port", of which names are asked for; copied. NULL: ENOMEM. tls and keys are borrowed; keys are those of

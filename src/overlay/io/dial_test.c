@@ -238,6 +238,7 @@ static void it_is_said_why_none_works(void **state) {
     dial((const char *const[]){quiet}, 1, 20 * MOYAI_MS);
     assert_int_equal(w->why.code, MOYAI_ETIMEDOUT);
     assert_non_null(strstr(w->why.text, "says nothing"));
+    assert_int_equal(w->why.sys, ETIMEDOUT);
     dial(NULL, 0, LIMIT);
     assert_int_equal(w->why.code, MOYAI_EUNREACHABLE);
     dial((const char *const[]){"nowhere"}, 1, LIMIT);
@@ -252,6 +253,41 @@ static void it_is_said_why_none_works(void **state) {
     sem_post(&name_server);
     assert_int_equal(w->shaken, 0);
     close(silent);
+}
+
+/* However it is closed, and when: that is what it is. */
+static void what_is_taken_and_closed_is_closed(void **state) {
+    (void)state;
+    enum { AT_ONCE, RESET_AT_ONCE, UNREAD, READ, WAYS };
+    side_open(&w->here, RING(&w->key[0]));
+    char at[TCP_TEXT], closed[TCP_TEXT], want[TCP_TEXT + 3];
+    int listener;
+    uint16_t port;
+    listen_on_loopback(&listener, &port);
+    place(at, port);
+    place(closed, closed_port());
+    snprintf(want, sizeof want, "%s: ", at);
+    for (int way = 0; way < 2 * WAYS; way++) {
+        (void)start((const char *const[]){at, closed}, way < WAYS ? 1 : 2, LIMIT);
+        const struct linger at_once = {.l_onoff = 1};
+        struct tcp_addr from;
+        char hello[4096];
+        int fd;
+        moyai_ns limit = moyai_now() + (moyai_ns)LIMIT;
+        while (tcp_accept(listener, &fd, &from, NULL) < 0) assert_true(moyai_now() < limit);
+        if (way % WAYS == UNREAD || way % WAYS == READ)
+            while (recv(fd, hello, sizeof hello, way % WAYS == READ ? 0 : MSG_PEEK) <= 0) {
+                assert_true(moyai_now() < limit);
+                exec_yield(w->x);
+            }
+        if (way % WAYS == RESET_AT_ONCE)
+            assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once), 0);
+        close(fd);
+        assert_int_equal(exec_serve(w->x, &w->told, moyai_now() + (moyai_ns)LIMIT), 0);
+        if (w->got || w->why.code != MOYAI_ECLOSED || strncmp(w->why.text, want, strlen(want)) != 0)
+            fail_msg("%d: %d, %s", way, w->why.code, w->why.text);
+    }
+    close(listener);
 }
 
 /* Where the first is refused: the other end has but the new one yet, or has withdrawn the old one. */
@@ -300,8 +336,8 @@ static void a_dial_is_cancelled(void **state) {
 
 int main(void) {
 #define WORLD(test) cmocka_unit_test_setup_teardown(test, open_world, close_world)
-    const struct CMUnitTest tests[] = {WORLD(the_first_that_answers_wins), WORLD(it_is_said_why_none_works),
-                                       WORLD(another_key_is_offered), WORLD(more_places_than_are_tried),
-                                       WORLD(a_dial_is_cancelled)};
+    const struct CMUnitTest tests[] = {WORLD(the_first_that_answers_wins),        WORLD(it_is_said_why_none_works),
+                                       WORLD(what_is_taken_and_closed_is_closed), WORLD(another_key_is_offered),
+                                       WORLD(more_places_than_are_tried),         WORLD(a_dial_is_cancelled)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
