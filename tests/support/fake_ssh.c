@@ -5,9 +5,17 @@
  *   mode-HOST or, without it, mode
  *          what to do. forward: listen at the first port of -L or -R, and pass all to the second; of -R too, as here
  *          both ends are one host. slow: the same, each part 100 ms later. refuse: say why and end. hang: neither, for
- *          ever, whatever signal comes. babble: say lines without end. wait: until it is something else
+ *          ever, whatever signal comes. babble: say lines without end. wait: until it is something else. gone: be a
+ *          script that finds no ssh.
+ *
+ *          Where nothing listens at the other end ssh takes connections all the same, and closes them when it hears
+ *          so. close: at once; reset: at once, by a reset; unread: when something has come, and say it, as ssh does;
+ *          mute: never.
+ *
  *   said   of babble: is as many bytes long as those that were said
+ *
  *   args   to it the arguments are added, a line each, and an empty line
+ *
  *   pid    is replaced by one with the process's number when it has begun
  */
 #include <arpa/inet.h>
@@ -16,6 +24,7 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -99,6 +108,22 @@ static void pass(int a, unsigned port, unsigned ms) {
         }
 }
 
+static void vain(int c, const char *mode) {
+    const struct linger at_once = {.l_onoff = 1};
+    struct pollfd p = {.fd = c, .events = POLLIN};
+    if (strcmp(mode, "reset") == 0) (void)setsockopt(c, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+    if (strcmp(mode, "unread") == 0) (void)poll(&p, 1, -1);
+    if (strcmp(mode, "unread") == 0) fprintf(stderr, "channel 2: open failed: connect failed: Connection refused\r\n");
+    if (strcmp(mode, "mute") != 0) close(c);
+}
+
+static bool is_vain(const char *mode) {
+    static const char *const modes[] = {"close", "reset", "unread", "mute"};
+    for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++)
+        if (strcmp(mode, modes[i]) == 0) return true;
+    return false;
+}
+
 static void babble(void) {
     char path[256], lines[4096];
     path_of("said", path);
@@ -123,6 +148,10 @@ int main(int argc, char **argv) {
         fprintf(stderr, "debug\none\n\n\033[1mtwo\r\nsomebody@somewhere: Permission denied (publickey).\r\n");
         return 255;
     }
+    if (strcmp(mode, "gone") == 0) {
+        fprintf(stderr, "wrapper: 3: ssh: not found\n");
+        return 127;
+    }
     if (strcmp(mode, "hang") == 0) {
         signal(SIGTERM, SIG_IGN);
         say_pid();
@@ -140,6 +169,10 @@ int main(int argc, char **argv) {
     for (;;) {
         int c = accept(fd, NULL, NULL);
         if (c < 0) die("cannot accept");
+        if (is_vain(mode)) {
+            vain(c, mode);
+            continue;
+        }
         if (fork() == 0) {
             prctl(PR_SET_PDEATHSIG, SIGKILL);
             if (getppid() == self) pass(c, to, strcmp(mode, "slow") == 0 ? 100 : 0);

@@ -30,7 +30,8 @@
 #define LINES      3u              /* the last ones that ssh has said: the very last seldom says the cause */
 #define LAST       150u            /* bytes of each */
 #define SAID       (LINES * (LAST + 2) + 1)
-#define WORSE      (SAID + 200) /* of what has gone wrong */
+#define NAMED      400u         /* of a text: which ssh */
+#define WORSE      (SAID + 400) /* of what has gone wrong */
 
 struct forward {
     struct exec *x;
@@ -109,11 +110,24 @@ static void told(struct forward *f, const char *text) {
     double_up_to(&f->pause, LOG_REPEAT_MOST);
 }
 
-static void complain(struct forward *f, const char *text) {
+/* To be read by who can mend it: the program is his choice, or is not installed. */
+static const char *about_program(const struct forward *f) {
+    return strcmp(f->cfg.ssh, "ssh") == 0 ? "Is OpenSSH's client installed, or is MOYAI_SSH to name another program?"
+                                          : "MOYAI_SSH names it: is that right? Without it, ssh is run";
+}
+
+/* runs: the program could be run at all. */
+static void complain(struct forward *f, const char *text, bool runs) {
     const struct gridfile_line *l = f->cfg.line;
     if (!due(f, text)) {
         log_warning(f->cfg.log, "overlay", "MOYAI-FORWARD", "\"%s\", line %u: %s; again in %s", f->cfg.file, l->number,
                     text, DUR(f->wait));
+        return;
+    }
+    if (!runs) {
+        log_error(f->cfg.log, "overlay", "MOYAI-FORWARD", "\"%s\", line %u: %s; again in %s. %s", f->cfg.file,
+                  l->number, text, DUR(f->wait), about_program(f));
+        told(f, text);
         return;
     }
     char more[32] = "";
@@ -130,23 +144,59 @@ static void fault(struct forward *f, const char *text, bool failed) {
     snprintf(f->last_fault, sizeof f->last_fault, "%s", text);
 }
 
-/* Connections are taken and come to nothing: ssh does its part, but there is nobody at the other end of the line. */
-static void nobody_there(struct forward *f) {
+/* Somebody has taken the connection, if only to close it, or to say nothing, since nobody is there. */
+static bool was_taken(const struct moyai_error *why) {
+    return why->code == MOYAI_ECLOSED || why->code == MOYAI_EPROTO ||
+           (why->code == MOYAI_ETIMEDOUT && why->sys == ETIMEDOUT);
+}
+
+/* "ssh to far", or whose it is, and what it needs to get there. */
+static void name_ssh(const struct forward *f, char out[NAMED]) {
     const struct gridfile_line *l = f->cfg.line;
-    const moyai_ns now = moyai_now();
-    if (!f->vain) f->vain = now;
-    if (now - f->vain < (moyai_ns)f->cfg.silence) return;
-    char text[WORSE];
+    char port[24] = "";
+    if (l->port) snprintf(port, sizeof port, " (port %u)", l->port);
+    if (f->runs)
+        snprintf(out, NAMED, "%s to %s%s%s%s", f->cfg.ssh, leads_to(f), port, l->jump[0] ? " by way of " : "", l->jump);
+    else
+        snprintf(out, NAMED, "ssh from %s", l->host[1]);
+}
+
+/* Why there is no link, in words of the line: its port of this host means nothing to who has not chosen it. */
+static void why_not(const struct forward *f, const struct moyai_error *why, char out[WORSE]) {
+    const struct gridfile_line *l = f->cfg.line;
     const bool there = strcmp(l->to_host, "127.0.0.1") == 0;
-    snprintf(text, sizeof text, "%s %s %s is up, but no node answers at %s%s%u there%s%s%s", f->cfg.ssh,
-             l->reverse ? "from" : "to", l->host[1], there ? "port " : l->to_host, there ? "" : ":", l->to,
-             f->last[0][0] ? "; it has said \"" : "", f->last[0], f->last[0][0] ? "\"" : "");
+    const char *quote = f->last[0][0] ? "\"" : "", *host = there ? "port " : l->to_host, *colon = there ? "" : ":";
+    char ssh[NAMED], at[24];
+    name_ssh(f, ssh);
+    const size_t n = (size_t)snprintf(at, sizeof at, "127.0.0.1:%u: ", f->port);
+    if (was_taken(why))
+        snprintf(out, WORSE, "%s is up, but no node answers at %s%s%u there%s%s%s%s", ssh, host, colon, l->to,
+                 *quote ? "; it has said " : "", quote, f->last[0], quote);
+    else if (why->code != MOYAI_EUNREACHABLE)
+        snprintf(out, WORSE, "%s, %s%s%u there: %s", ssh, host, colon, l->to,
+                 why->text + (strncmp(why->text, at, n) == 0 ? n : 0));
+    else if (f->runs)
+        snprintf(out, WORSE, "%s has not got through yet%s%s%s%s", ssh, *quote ? "; it has said " : "", quote,
+                 f->last[0], quote);
+    else
+        snprintf(out, WORSE, "%s has not got through yet: nothing listens at port %u here", ssh, f->port);
+}
+
+/* What is wrong at the other end of the line, while ssh does its part. */
+static void blame_far(struct forward *f, const char *text, const char *advice) {
     fault(f, text, true);
     if (!due(f, text)) return;
-    log_error(f->cfg.log, "overlay", "MOYAI-FORWARD",
-              "\"%s\", line %u: %s. Does one run there, with this grid file, or is to= another port?", f->cfg.file,
-              l->number, text);
+    log_error(f->cfg.log, "overlay", "MOYAI-FORWARD", "\"%s\", line %u: %s%s", f->cfg.file, f->cfg.line->number, text,
+              advice);
     told(f, text);
+}
+
+/* Connections are taken and come to nothing. */
+static void nobody_there(struct forward *f, const char *text) {
+    const moyai_ns now = moyai_now();
+    if (!f->vain) f->vain = now;
+    if (now - f->vain >= (moyai_ns)f->cfg.silence)
+        blame_far(f, text, ". Does one run there, with this grid file, or is to= another port?");
 }
 
 /* ---- the lock -------------------------------------------------------------------------------- */
@@ -341,6 +391,18 @@ static void again(struct forward *f) {
     double_up_to(&f->wait, f->cfg.most);
 }
 
+/* There is no such program, or it is none: what the shell says of it, without how that calls itself. */
+static bool not_run(const struct forward *f, int status, char text[WORSE]) {
+    static const char shell[] = "moyai-forward: ";
+    if (f->killed || status == EXEC_STATUS_UNKNOWN || !WIFEXITED(status) || WEXITSTATUS(status) < 126 ||
+        WEXITSTATUS(status) > 127 || strncmp(f->last[0], shell, sizeof shell - 1) != 0)
+        return false;
+    const char *why = strstr(f->last[0], f->cfg.ssh);
+    why = why && strncmp(why + strlen(f->cfg.ssh), ": ", 2) == 0 ? why + strlen(f->cfg.ssh) + 2 : f->last[0];
+    snprintf(text, WORSE, "cannot run '%.300s': %s", f->cfg.ssh, why);
+    return true;
+}
+
 static void on_end(struct exec_child *c, int status, void *arg) {
     struct forward *f = arg;
     (void)c;
@@ -362,11 +424,12 @@ static void on_end(struct exec_child *c, int status, void *arg) {
     quote(f, said);
     snprintf(text, sizeof text, "%s to %s %s%s%s%s", f->cfg.ssh, leads_to(f), how, f->killed ? " since " : "",
              f->killed ? f->killed : "", said);
+    const bool runs = !not_run(f, status, text);
     if (f->of_use || (!f->cfg.connects && lived > (moyai_ns)f->cfg.most)) /* the next one will be, too */
         log_warning(f->cfg.log, "overlay", "MOYAI-FORWARD", "\"%s\", line %u: %s; again in %s", f->cfg.file,
                     f->cfg.line->number, text, DUR(f->wait));
     else
-        complain(f, text);
+        complain(f, text, runs);
     fault(f, text, true);
     stop_dialling(f);
     let_go(f);
@@ -420,7 +483,7 @@ static void on_start(struct exec *x, struct exec_timer *t) {
     f->vain = 0;
     if (start(f, &why) < 0) {
         fault(f, why.text, true);
-        complain(f, why.text);
+        complain(f, why.text, true);
         again(f);
         return;
     }
@@ -451,13 +514,18 @@ static void dial_later(struct forward *f, moyai_dur most) {
 void forward_failed(struct forward *f, const struct moyai_error *why) {
     f->dialling = false;
     /* Another host's ssh that is not there is not to be waited for: whether it ever comes is not known here. */
-    const bool failed = why->code == MOYAI_EPERM || !f->runs;
-    if (!f->failed || failed) fault(f, why->text, failed);
-    /* Somebody has taken the connection, if only to close it since nobody is there: ssh does what it should. */
+    const bool no_key = why->code == MOYAI_EPERM, failed = no_key || !f->runs;
+    char text[WORSE];
+    why_not(f, why, text);
+    if (!f->failed || failed) fault(f, text, failed);
+    /* Who closes connections since nobody is there does what he should; one that says nothing may hang himself. */
     if (why->code != MOYAI_EUNREACHABLE && why->code != MOYAI_ETIMEDOUT) f->until = UINT64_MAX;
-    if (why->code == MOYAI_ECLOSED || why->code == MOYAI_EPROTO) nobody_there(f);
+    if (was_taken(why))
+        nobody_there(f, text);
+    else if (no_key)
+        blame_far(f, text, ""); /* that no key fits is nothing that time mends */
     if (f->runs && f->child && !f->killed && moyai_now() > f->until) {
-        f->killed = "its port did not open";
+        f->killed = was_taken(why) ? "nobody answered through it" : "its port did not open";
         (void)exec_child_kill(f->child, SIGKILL, true);
     }
     dial_later(f, RETRY_MOST);

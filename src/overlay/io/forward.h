@@ -15,7 +15,8 @@
  * An ssh that has ended without having been of use is an error in the log, which is shown by default: the
  * last lines that it said, and what to try; then at ever longer times, as of warnings that say the same.
  *
- * So is it if, for half a minute, connections by it were taken, but no node has answered.
+ * So is it if, for half a minute, connections by it were taken, but no node has answered: as ssh does where nothing
+ * listens at the far port, which accepts, and closes when it is told so.
  *
  * What the link is, is the driver's business (forward_ops). All functions: node lock held.
  */
@@ -29,8 +30,8 @@
 struct forward;
 
 struct forward_ops {
-    /* Connect to that port of 127.0.0.1; the answer is forward_failed, or forward_up and, in any case, forward_down.
-     * Not from within. */
+    /* Connect to that port of 127.0.0.1; the answer is forward_failed, with what dial.h says of it, or forward_up and,
+     * in any case, forward_down. Not from within. */
     void (*dial)(void *ctx, struct forward *f, uint16_t port);
     void (*cancel)(void *ctx, struct forward *f); /* not any more: no answer is to come, and a link is to end */
 };

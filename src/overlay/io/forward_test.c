@@ -3,6 +3,7 @@
 #include "overlay/io/forward.h"
 
 #include "link/tcp.h"
+#include "overlay/io/dial.h"
 #include "tests/support/fiber_assert.h"
 
 #include <errno.h>
@@ -416,15 +417,156 @@ static void that_nobody_is_there_is_shown(void **state) {
     forward_free(f);
 }
 
+/* A dial as it is made by a node. */
+static struct {
+    struct keyfile *keys;
+    struct tls_ctx *tls;
+    struct dial *dial;
+    moyai_dur limit;
+} real;
+
+static void on_dialled(void *arg, const struct dialled *got, const struct moyai_error *why) {
+    real.dial = NULL;
+    assert_null(got);
+    forward_failed(arg, why);
+}
+
+static void on_real_dial(void *ctx, struct forward *f, uint16_t port) {
+    char place[24];
+    const char *places = place;
+    (void)ctx;
+    snprintf(place, sizeof place, "127.0.0.1:%u", port);
+    real.dial = dial_new(w.x, real.tls, real.keys, &places, 1, real.limit, on_dialled, f);
+    assert_non_null(real.dial);
+}
+
+static void on_real_cancel(void *ctx, struct forward *f) {
+    (void)ctx, (void)f;
+    dial_cancel(real.dial);
+    real.dial = NULL;
+}
+
+/* So it is where nothing listens at the other end, in whatever way ssh closes what it has accepted, or if it does not.
+ */
+static void who_accepts_and_closes_has_nobody_behind_him(void **state) {
+    (void)state;
+    static const char *const modes[] = {"close", "reset", "unread", "mute"};
+    static const struct forward_ops real_ops = {on_real_dial, on_real_cancel};
+    struct keyring keys = {.n = 1};
+    char path[64], text[200];
+    snprintf(path, sizeof path, "%s/key", w.dir);
+    assert_int_equal(key_new(&keys.key[0], NULL), 0);
+    assert_int_equal(keyfile_write(&keys, path, false, NULL), 0);
+    assert_int_equal(keyfile_open(&real.keys, path, NULL), 0);
+    assert_int_equal(tls_ctx_new(&real.tls, real.keys, NULL), 0);
+    parse("forward here there port=2222 to=%u", w.port);
+    struct forward_cfg c = cfg_of("here");
+    c.ops = &real_ops;
+    c.silence = 20 * MOYAI_MS;
+    snprintf(text, sizeof text,
+             "\"grid.conf\", line 1: " FAKE_SSH " to there (port 2222) is up, but no node answers at port %u there",
+             w.port);
+    for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
+        const bool mute = strcmp(modes[i], "mute") == 0;
+        w.n_errors = 0;
+        w.seen[0] = 0;
+        real.limit = mute ? 10 * MOYAI_MS : LIMIT;
+        set_mode(modes[i]);
+        struct forward *f = forward_new(w.x, &c);
+        UNTIL(w.n_errors == 1);
+        if (!strstr(w.seen, text)) fail_msg("%s: no '%s' in %s", modes[i], text, w.seen);
+        assert_non_null(strstr(w.seen, ". Does one run there, with this grid file, or is to= another port?"));
+        if (strcmp(modes[i], "unread") == 0)
+            assert_non_null(
+                strstr(w.seen, "; it has said \"channel 2: open failed: connect failed: Connection refused\""));
+        assert_true(state_is(f, FORWARD_FAILED, " is up, but no node answers"));
+        forward_free(f);
+    }
+    /* One that says nothing at all may hang by itself. */
+    c.silence = LIMIT;
+    c.patience = 1;
+    struct forward *f = forward_new(w.x, &c);
+    UNTIL(strstr(w.seen, " was ended since nobody answered through it; again"));
+    forward_free(f);
+    tls_ctx_free(real.tls);
+    keyfile_close(real.keys);
+}
+
+/* In words of the line: a port that nobody has chosen says nothing. */
+static void what_is_missing_is_named(void **state) {
+    (void)state;
+    parse("forward here there port=2222 jump=gate to=%u\nforward here there reverse listen=%u to=inner:7", w.port,
+          w.port);
+    set_mode("mute");
+    struct forward_cfg c = cfg_of("here"), there = c;
+    there.line = &w.file.line[1];
+    struct forward *f = forward_new(w.x, &c), *g = forward_new(w.x, &there);
+    char text[200];
+    const char *why;
+    UNTIL(w.dials == 2); /* one each */
+    fail_with(f, MOYAI_EUNREACHABLE);
+    assert_true(state_is(f, FORWARD_WAITS, NULL));
+    (void)forward_state(f, &why);
+    assert_string_equal(why, FAKE_SSH " to there (port 2222) by way of gate has not got through yet");
+    fail_with(g, MOYAI_EUNREACHABLE);
+    snprintf(text, sizeof text, "ssh from there has not got through yet: nothing listens at port %u here", w.port);
+    assert_true(state_is(g, FORWARD_FAILED, text));
+    fail_with(g, MOYAI_ECLOSED);
+    assert_true(state_is(g, FORWARD_FAILED, "ssh from there is up, but no node answers at inner:7 there"));
+    /* That no key fits is told at once, once, and its end as well. */
+    assert_int_equal(w.n_errors, 0);
+    struct moyai_error e = {.code = MOYAI_EPERM};
+    snprintf(e.text, sizeof e.text, "127.0.0.1:%u: the other side does not take key k", w.port);
+    for (int i = 0; i < 2; i++) forward_failed(g, &e);
+    assert_int_equal(w.n_errors, 1);
+    if (!strstr(w.seen, "line 2: ssh from there, inner:7 there: the other side does not take key k\n"))
+        fail_msg("%s", w.seen);
+    forward_up(g);
+    assert_non_null(strstr(w.seen, "line 2: there is a link now"));
+    forward_free(f);
+    forward_free(g);
+}
+
 static void a_missing_program_is_named(void **state) {
     (void)state;
     parse("forward here there");
     struct forward_cfg c = cfg_of("here");
     c.ssh = "/nonexistent/ssh";
     struct forward *f = forward_new(w.x, &c);
-    UNTIL(strstr(w.seen, "again in"));
-    assert_non_null(strstr(w.seen, "status 127, and said last: \""));
-    assert_non_null(strstr(w.seen, "not found"));
+    UNTIL(w.n_errors == 1);
+    if (!strstr(w.seen, "line 1: cannot run '/nonexistent/ssh': ") || !strstr(w.seen, "not found; again in 5 ms. ") ||
+        !strstr(w.seen, ". MOYAI_SSH names it: is that right?"))
+        fail_msg("%s", w.seen);
+    assert_null(strstr(w.seen, "moyai-forward"));
+    assert_true(state_is(f, FORWARD_FAILED, "cannot run '/nonexistent/ssh': "));
+    forward_free(f);
+    /* Nor is what cannot be executed, or is not installed. */
+    c.ssh = w.dir;
+    w.seen[0] = 0;
+    f = forward_new(w.x, &c);
+    UNTIL(w.n_errors == 2);
+    if (!strstr(w.seen, "line 1: cannot run '/tmp/moyai-forward-")) fail_msg("%s", w.seen);
+    forward_free(f);
+    char *path = strdup(getenv("PATH"));
+    setenv("PATH", w.dir, 1);
+    c.ssh = "ssh";
+    w.seen[0] = 0;
+    f = forward_new(w.x, &c);
+    UNTIL(w.n_errors == 3);
+    forward_free(f);
+    setenv("PATH", path, 1);
+    free(path);
+    if (!strstr(w.seen, "line 1: cannot run 'ssh': ") || !strstr(w.seen, ". Is OpenSSH's client installed, or "))
+        fail_msg("%s", w.seen);
+    /* One that is there, and says 127 itself, has run. */
+    set_mode("gone");
+    c.ssh = FAKE_SSH;
+    w.seen[0] = 0;
+    f = forward_new(w.x, &c);
+    UNTIL(w.n_errors == 4);
+    assert_non_null(
+        strstr(w.seen, " to there has ended with status 127, and said last: \"wrapper: 3: ssh: not found\""));
+    assert_non_null(strstr(w.seen, ". Does '"));
     forward_free(f);
 }
 
@@ -606,6 +748,8 @@ int main(int argc, char **argv) {
         TEST(the_pauses_grow),
         TEST(what_does_not_work_is_shown),
         TEST(that_nobody_is_there_is_shown),
+        TEST(who_accepts_and_closes_has_nobody_behind_him),
+        TEST(what_is_missing_is_named),
         TEST(a_missing_program_is_named),
         TEST(one_that_hangs_is_replaced),
         TEST(one_that_babbles_waits),

@@ -52,11 +52,6 @@ static void on_dialled(void *arg, const struct dialled *got, const struct moyai_
     l->dial = NULL;
     if (!got) {
         log_debug(o->cfg.log, "overlay", "MOYAI-FORWARD", "cannot connect through ssh: %s", why->text);
-        /* That no key fits is nothing that time mends. */
-        if (why->code == MOYAI_EPERM && !l->said)
-            log_error(o->cfg.log, "overlay", "MOYAI-FORWARD", "\"%s\", line %u: cannot connect through ssh: %s",
-                      l->s->path, l->s->file.line[l - l->s->line].number, why->text);
-        l->said = why->code == MOYAI_EPERM;
         forward_failed(l->forward, why);
         return;
     }
