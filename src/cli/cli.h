@@ -7,6 +7,8 @@
 #include <moyai.h>
 #include <stdarg.h>
 
+struct log_event;
+
 /* Exit statuses of our own, as of env(1) and timeout(1). */
 enum cli_exit {
     CLI_OK = 0,
@@ -36,6 +38,7 @@ void cli_usage(const struct argp_state *state, const char *fmt, ...) MOYAI_PRINT
 void cli_line_of(char *out, size_t cap, const char *fmt, va_list ap);
 /* The node's log is said so, too. title: borrowed. */
 void cli_log(moyai_node *n, const char *title);
+void cli_show(const char *title, const struct log_event *ev); /* one event of it */
 /* "interrupted", "got SIGTERM" */
 const char *cli_signal_text(int sig, char out[40]);
 

@@ -24,6 +24,7 @@
 #define LINK_TIME    (10 * MOYAI_SEC)
 #define REFUSED_TIME (3 * MOYAI_SEC) /* where nobody listens: a place is tried for the third time by then, or soon */
 #define REPORT       2000            /* bytes, of all places */
+#define SHOWN        65536           /* of what the log says of lines of the grid file */
 #define LINK_LOOK    (100 * MOYAI_MS)
 #define LINE_LOOK    (50 * MOYAI_MS)
 #define FIND_TIME    (2 * MOYAI_SEC) /* to ask who is there */
@@ -151,6 +152,19 @@ static int await_link(moyai_node *n, const char *title, const char *grid, const 
     return rc;
 }
 
+/* What it shows is kept as far as it is of lines: that is said with the node lock held, and is not to be said again. */
+static void on_log(const struct log_event *ev, void *arg) {
+    struct observer *o = arg;
+    const size_t n = strlen(ev->text) + 1;
+    cli_show(o->title, ev);
+    if (strcmp(ev->id, "MOYAI-FORWARD") != 0 || ev->level != LOG_LEVEL_ERROR || o->n_shown + n > SHOWN) return;
+    char *all = realloc(o->shown, o->n_shown + n + 1);
+    if (!all) return; /* it is, then */
+    snprintf(all + o->n_shown, n + 1, "%s\n", ev->text);
+    o->shown = all;
+    o->n_shown += n;
+}
+
 int observer_join(struct observer *o, const char *title, const struct observe_opts *given) {
     struct moyai_error why = {0};
     struct moyai_node_opts opts = MOYAI_NODE_OPTS_INIT;
@@ -170,37 +184,49 @@ int observer_join(struct observer *o, const char *title, const struct observe_op
     if (rc == 0) rc = node_new_observer(&o->node, &opts, &why);
     reach_blame(&why);
     if (rc == 0) {
-        cli_log(o->node, title);
+        log_set_sink(node_log(o->node), on_log, o);
         if (o->grid.path[0] || await_link(o->node, title, grid, given) == 0) return CLI_OK;
     } else {
         observer_failed(title, given->json, why.code, why.text);
     }
-    moyai_node_free(o->node);
-    (void)run_grid_end(&o->grid, NULL);
+    observer_leave(o);
     return why.code == MOYAI_EINVAL ? CLI_USAGE : CLI_FAILED;
 }
 
 /* ---- lines of the grid file ------------------------------------------------------------------ */
 
 struct unlinked {
+    struct observer *o;
     size_t waits;
-    char *text;
-    size_t n;
 };
+
+/* It stands above, where people read. */
+static bool was_shown(const struct observer *o, const struct overlay_line *l) {
+    char text[UNMET_LINE];
+    snprintf(text, sizeof text, "\", line %u: %s", l->number, l->why);
+    return *l->why && o->shown && strstr(o->shown, text);
+}
+
+static void add_line(char list[UNMET_LINE], const struct overlay_line *l, const char *colon, const char *why) {
+    const size_t n = strlen(list);
+    snprintf(list + n, UNMET_LINE - n, "%s\"%s\", line %u has no link yet%s%s", n ? "; " : "", l->file, l->number,
+             colon, why);
+}
 
 static bool look_line(const struct overlay_line *l, void *ctx) {
     struct unlinked *u = ctx;
+    const char *colon = *l->why ? ": " : "";
+    const bool shown = was_shown(u->o, l);
     u->waits += !l->failed;
-    if (u->n + 1 < UNMET_LINE)
-        u->n += (size_t)snprintf(u->text + u->n, UNMET_LINE - u->n, "%s\"%s\", line %u has no link yet%s%s",
-                                 u->n ? "; " : "", l->file, l->number, *l->why ? ": " : "", l->why);
+    add_line(u->o->unlinked, l, colon, l->why);
+    add_line(u->o->unshown, l, shown ? "" : colon, shown ? ", as is said above" : l->why);
     return true;
 }
 
 /* Is there a line that may soon have a link? o->unlinked: those that have none. */
 static bool lines_wait(struct observer *o) {
-    struct unlinked u = {.text = o->unlinked};
-    o->unlinked[0] = 0;
+    struct unlinked u = {.o = o};
+    o->unlinked[0] = o->unshown[0] = 0;
     exec_lock(node_exec(o->node));
     overlay_each_line(node_overlay(o->node), look_line, &u);
     exec_unlock(node_exec(o->node));
@@ -247,6 +273,11 @@ static void doubt_silent(const struct observer *o, char line[UNMET_LINE]) {
              o->grid.address, l->silent, l->silent == 1 ? "" : "s", who);
 }
 
+static void doubt_lines(const struct observer *o, const char *lines, char line[UNMET_LINE]) {
+    snprintf(line, UNMET_LINE, "not all of the grid at '%.200s' is seen: %.*s", o->grid.address,
+             (int)(UNMET_LINE - 300), lines);
+}
+
 int observer_doubt(struct observer *o, const struct crawl_lost *lost) {
     o->lost = *lost;
     o->n_doubts = 0;
@@ -255,9 +286,9 @@ int observer_doubt(struct observer *o, const struct crawl_lost *lost) {
         o->n_doubts += unmet_some(node_overlay(o->node), o->grid.address, o->doubt[0]);
         exec_unlock(node_exec(o->node));
     }
-    if (o->unlinked[0])
-        snprintf(o->doubt[o->n_doubts++], UNMET_LINE, "not all of the grid at '%.200s' is seen: %.*s", o->grid.address,
-                 (int)(UNMET_LINE - 300), o->unlinked);
+    const bool lines = o->unlinked[0] != 0;
+    o->of_lines = lines ? o->n_doubts : OBSERVER_DOUBTS;
+    if (lines) doubt_lines(o, o->unlinked, o->doubt[o->n_doubts++]);
     if (lost->n) doubt_lost(o, o->doubt[o->n_doubts++]);
     if (lost->silent) doubt_silent(o, o->doubt[o->n_doubts++]);
     return o->n_doubts ? CLI_FAILED : CLI_OK;
@@ -267,7 +298,9 @@ int observer_doubts(struct observer *o) {
     const struct crawl_lost lost = o->lost;
     int status = observer_doubt(o, &lost);
     (void)fflush(stdout); /* it stands below what it is about */
-    for (size_t i = 0; i < o->n_doubts; i++) cli_say(o->title, "%s", o->doubt[i]);
+    char short_of[UNMET_LINE];
+    doubt_lines(o, o->unshown, short_of);
+    for (size_t i = 0; i < o->n_doubts; i++) cli_say(o->title, "%s", i == o->of_lines ? short_of : o->doubt[i]);
     return status;
 }
 
@@ -282,6 +315,7 @@ void observer_print_doubts(const struct observer *o) {
 
 void observer_leave(struct observer *o) {
     moyai_node_free(o->node);
+    free(o->shown);
     (void)run_grid_end(&o->grid, NULL);
 }
 

@@ -30,9 +30,12 @@ struct observer {
     struct run_grid grid;
     moyai_ns until;            /* links are waited for */
     char unlinked[UNMET_LINE]; /* lines of the grid file that had no link when those were last waited for; "": none */
+    char unshown[UNMET_LINE];  /* the same, without what the log has shown of them */
+    char *shown;               /* that; NULL: nothing. Node lock */
+    size_t n_shown;
     bool awaits;               /* it has been logged that they are waited for */
     struct crawl_lost lost;    /* of the last crawl */
-    size_t n_doubts;
+    size_t n_doubts, of_lines; /* the latter: which of them is unlinked; OBSERVER_DOUBTS: none */
     char doubt[OBSERVER_DOUBTS][UNMET_LINE];
 };
 

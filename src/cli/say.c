@@ -41,8 +41,12 @@ void cli_usage(const struct argp_state *state, const char *fmt, ...) {
     argp_error(state, "%s", text);
 }
 
+void cli_show(const char *title, const struct log_event *ev) {
+    cli_say(title, "%.*s", (int)strcspn(ev->line, "\n"), ev->line);
+}
+
 static void say_logged(const struct log_event *ev, void *arg) {
-    cli_say(arg, "%.*s", (int)strcspn(ev->line, "\n"), ev->line);
+    cli_show(arg, ev);
 }
 
 void cli_log(moyai_node *n, const char *title) {

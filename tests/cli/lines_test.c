@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 static char base[40];
+static unsigned port[2];
 static struct cli far[2];
 
 static void write_file(const char *name, const char *text) {
@@ -27,7 +28,6 @@ static void write_file(const char *name, const char *text) {
 static int set_up(void **state) {
     char path[100], host[100] = "", text[500], at[40], run_dir[80];
     static const char nowhere[] = "MOYAI_ADVERTISE=127.0.0.1:1"; /* else the two would find each other */
-    unsigned port[2];
     if (kit_setup(state) != 0) return -1;
     strcpy(base, "/tmp/moyai-cli-lines-XXXXXX");
     assert_non_null(mkdtemp(base));
@@ -46,8 +46,8 @@ static int set_up(void **state) {
         (void)cli_line(&far[i], 2, "takes commands");
     }
     assert_int_equal(gethostname(host, sizeof host - 1), 0);
-    snprintf(text, sizeof text, "# mine\nforward %s first to=%u\nforward %s second to=%u\n", host, port[0], host,
-             port[1]);
+    snprintf(text, sizeof text, "# mine\nforward %s first to=%u\nforward %s second port=2223 to=%u\n", host, port[0],
+             host, port[1]);
     write_file("lines", text);
     snprintf(path, sizeof path, "%s/lines", base);
     setenv("MOYAI_GRID_FILE", path, 1);
@@ -94,19 +94,22 @@ static void all_lines_are_waited_for(void **state) {
     }
 }
 
-/* Unless it cannot be: then that is said. */
+/* Unless it cannot be: then that is said, once. */
 static void a_line_that_fails_is_named(void **state) {
     (void)state;
     begin(&c, "ps", "--json", NULL);
     write_file("mode-second", "refuse");
     assert_int_equal(cli_wait(&c), 1);
-    static const char text[] = "lines\", line 3 has no link yet: ";
-    static const char said[] = "to second has ended with status 255, and said last: \"";
+    static const char text[] = "lines\", line 3 has no link yet, as is said above\n";
+    static const char said[] = "to second has ended with status 255, and said last: ";
+    const char *unseen = strstr(c.text[0].p, "],\n \"complete\": false, \"unseen\": [\"not all of the grid at ");
     HAS(c.text[1].p, text);
-    HAS(strstr(c.text[1].p, text), said);
-    HAS(strstr(c.text[1].p, text), "somebody@somewhere: Permission denied (publickey).\"");
-    HAS(c.text[0].p, "],\n \"complete\": false, \"unseen\": [\"not all of the grid at ");
-    HAS(c.text[0].p, "line 3 has no link yet: ");
+    assert_int_equal(kit_count(&c.text[1], said), 1);
+    HAS(c.text[1].p, "somebody@somewhere: Permission denied (publickey).\"");
+    assert_true(strstr(c.text[1].p, said) < strstr(c.text[1].p, text));
+    assert_non_null(unseen);
+    HAS(unseen, "line 3 has no link yet: "); /* there is nothing above it */
+    HAS(unseen, said);
     assert_int_equal(kit_count(&c.text[0], "\"title\": \"moyai node\", \"pid\""), 1);
     cli_free(&c);
     begin(&c, "graph", "--json", NULL);
@@ -118,12 +121,48 @@ static void a_line_that_fails_is_named(void **state) {
     cli_free(&c);
 }
 
-/* Nor is it waited for longer than was said. */
+/* What the log does not show is not left out. */
+static void what_is_not_shown_is_said(void **state) {
+    (void)state;
+    static const char *const quiet[] = {"MOYAI_LOG=off", NULL};
+    write_file("mode-second", "refuse");
+    cli_start(&c, &(struct cli_opts){.env = quiet}, "ps", "--grid", grid, "--timeout", "100s", NULL);
+    assert_int_equal(cli_wait(&c), 1);
+    HAS(c.text[1].p, "line 3 has no link yet: ");
+    assert_int_equal(kit_count(&c.text[1], "to second has ended with status 255, and said last: "), 1);
+    cli_free(&c);
+}
+
+/* Nor is it waited for longer than was said; and what is missing is named, not a port that nobody has chosen. */
 static void time_is_kept(void **state) {
     (void)state;
+    char up[300];
     write_file("mode-second", "hang");
     assert_int_equal(IN_GRID("ps", "--timeout", "5s"), 1);
-    HAS(c.text[1].p, "line 3 has no link yet");
+    HAS(c.text[1].p, "line 3 has no link yet: ");
+    HAS(c.text[1].p, " to second (port 2223) has not got through yet\n");
+    cli_free(&c);
+    /* As ssh does where nothing listens. */
+    write_file("mode-second", "unread");
+    assert_int_equal(IN_GRID("ps", "--timeout", "5s"), 1);
+    snprintf(up, sizeof up, " to second (port 2223) is up, but no node answers at port %u there; it has said \"channel",
+             port[1]);
+    HAS(c.text[1].p, up);
+    cli_free(&c);
+}
+
+static void a_wrong_program_is_named(void **state) {
+    (void)state;
+    setenv("MOYAI_SSH", "nope", 1);
+    assert_int_equal(IN_GRID("ps", "--timeout", "5s"), 1);
+    setenv("MOYAI_SSH", kit_program("SSH"), 1);
+    for (int line = 2; line <= 3; line++) {
+        char text[100];
+        snprintf(text, sizeof text, "line %d: cannot run 'nope': ", line);
+        assert_int_equal(kit_count(&c.text[1], text), 1);
+    }
+    HAS(c.text[1].p, ". MOYAI_SSH names it: is that right?");
+    HAS_NOT(c.text[1].p, "true' work?");
     cli_free(&c);
 }
 
@@ -140,7 +179,8 @@ static void a_line_of_others_is_not_waited_for(void **state) {
     write_file("mode-second", "forward");
     for (int i = 0; i < 2; i++) {
         assert_int_equal(IN_GRID(verbs[i], "--timeout", "1h"), 1);
-        HAS(c.text[1].p, "line 4 has no link yet: ssh from elsewhere has not got through yet: ");
+        HAS(c.text[1].p,
+            "line 4 has no link yet: ssh from elsewhere has not got through yet: nothing listens at port ");
         HAS_NOT(c.text[1].p, "line 3 has no link");
         assert_int_equal(kit_count(&c.text[0], "moyai node"), 2);
         cli_free(&c);
@@ -207,12 +247,10 @@ static void one_node_is_enough(void **state) {
 int main(int argc, char **argv) {
     if (argc > 1) cmocka_set_test_filter(argv[1]); /* the name of one test */
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_lines_are_waited_for),
-        cmocka_unit_test(a_line_that_fails_is_named),
-        cmocka_unit_test(time_is_kept),
-        cmocka_unit_test(a_line_of_others_is_not_waited_for),
-        cmocka_unit_test(who_is_asked_twice_ends),
-        cmocka_unit_test(one_node_is_enough),
+        cmocka_unit_test(all_lines_are_waited_for),  cmocka_unit_test(a_line_that_fails_is_named),
+        cmocka_unit_test(what_is_not_shown_is_said), cmocka_unit_test(time_is_kept),
+        cmocka_unit_test(a_wrong_program_is_named),  cmocka_unit_test(a_line_of_others_is_not_waited_for),
+        cmocka_unit_test(who_is_asked_twice_ends),   cmocka_unit_test(one_node_is_enough),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
