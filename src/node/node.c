@@ -277,7 +277,10 @@ static int make(moyai_node **ret, const struct moyai_node_opts *user, bool obser
     n->log = &n->own_log;
     rc = log_init(n->log, n->config.log, reterr);
     if (rc == 0) config_unknown(warn_of_unknown, n);
-    if (rc == 0 && n->config.events) rc = events_open(&n->events, n->config.events, n->log, reterr);
+    if (rc == 0 && n->config.events) {
+        rc = events_open(&n->events, n->config.events, n->log, reterr);
+        if (rc < 0) (void)config_blame(reterr, &n->config, CONFIG_events);
+    }
     if (rc == 0 && (rc = object_layer_init(n)) < 0) err_set(reterr, rc, "cannot begin: %s", moyai_strerror(rc));
     if (rc == 0) rng_bytes(&n->rng, n->first_id.id.b, sizeof n->first_id.id.b);
     if (rc == 0 && opts.signals) rc = take_signals(n, reterr);

@@ -124,6 +124,9 @@ static void what_cannot_be_used(void **state) {
     setenv("MOYAI_RUN_DIR", missing, 1);
     expect(NULL, MOYAI_ESYS, "$MOYAI_RUN_DIR: run directory '");
     setenv("MOYAI_RUN_DIR", kit_dir(), 1);
+    setenv("MOYAI_EVENTS", missing, 1);
+    expect(NULL, MOYAI_ESYS, "$MOYAI_EVENTS: ");
+    unsetenv("MOYAI_EVENTS");
 }
 
 /* A title that is too long is cut. */
