@@ -232,8 +232,8 @@ static void entry_leave(struct ground *g, struct meet *m) {
 }
 
 int meet_new(struct meet **ret, struct exec *x, const struct keyfile *keys, const char *const *urls, size_t n,
-             const struct meet_ops *ops, void *ctx, struct moyai_error *reterr) {
-    (void)keys, (void)urls, (void)n, (void)reterr;
+             bool looks, const struct meet_ops *ops, void *ctx, struct moyai_error *reterr) {
+    (void)keys, (void)urls, (void)n, (void)looks, (void)reterr;
     struct meet *m = sim_alloc(sizeof *m);
     *m = (struct meet){.node = x->node, .ops = ops, .ctx = ctx, .refs = 1};
     x->node->meet = m;

@@ -9,7 +9,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <moyai/base.h>
 #include <poll.h>
 #include <signal.h>
@@ -47,13 +46,18 @@ void cli_help(int key, const struct argp_state *state) {
     if (key == CLI_KEY_USAGE) argp_state_help(state, state->out_stream, ARGP_HELP_USAGE | ARGP_HELP_EXIT_OK);
 }
 
-/* One of several addresses: DIR is file:DIR, from here. Returns how long they are then. */
+/* One of several addresses: DIR is file:DIR, which who joins looks for. */
 static size_t add_place(const struct argp_state *state, struct cli_grid *g, size_t n, const char *text) {
-    char path[PATH_MAX];
-    bool directory = !strchr(text, ':');
-    if (directory && !realpath(text, path)) cli_usage(state, "--grid: '%s': %s", text, strerror(errno));
-    int more = snprintf(g->several + n, sizeof g->several - n, "%s%s%s", n ? " " : "", directory ? "file:" : "",
-                        directory ? path : text);
+    static const char blanks[] = " \t\n";
+    const char *dir = strncmp(text, "file:", 5) == 0 ? text + 5 : text;
+    if (strpbrk(text, blanks) && access(dir, F_OK) == 0)
+        cli_usage(
+            state,
+            "--grid: '%s' is not the address of a grid: white space stands between several addresses, and in none "
+            "of them",
+            dir);
+    bool directory = !strchr(text, ':') && text[strspn(text, blanks)] && !strpbrk(text, blanks);
+    int more = snprintf(g->several + n, sizeof g->several - n, "%s%s%s", n ? " " : "", directory ? "file:" : "", text);
     if (more < 0 || (size_t)more >= sizeof g->several - n) cli_usage(state, "--grid: the addresses are too long");
     return n + (size_t)more;
 }

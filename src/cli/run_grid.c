@@ -15,10 +15,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define PREFIX   "moyai-run-"
-#define BASE_MAX 60 /* bytes: PREFIX, six more and "/s" must fit into a run directory's 86 */
-#define DEPTH    16 /* of what is removed; a run's own directory has 2 */
-#define TRIES    100
+#define PREFIX    "moyai-run-"
+#define BASE_MAX  60 /* bytes: PREFIX, six more and "/s" must fit into a run directory's 86 */
+#define DEPTH     16 /* of what is removed; a run's own directory has 2 */
+#define TRIES     100
+#define BLANKS    " \t\n"
+#define NO_BLANKS "white space stands between several addresses, and in none of them"
+#define FORMS     "DIR, file:DIR, http://HOST:PORT/GRID or HOST:PORT"
 
 static const char *base_dir(void) {
     const char *dir = getenv("XDG_RUNTIME_DIR");
@@ -155,27 +158,12 @@ int run_grid_make(struct run_grid *g, bool keep, struct moyai_error *reterr) {
     return rc;
 }
 
-/* ---- joining --------------------------------------------------------------------------------- */
+/* ---- one address ----------------------------------------------------------------------------- */
 
 /* Not given: every process finds out by itself. */
 static void take_run_dir(struct run_grid *g) {
     const char *env = getenv("MOYAI_RUN_DIR");
     snprintf(g->run_dir, sizeof g->run_dir, "%s", env ? env : "");
-}
-
-/* A rendezvous, or about to be one. What else a directory may be for shall not be littered by a mistyped name. */
-static bool may_be_grid(const char *path) {
-    DIR *d = opendir(path);
-    if (!d) return true; /* the rendezvous will say why not */
-    static const char *const ours[] = {"n", "e", PLACES_ONE_HOST};
-    bool no_entries = true, grid = false;
-    for (struct dirent *e; (e = readdir(d));) {
-        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0) continue;
-        no_entries = false;
-        for (size_t i = 0; i < sizeof ours / sizeof ours[0]; i++) grid |= strcmp(e->d_name, ours[i]) == 0;
-    }
-    closedir(d);
-    return no_entries || grid;
 }
 
 static int kind_of(const char *address, struct places *p, bool *wide, struct moyai_error *reterr) {
@@ -201,63 +189,104 @@ static const char *directory_of(const char *where) {
 }
 
 int run_grid_check(const char *where, struct moyai_error *reterr) {
-    if (!*directory_of(where))
-        return err_set(reterr, MOYAI_EINVAL,
-                       "the grid's address is empty; it is DIR, file:DIR, "
-                       "http://HOST:PORT/GRID or HOST:PORT");
+    if (!*directory_of(where)) return err_set(reterr, MOYAI_EINVAL, "the grid's address is empty; it is " FORMS);
     if (*where == '-')
         return err_set(reterr, MOYAI_EINVAL,
                        "'%s' is not the address of a grid but an option: is the address before it empty?", where);
     return 0;
 }
 
-static int join(struct run_grid *g, const char *where, bool processes, struct moyai_error *reterr) {
-    *g = (struct run_grid){.lock = -1};
-    int rc = run_grid_check(where, reterr);
-    if (rc < 0) return rc;
-    struct places places;
-    bool wide = false;
-    bool path = *where == '/' || places_path(where); /* which a node would make, were it missing */
-    bool directory = access(where, F_OK) == 0 || (path && !strpbrk(where, " \t\n"));
-    if (!directory && kind_of(where, &places, &wide, NULL) == 0) {
-        if (snprintf(g->address, sizeof g->address, "%s", where) >= (int)sizeof g->address)
-            rc = err_set(reterr, MOYAI_ERANGE, "the grid's address is too long");
-        if (rc == 0 && wide) rc = join_wide(g, &places, processes, reterr);
-        places_done(&places);
-        if (wide || rc < 0) return rc;
-    }
+/* A path, rather than another kind of address? */
+static bool is_directory(const char *where) {
+    return access(where, F_OK) == 0 || *where == '/' || strncmp(where, "file:", 5) == 0;
+}
+
+/* Why it is none; sys: of looking for such a directory. */
+static int no_such_grid(const char *where, int sys, struct moyai_error *reterr) {
     const char *dir = directory_of(where);
-    if (!realpath(dir, g->path)) {
-        int sys = errno;
-        if (sys != ENOENT && sys != ENOTDIR) return err_sys(reterr, sys, "cannot join the grid '%s'", where);
-        if (strncasecmp(where, "http:", 5) == 0 && strncmp(where, "http:", 5) != 0)
-            return err_set(reterr, MOYAI_EINVAL, "'%s' is not the address of a grid: write http:// in small letters",
-                           where);
-        if (strncmp(where, "http://", 7) == 0 && strpbrk(where, " \t\n"))
-            return err_set(reterr, MOYAI_EINVAL,
-                           "'%s' is not the address of a grid: its name has no spaces, and what follows one is another "
-                           "address: DIR, file:DIR, http://HOST:PORT/GRID or HOST:PORT",
-                           where);
-        if (dir == where && strchr(where, ':'))
-            return err_set(reterr, MOYAI_EINVAL,
-                           "'%s' is not the address of a grid: DIR, file:DIR, http://HOST:PORT/GRID or HOST:PORT",
-                           where);
-        return err_set(reterr, MOYAI_ENOENT, "there is no grid at '%s': no such directory%s", dir,
-                       dir == where && !strchr(where, '/') ? " (a member of a grid is named HOST:PORT)" : "");
-    }
+    if (sys != ENOENT && sys != ENOTDIR) return err_sys(reterr, sys, "cannot join the grid '%s'", where);
+    if (strncasecmp(where, "http:", 5) == 0 && strncmp(where, "http:", 5) != 0)
+        return err_set(reterr, MOYAI_EINVAL, "'%s' is not the address of a grid: write http:// in small letters",
+                       where);
+    if (dir == where && strchr(where, ':'))
+        return err_set(reterr, MOYAI_EINVAL, "'%s' is not the address of a grid: " FORMS, where);
+    return err_set(reterr, MOYAI_ENOENT, "there is no grid at '%s': no such directory%s", dir,
+                   dir == where && !strchr(where, '/') ? " (a member of a grid is named HOST:PORT)" : "");
+}
+
+/* The whole path of a directory that may be a grid's; nothing is made in it. */
+static int find_directory(const char *where, char path[PATH_MAX], struct moyai_error *reterr) {
     struct stat st;
-    if (stat(g->path, &st) == 0 && !S_ISDIR(st.st_mode))
+    const char *dir = directory_of(where);
+    if (!realpath(dir, path)) return no_such_grid(where, errno, reterr);
+    if (stat(path, &st) == 0 && !S_ISDIR(st.st_mode))
         return err_set(reterr, MOYAI_EPERM, "there is no grid at '%s', which is not a directory", dir);
-    name_parts(g);
-    if (!may_be_grid(g->path))
+    if (!places_may_be_grid(path))
         return err_set(reterr, MOYAI_ENOENT, "there is no grid at '%s', but something else", dir);
-    rc = kind_of(g->address, &places, &wide, reterr);
+    return 0;
+}
+
+/* ---- several addresses ----------------------------------------------------------------------- */
+
+static int check_one(const char *word, const char *all, struct moyai_error *reterr) {
+    struct places p;
+    struct moyai_error why = {0};
+    int rc = places_parse(&p, word, &why);
+    if (rc == 0) places_done(&p);
+    if (rc != MOYAI_EINVAL) return rc < 0 ? err_set(reterr, rc, "%s", why.text) : 0;
+    if (strncmp(word, "fd:", 3) == 0) return err_set(reterr, rc, "%s", why.text);
+    if (strncmp(all, "http://", 7) == 0 && !strpbrk(word, ":/")) /* as of a name with a space in it */
+        return err_set(reterr, rc,
+                       "'%s' is not the address of a grid: its name has no spaces, and what follows one is another "
+                       "address: " FORMS,
+                       all);
+    return no_such_grid(word, ENOENT, reterr);
+}
+
+/* One of several is what it would be alone: a directory is there, and a grid's or empty, and may be named from here.
+ * After the address of the others, from `n` on; how long they are then. */
+static int add_one(struct run_grid *g, size_t n, const char *word, const char *all, struct moyai_error *reterr) {
+    char path[PATH_MAX];
+    const bool directory = is_directory(word);
+    int rc = directory ? find_directory(word, path, reterr) : check_one(word, all, reterr);
     if (rc < 0) return rc;
-    if (wide) rc = join_wide(g, &places, processes, reterr);
-    places_done(&places);
-    if (wide) return rc;
+    if (directory && strpbrk(path, BLANKS))
+        return err_set(reterr, MOYAI_EINVAL, "'%s' is not the address of a grid: " NO_BLANKS, path);
+    int more = snprintf(g->address + n, sizeof g->address - n, "%s%s%s", n ? " " : "", directory ? "file:" : "",
+                        directory ? path : word);
+    if (more < 0 || (size_t)more >= sizeof g->address - n)
+        return err_set(reterr, MOYAI_ERANGE, "the grid's address is too long");
+    return (int)n + more;
+}
+
+/* A path with blanks in it? What follows them is nothing that could stand beside a directory, not even another one. */
+static bool is_one_path(const char *where) {
+    const char *more = where + strcspn(where, BLANKS);
+    return (*where == '/' || strncmp(where, "file:", 5) == 0) && more[strspn(more, BLANKS)] && !strpbrk(more, ":/");
+}
+
+/* Into g->address. */
+static int add_all(struct run_grid *g, const char *all, struct moyai_error *reterr) {
+    if (is_one_path(all)) return no_such_grid(all, ENOENT, reterr);
+    char *copy = strdup(all), *rest = NULL;
+    if (!copy) return err_set(reterr, MOYAI_ENOMEM, "out of memory");
+    int n = 0;
+    for (char *word = strtok_r(copy, BLANKS, &rest); word && n >= 0; word = strtok_r(NULL, BLANKS, &rest))
+        n = add_one(g, (size_t)n, word, all, reterr);
+    free(copy);
+    return n < 0 ? n : 0;
+}
+
+/* ---- joining --------------------------------------------------------------------------------- */
+
+/* A grid of one host, in the directory g->path. looks: nothing is made there. */
+static int join_directory(struct run_grid *g, bool looks, struct moyai_error *reterr) {
+    char nodes[PATH_MAX + 3];
     struct rdv *r;
-    rc = rdv_open(&r, g->address, reterr);
+    snprintf(nodes, sizeof nodes, "%s/n", g->path);
+    if (looks && access(nodes, F_OK) < 0 && errno == ENOENT)
+        return err_set(reterr, MOYAI_ENOENT, "there is no grid at '%s' yet: nobody has joined one there", g->path);
+    int rc = rdv_open(&r, g->address, reterr);
     if (rc < 0) return rc;
     rdv_close(r);
     take_run_dir(g);
@@ -265,6 +294,30 @@ static int join(struct run_grid *g, const char *where, bool processes, struct mo
     g->lock = open(g->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (g->lock >= 0) (void)flock(g->lock, LOCK_SH | LOCK_NB);
     return 0;
+}
+
+static int join(struct run_grid *g, const char *where, bool processes, struct moyai_error *reterr) {
+    *g = (struct run_grid){.lock = -1};
+    int rc = run_grid_check(where, reterr);
+    if (rc < 0) return rc;
+    if (access(directory_of(where), F_OK) == 0) { /* also if there are blanks in it */
+        rc = find_directory(where, g->path, reterr);
+        if (rc == 0 && strpbrk(g->path, BLANKS))
+            rc = err_set(reterr, MOYAI_EINVAL, "'%s' is not the address of a grid: " NO_BLANKS, g->path);
+        name_parts(g);
+    } else {
+        rc = add_all(g, where, reterr);
+    }
+    struct places places;
+    bool wide = false;
+    if (rc == 0) rc = kind_of(g->address, &places, &wide, reterr);
+    if (rc < 0) return rc;
+    if (wide)
+        rc = join_wide(g, &places, processes, reterr);
+    else
+        snprintf(g->path, sizeof g->path, "%s", places_path(places.file));
+    places_done(&places);
+    return wide || rc < 0 ? rc : join_directory(g, !processes, reterr);
 }
 
 int run_grid_join(struct run_grid *g, const char *where, struct moyai_error *reterr) {

@@ -7,6 +7,7 @@
 #include <stdarg.h>
 
 #include <cmocka.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -283,6 +284,77 @@ static void joining_with_a_key(void **state) {
     end(&g);
 }
 
+static int files_in(const char *dir) {
+    int n = 0;
+    DIR *d = opendir(dir);
+    for (struct dirent *e; d && (e = readdir(d));) n += e->d_name[0] != '.';
+    if (d) closedir(d);
+    return d ? n : -1;
+}
+
+/* A directory among others is what it would be alone, and nothing is made before all are known to be right. */
+static void one_of_several(void **state) {
+    (void)state;
+    struct run_grid j;
+    struct moyai_error e;
+    char dir[128], docs[128], blank[128], letter[160], here[PATH_MAX], want[300], text[500];
+    snprintf(dir, sizeof dir, "%s/met", base);
+    snprintf(docs, sizeof docs, "%s/docs", base);
+    snprintf(blank, sizeof blank, "%s/a b", base);
+    snprintf(letter, sizeof letter, "%s/letter.txt", docs);
+    assert_int_equal(mkdir(dir, 0700) | mkdir(docs, 0700) | mkdir(blank, 0700), 0);
+    close(open(letter, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+    assert_non_null(getcwd(here, sizeof here));
+    assert_int_equal(chdir(base), 0);
+    const struct {
+        const char *at;
+        int code;
+        const char *text;
+    } wrong[] = {
+        {"nix", MOYAI_ENOENT, "there is no grid at 'nix': no such directory"},
+        {"file:nix", MOYAI_ENOENT, "there is no grid at 'nix': no such directory"},
+        {"/nonexistent/x", MOYAI_ENOENT, "there is no grid at '/nonexistent/x': no such directory"},
+        {"docs", MOYAI_ENOENT, "there is no grid at 'docs', but something else"},
+        {"file:docs", MOYAI_ENOENT, "there is no grid at 'docs', but something else"},
+        {docs, MOYAI_ENOENT, "/docs', but something else"},
+        {letter, MOYAI_EPERM, "letter.txt', which is not a directory"},
+        {"ftp://x/y", MOYAI_EINVAL, "'ftp://x/y' is not the address of a grid: DIR, "},
+        {"HTTP://x/y", MOYAI_EINVAL, "'HTTP://x/y' is not the address of a grid: write http:// in small"},
+        {"fd:3", MOYAI_EINVAL, "\"fd:3\" is no pair"},
+        {"met file:met", MOYAI_EINVAL, "two file: addresses"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
+        for (int before = 0; before < 2; before++) {
+            snprintf(text, sizeof text, before ? "%s 127.0.0.1:1" : "127.0.0.1:1 %s", wrong[i].at);
+            int rc = i % 2 ? run_grid_look(&j, text, &e) : run_grid_join(&j, text, &e);
+            if (rc != wrong[i].code || !strstr(e.text, wrong[i].text)) fail_msg("'%s': %d: %s", text, rc, e.text);
+        }
+    assert_int_equal(files_in(docs), 1);
+    assert_int_equal(run_grid_join(&j, "/nonexistent/my grid", &e), MOYAI_ENOENT);
+    assert_non_null(strstr(e.text, "there is no grid at '/nonexistent/my grid': no such directory"));
+    assert_int_equal(run_grid_join(&j, blank, &e), MOYAI_EINVAL);
+    assert_non_null(strstr(e.text, "/a b' is not the address of a grid: white space"));
+    static const char *const right[] = {"127.0.0.1:1 met", "127.0.0.1:1\tfile:met ", " 127.0.0.1:1  ./met/"};
+    snprintf(want, sizeof want, "127.0.0.1:1 file:%s", dir);
+    for (size_t i = 0; i < sizeof right / sizeof right[0]; i++) {
+        assert_int_equal(run_grid_join(&j, right[i], &e), 0);
+        assert_string_equal(j.address, want);
+        assert_string_equal(j.path, "");
+    }
+    assert_int_equal(run_grid_look(&j, "met ", &e),
+                     MOYAI_ENOENT); /* alone: nobody has begun there, and nothing is made */
+    assert_non_null(strstr(e.text, "yet"));
+    assert_int_equal(files_in(dir), 0);
+    assert_int_equal(run_grid_join(&j, " file:met", &e), 0);
+    assert_string_equal(j.path, dir);
+    assert_int_equal(run_grid_end(&j, &e), 0);
+    assert_int_equal(run_grid_look(&j, "met", &e), 0); /* somebody has */
+    assert_int_equal(run_grid_end(&j, &e), 0);
+    assert_int_equal(chdir(here), 0);
+    snprintf(text, sizeof text, "rm -r '%s' %s %s", blank, docs, dir);
+    assert_int_equal(system(text), 0);
+}
+
 static void telling(void **state) {
     (void)state;
     struct run_grid g;
@@ -316,10 +388,15 @@ static void telling(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(private_directory),  cmocka_unit_test(bases),
-        cmocka_unit_test(odd_umask),          cmocka_unit_test(sweeping),
-        cmocka_unit_test(beginning_at_once),  cmocka_unit_test(joining),
-        cmocka_unit_test(joining_with_a_key), cmocka_unit_test(telling),
+        cmocka_unit_test(private_directory),
+        cmocka_unit_test(bases),
+        cmocka_unit_test(odd_umask),
+        cmocka_unit_test(sweeping),
+        cmocka_unit_test(beginning_at_once),
+        cmocka_unit_test(joining),
+        cmocka_unit_test(joining_with_a_key),
+        cmocka_unit_test(one_of_several),
+        cmocka_unit_test(telling),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

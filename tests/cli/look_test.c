@@ -374,6 +374,96 @@ static void several_hosts(void **state) {
     assert_int_equal(system(command), 0);
 }
 
+/* Who comes to a grid of one host with a key, or meets others there, is told so, and leaves it as it was: with an e/ in
+ * it nobody could come without a key any more. */
+static void one_host_and_a_key(void **state) {
+    (void)state;
+    char dir[64] = "/tmp/moyai-cli-look-XXXXXX", key[80], id[33], path[80], command[100];
+    assert_non_null(mkdtemp(dir));
+    snprintf(grid, sizeof grid, "file:%s/grid", dir);
+    snprintf(key, sizeof key, "%s/key", dir);
+    snprintf(path, sizeof path, "%s/grid/e", dir);
+    assert_int_equal(cli_do(&c, "key", "new", "--key-file", key, NULL), 0);
+    cli_free(&c);
+    pid_t pid = start_node("a", NULL); /* makes the directory */
+    id_of(pid, id);
+    const char *const verbs[][6] = {{"ps"},
+                                    {"graph"},
+                                    {"ping", "-c", "1", id},
+                                    {"trace", id},
+                                    {"call", id, "info"},
+                                    {"node"},
+                                    {"run", "@n", "once", NULL}};
+    for (size_t i = 0; i < 2 * sizeof verbs / sizeof verbs[0]; i++) {
+        const char *words[12] = {verbs[i / 2][0], "--grid", grid, i % 2 ? "--grid" : "--key-file",
+                                 i % 2 ? "127.0.0.1:1" : key};
+        for (int k = 1; k < 6 && verbs[i / 2][k]; k++) words[4 + k] = verbs[i / 2][k];
+        cli_startv(&c, NULL, words);
+        cli_close_in(&c);
+        const int status = cli_wait(&c);
+        if (status != (i / 2 == 6 ? 125 : 1)) fail_msg("%s: status %d: %s", words[0], status, c.text[1].p);
+        HAS(c.text[1].p, "/grid\" is one of one host (node ");
+        HAS(c.text[1].p, i % 2 ? "name it alone, and do not name a key" : "do not name a key (MOYAI_KEY_FILE");
+        cli_free(&c);
+        assert_int_equal(access(path, F_OK), -1);
+    }
+    assert_int_equal(IN_GRID("ps"), 0);
+    cli_free(&c);
+    kill(pid, SIGTERM);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    /* It has ended: now it may be a directory of several, of which who looks makes nothing yet. */
+    assert_int_equal(cli_do(&c, "ps", "--key-file", key, "--timeout", "1s", "--grid", grid, NULL), 1);
+    HAS(c.text[1].p, "knows nobody");
+    cli_free(&c);
+    assert_int_equal(access(path, F_OK), -1);
+    snprintf(command, sizeof command, "rm -r %s %s/moyai", dir, kit_dir());
+    assert_int_equal(system(command), 0);
+}
+
+/* Each of several directories is looked at as it would be alone, by every verb, and nothing is made of it. */
+static void several_directories(void **state) {
+    (void)state;
+    char dir[64] = "/tmp/moyai-cli-look-XXXXXX", key[80], docs[80], nix[80], both[130], command[500];
+    assert_non_null(mkdtemp(dir));
+    snprintf(key, sizeof key, "%s/key", dir);
+    snprintf(docs, sizeof docs, "%s/docs", dir);
+    snprintf(nix, sizeof nix, "file:%s/nix", dir);
+    assert_int_equal(cli_do(&c, "key", "new", "--key-file", key, NULL), 0);
+    cli_free(&c);
+    snprintf(command, sizeof command, "mkdir %s && touch %s/letter.txt", docs, docs);
+    assert_int_equal(system(command), 0);
+    setenv("MOYAI_KEY_FILE", key, 1);
+    const struct {
+        const char *at, *text;
+    } wrong[] = {{docs, "/docs', but something else"},
+                 {nix, "/nix': no such directory"},
+                 {"/etc", "there is no grid at '/etc', but something else"},
+                 {"/etc/passwd", "there is no grid at '/etc/passwd', which is not a directory"}};
+    static const char *const verbs[][4] = {
+        {"ps"}, {"graph"}, {"ping", "a"}, {"trace", "a"}, {"call", "a", "b"}, {"node"}, {"run", "@n", "once"}};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
+        for (size_t k = 0; k < 2 * sizeof verbs / sizeof verbs[0]; k++) {
+            const bool is_run = k / 2 == 6;
+            if (k % 2 && is_run) continue; /* of MOYAI_GRID it takes nothing */
+            const char *words[12] = {verbs[k / 2][0]};
+            int n = 1;
+            snprintf(both, sizeof both, "MOYAI_GRID=127.0.0.1:1 %s", wrong[i].at);
+            const char *const env[] = {both, NULL};
+            if (k % 2 == 0) memcpy(words + 1, (const char *[]){"--grid", "127.0.0.1:1", "--grid", wrong[i].at}, 32);
+            if (k % 2 == 0) n = 5;
+            for (int w = 1; w < 4 && verbs[k / 2][w]; w++) words[n++] = verbs[k / 2][w];
+            cli_startv(&c, &(struct cli_opts){.env = k % 2 ? env : NULL}, words);
+            cli_close_in(&c);
+            const int status = cli_wait(&c);
+            if (status != (is_run ? 125 : 1)) fail_msg("%s: status %d: %s", words[0], status, c.text[1].p);
+            HAS(c.text[1].p, wrong[i].text);
+            cli_free(&c);
+        }
+    unsetenv("MOYAI_KEY_FILE");
+    snprintf(command, sizeof command, "rm %s/letter.txt %s && rmdir %s %s && ! test -e /etc/e", docs, key, docs, dir);
+    assert_int_equal(system(command), 0); /* nothing else is there */
+}
+
 /* Runs of two hosts, which meet in a directory that both see. One of their addresses leads nowhere. */
 static void hosts_with_a_directory(void **state) {
     (void)state;
@@ -539,6 +629,8 @@ int main(void) {
         RUN(strange_titles),
         RUN(unwritable_output),
         cmocka_unit_test(dead_nodes),
+        cmocka_unit_test(one_host_and_a_key),
+        cmocka_unit_test(several_directories),
         cmocka_unit_test(hosts_with_a_directory),
         cmocka_unit_test(several_hosts),
         cmocka_unit_test(no_grid),

@@ -72,7 +72,7 @@ static void open_ear(struct ear *e, const char *const *urls, size_t n) {
     assert_int_equal(exec_new(&e->x, NULL, NULL), 0);
     assert_int_equal(keyfile_open(&e->keys, key_path, NULL), 0);
     exec_lock(e->x);
-    assert_int_equal(meet_new(&e->m, e->x, e->keys, urls, n, &ops, e, NULL), 0);
+    assert_int_equal(meet_new(&e->m, e->x, e->keys, urls, n, false, &ops, e, NULL), 0);
 }
 
 static void close_ear(struct ear *e) {
@@ -339,7 +339,7 @@ static void addresses_are_checked(void **state) {
     struct meet *m;
     struct moyai_error e;
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
-        assert_int_equal(meet_new(&m, a.x, a.keys, &bad[i], 1, &ops, &a, &e), MOYAI_EINVAL);
+        assert_int_equal(meet_new(&m, a.x, a.keys, &bad[i], 1, false, &ops, &a, &e), MOYAI_EINVAL);
     close_ear(&a);
 }
 

@@ -9,39 +9,12 @@
  */
 #include "base/err.h"
 #include "overlay/io/internal.h"
+#include "overlay/io/onehost.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <time.h>
-#include <unistd.h>
 
 #define LOOK_MOST 16u /* entries that are looked at for one of a living node; as a rule the first is */
-#define CLOCK_OFF 60  /* seconds by which the clock may have been set since a node has started */
-
-/* The run directory that an entry names; NULL: it is not there, or another one, as after a restart of the host. */
-static struct rundir *named_dir(const struct rdv_node *e) {
-    struct stat st;
-    struct rundir *d;
-    if (stat(e->run_dir, &st) < 0 || st.st_uid != geteuid() || rundir_open(&d, e->run_dir, NULL) < 0) return NULL;
-    if (id_equal(rundir_host(d), e->host)) return d;
-    rundir_close(d);
-    return NULL;
-}
-
-static bool before_boot(uint64_t started) {
-    struct timespec now, up;
-    if (clock_gettime(CLOCK_REALTIME, &now) < 0 || clock_gettime(CLOCK_BOOTTIME, &up) < 0) return false;
-    return now.tv_sec > up.tv_sec + CLOCK_OFF && started < (uint64_t)(now.tv_sec - up.tv_sec) - CLOCK_OFF;
-}
-
-static bool entry_is_dead(const struct rdv_node *e) {
-    struct rundir *d = named_dir(e);
-    if (!d) return before_boot(e->started);
-    bool dead = rundir_is_dead(d, &e->id);
-    rundir_close(d);
-    return dead;
-}
 
 struct look {
     const struct overlay *o;
@@ -56,7 +29,7 @@ static bool look_at(const struct moyai_node_id *id, void *ctx) {
     if (++l->n > LOOK_MOST) return false;
     if (rdv_get_node(l->o->rdv, id, &e, NULL) < 0) return true;
     if (l->o->dir && id_equal(e.host, rundir_host(l->o->dir))) return rundir_is_dead(l->o->dir, id);
-    struct rundir *d = named_dir(&e);
+    struct rundir *d = onehost_dir(&e);
     if (!d) return true;
     if (rundir_is_dead(d, id)) {
         rundir_close(d);
@@ -112,13 +85,13 @@ static bool elsewhere(struct overlay *o, const struct moyai_node_id *id, struct 
 bool directory_is_dead(struct overlay *o, const struct moyai_node_id *id) {
     if (!rundir_is_dead(o->dir, id)) return false;
     struct rdv_node e;
-    return !elsewhere(o, id, &e) || entry_is_dead(&e);
+    return !elsewhere(o, id, &e) || onehost_is_dead(&e);
 }
 
 bool directory_elsewhere(struct overlay *o, const struct moyai_node_id *id, struct moyai_error *why) {
     struct rdv_node e;
     char who[ENTRY_CALLED];
-    if (!elsewhere(o, id, &e) || entry_is_dead(&e)) return false;
+    if (!elsewhere(o, id, &e) || onehost_is_dead(&e)) return false;
     entry_called(who, e.id.b, e.title, e.pid);
     err_set(why, MOYAI_EUNREACHABLE, "%s has its socket in run directory '%s', or is of another host; ours is '%s'",
             who, e.run_dir, rundir_path(o->dir));

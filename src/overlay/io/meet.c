@@ -175,7 +175,7 @@ static int add(struct meet *m, const char *url, struct moyai_error *reterr) {
 }
 
 int meet_new(struct meet **ret, struct exec *x, const struct keyfile *keys, const char *const *urls, size_t n,
-             const struct meet_ops *ops, void *ctx, struct moyai_error *reterr) {
+             bool looks, const struct meet_ops *ops, void *ctx, struct moyai_error *reterr) {
     if (n > MEET_PLACES) return err_set(reterr, MOYAI_EINVAL, "more than %u rendezvous", MEET_PLACES);
     struct meet *m = calloc(1, sizeof *m);
     if (!m) return err_set(reterr, MOYAI_ENOMEM, "out of memory");
@@ -183,6 +183,7 @@ int meet_new(struct meet **ret, struct exec *x, const struct keyfile *keys, cons
     pthread_cond_init(&m->cond, NULL);
     m->x = x;
     m->keys = keys;
+    m->looks = looks;
     m->ops = ops;
     m->ctx = ctx;
     int rc = 0;

@@ -50,10 +50,11 @@ struct meet_ops {
     void (*done)(void *ctx);
 };
 
-/* urls: n of them, "http://host:port/GRID" or "file:/dir", copied. keys: borrowed; looked into with the node lock
+/* urls: n of them, "http://host:port/GRID" or "file:/dir", copied. looks: the node only looks at the grid, and makes no
+ * directory. keys: borrowed; looked into with the node lock
  * held. EINVAL (not such an address: the text says what is wrong), ENOMEM. */
 int meet_new(struct meet **ret, struct exec *x, const struct keyfile *keys, const char *const *urls, size_t n,
-             const struct meet_ops *ops, void *ctx, struct moyai_error *reterr) MOYAI_MUST_USE;
+             bool looks, const struct meet_ops *ops, void *ctx, struct moyai_error *reterr) MOYAI_MUST_USE;
 
 /* What to leave under this id, from the next look on, for how long. n <= MEET_ENTRY_MAX; n == 0: nothing. ENOMEM. */
 int meet_entry(struct meet *m, const uint8_t id[16], const uint8_t *p, size_t n, moyai_dur lifetime) MOYAI_MUST_USE;

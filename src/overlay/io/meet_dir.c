@@ -36,15 +36,23 @@ static bool is_temp(const char *name) {
     return strncmp(name, TEMP, strlen(TEMP)) == 0 && is_id(name + strlen(TEMP));
 }
 
-/* A descriptor of e/. What is missing is made, but not the directory's parent; e/ is open to whom the directory is. */
-static int open_entries(const char *path, struct moyai_error *why) {
+/* A descriptor of e/, or ENOENT without a text: who looks has found the directory, and nothing in it. For others what
+ * is missing is made, but not the directory's parent, nor anything in one that holds something else; e/ is open to whom
+ * the directory is. */
+static int open_entries(const char *path, bool looks, struct moyai_error *why) {
     struct stat st;
-    if (mkdir(path, 0700) < 0 && errno != EEXIST) return err_sys(why, errno, "cannot make \"%.200s\"", path);
+    if (!looks && mkdir(path, 0700) < 0 && errno != EEXIST) return err_sys(why, errno, "cannot make \"%.200s\"", path);
     int root = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (root < 0 || fstat(root, &st) < 0) {
         int e = errno;
         if (root >= 0) close(root);
         return err_sys(why, e, "cannot open \"%.200s\"", path);
+    }
+    const bool missing = fstatat(root, SUB, &(struct stat){0}, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT;
+    if (missing && (looks || !places_may_be_grid(path))) {
+        close(root);
+        return looks ? MOYAI_ENOENT
+                     : err_set(why, MOYAI_EPERM, "there is no grid in \"%.200s\", but something else", path);
     }
     bool made = mkdirat(root, SUB, 0700) == 0;
     int e = made || errno == EEXIST ? 0 : errno;
@@ -134,7 +142,11 @@ int meet_dir_ask(struct place *p, struct moyai_error *why) {
     const char *path = places_path(p->url);
     struct place_entry e;
     struct timespec at;
-    int dir = open_entries(path, why);
+    int dir = open_entries(path, p->m->looks, why);
+    if (dir == MOYAI_ENOENT && !why->code) {
+        place_counted(p);
+        return 0;
+    }
     if (dir < 0) return dir;
     place_entry(p, &e);
     int rc = e.n ? put(dir, path, &e, &at, why) : 0;

@@ -59,12 +59,16 @@ static void on_done(void *ctx) {
 }
 static const struct meet_ops ops = {.entry = on_entry, .asked = on_asked, .foreign = on_foreign, .done = on_done};
 
-static void open_ear(struct ear *e, const char *at) {
+static void open_ear_of(struct ear *e, const char *at, bool looks) {
     memset(e, 0, sizeof *e);
     assert_int_equal(exec_new(&e->x, NULL, NULL), 0);
     assert_int_equal(keyfile_open(&e->keys, key_path, NULL), 0);
     exec_lock(e->x);
-    assert_int_equal(meet_new(&e->m, e->x, e->keys, &at, 1, &ops, e, NULL), 0);
+    assert_int_equal(meet_new(&e->m, e->x, e->keys, &at, 1, looks, &ops, e, NULL), 0);
+}
+
+static void open_ear(struct ear *e, const char *at) {
+    open_ear_of(e, at, false);
 }
 
 static void close_ear(struct ear *e) {
@@ -421,6 +425,47 @@ static void modes_are_the_directory_s(void **state) {
     close_ear(&a);
 }
 
+/* Who only looks makes nothing, wherever that would be. */
+static void who_looks_makes_nothing(void **state) {
+    (void)state;
+    struct ear a, b;
+    char path[256];
+    path_of("", path);
+    open_ear_of(&a, url, true);
+    look(&a);
+    assert_true(a.code < 0);
+    assert_non_null(strstr(a.text, "/grid\""));
+    assert_int_equal(run("test ! -e %s/grid", dir), 0);
+    assert_int_equal(run("mkdir %s/grid", dir), 0);
+    look(&a);
+    heard(&a, 0, NULL, 0);
+    assert_int_equal(access(path, F_OK), -1);
+    open_ear(&b, url);
+    leave(&b, 2, "I am b", LONG);
+    look(&b);
+    look(&a);
+    HEARD(&a, "I am b;");
+    close_ear(&b);
+    close_ear(&a);
+}
+
+/* Nor does anybody where something else is: of a letter's directory no grid is made. */
+static void what_is_something_else_s_is_left_alone(void **state) {
+    (void)state;
+    struct ear a;
+    assert_int_equal(run("mkdir %s/grid && touch %s/grid/letter.txt", dir, dir), 0);
+    open_ear(&a, url);
+    leave(&a, 1, "I am a", LONG);
+    look(&a);
+    assert_int_equal(a.code, MOYAI_EPERM);
+    assert_non_null(strstr(a.text, "something else"));
+    assert_int_equal(run("test \"$(ls -A %s/grid)\" = letter.txt", dir), 0);
+    assert_int_equal(run("mkdir %s/grid/e", dir), 0); /* with it, it is one, whatever else is there */
+    look(&a);
+    HEARD(&a, "I am a;");
+    close_ear(&a);
+}
+
 int main(void) {
     alarm(300);
     const struct CMUnitTest tests[] = {
@@ -433,6 +478,8 @@ int main(void) {
         cmocka_unit_test_setup(what_is_wrong_is_said, empty),
         cmocka_unit_test_setup(a_full_disk, empty),
         cmocka_unit_test_setup(modes_are_the_directory_s, empty),
+        cmocka_unit_test_setup(who_looks_makes_nothing, empty),
+        cmocka_unit_test_setup(what_is_something_else_s_is_left_alone, empty),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -43,6 +43,7 @@ struct meet {
     const struct keyfile *keys;
     const struct meet_ops *ops;
     void *ctx;
+    bool looks; /* nothing is made where there is nothing */
     size_t n;
     struct place place[MEET_PLACES];
 

@@ -3,7 +3,9 @@
 
 #include "base/err.h"
 #include "link/tcp.h"
+#include "overlay/io/onehost.h"
 
+#include <dirent.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -98,20 +100,35 @@ static bool holds(const char *dir, const char *file) {
     return snprintf(path, sizeof path, "%s/%s", dir, file) < (int)sizeof path && access(path, F_OK) == 0;
 }
 
+bool places_may_be_grid(const char *path) {
+    static const char *const ours[] = {"n", "e", PLACES_ONE_HOST};
+    DIR *d = opendir(path);
+    if (!d) return true; /* who uses it says why not */
+    bool no_entries = true, grid = false;
+    for (struct dirent *e; (e = readdir(d));) {
+        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0) continue;
+        no_entries = false;
+        for (size_t i = 0; i < sizeof ours / sizeof ours[0]; i++) grid |= strcmp(e->d_name, ours[i]) == 0;
+    }
+    closedir(d);
+    return no_entries || grid;
+}
+
 int places_kind(const struct places *p, const char *key, bool *wide, struct moyai_error *reterr) {
     const char *dir = p->file ? places_path(p->file) : NULL;
+    const bool alone = p->n_http + p->n_member == 0 && p->in < 0;
     *wide = true;
-    if (!dir || p->n_http + p->n_member > 0 || p->in >= 0) return 0;
-    if (holds(dir, PLACES_ONE_HOST)) {
+    if (!dir) return 0;
+    if (alone && holds(dir, PLACES_ONE_HOST)) {
         *wide = false;
-    } else if (!key || !*key) {
+    } else if (alone && (!key || !*key)) {
         if (holds(dir, "e"))
             return err_set(
                 reterr, MOYAI_EPERM,
                 "the grid in \"%.150s\" is one of several hosts: MOYAI_KEY_FILE or --key-file must name its key", dir);
         *wide = false;
     }
-    return 0;
+    return *wide ? onehost_check(dir, alone, reterr) : 0;
 }
 
 void places_done(struct places *p) {

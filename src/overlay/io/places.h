@@ -10,9 +10,9 @@
  *
  * All places of a grid serve at once. A directory alone, without a key, makes a grid of one host (rendezvous.h): its
  * nodes are joined by Unix sockets, and it is its owner's. With a key, or one of several places, it is a place like the
- * others (meet.h).
+ * others (meet.h), in which no nodes of a grid of one host may live.
  *
- * places_kind looks into the directory; all else is pure. Any thread.
+ * places_kind and places_may_be_grid look into the directory, and write nothing; all else is pure. Any thread.
  */
 #ifndef OVERLAY_IO_PLACES_H
 #define OVERLAY_IO_PLACES_H
@@ -36,7 +36,12 @@ void places_done(struct places *p);
 /* A file in a directory that keeps it a grid of one host, whatever keys there are: moyai run makes it in its own. */
 #define PLACES_ONE_HOST "one-host"
 
-/* Is it a grid of several hosts? key: its name; NULL or "": none was given. EPERM: it is one, and needs a key. */
+/* Is it a directory in which a grid may be met: one's own, or empty, or not there yet? What else a directory is for
+ * shall not be littered by a mistyped name. */
+bool places_may_be_grid(const char *dir);
+
+/* Is it a grid of several hosts? key: its name; NULL or "": none was given. EPERM: it is one, and needs a key; or nodes
+ * live in its directory that have begun without, for a grid of one host. */
 int places_kind(const struct places *p, const char *key, bool *wide, struct moyai_error *reterr) MOYAI_MUST_USE;
 
 #endif

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "overlay/io/places.h"
 
+#include "link/rundir.h"
+#include "overlay/io/rendezvous.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -70,6 +73,56 @@ static void a_directory_is_of_either_kind(void **state) {
     rmdir(dir);
 }
 
+/* Where nodes live that have begun without a key, nobody meets with one: they, and who comes to them, have none. */
+static void one_host_s_nodes_keep_others_out(void **state) {
+    (void)state;
+    struct moyai_error e;
+    struct rdv *r;
+    struct rundir *d;
+    struct rdv_node n;
+    struct moyai_node_id id = {{7}};
+    char base[] = "/tmp/moyai-places-XXXXXX", dir[64], url[80], run_dir[64], mixed[90], command[200];
+    int l;
+    assert_non_null(mkdtemp(base));
+    snprintf(dir, sizeof dir, "%s/grid", base);
+    snprintf(url, sizeof url, "file:%s", dir);
+    snprintf(mixed, sizeof mixed, "a:1 %s", url);
+    snprintf(run_dir, sizeof run_dir, "%s/run", base);
+    assert_int_equal(rdv_open(&r, url, &e), 0);
+    assert_int_equal(kind(url, "/my/key", &e), 1); /* looked at only */
+    assert_int_equal(rundir_open(&d, run_dir, &e), 0);
+    assert_int_equal(rundir_listen(d, &id, &l, &e), 0);
+    rdv_node_fill(&n, &id, rundir_host(d), run_dir, "worker");
+    assert_int_equal(rdv_put_node(r, &n, &e), 0);
+    assert_int_equal(kind(url, NULL, &e), 0);
+    assert_int_equal(kind(url, "/my/key", &e), MOYAI_EPERM);
+    assert_non_null(strstr(e.text, dir));
+    assert_non_null(strstr(e.text, "(node 07000000 (worker, pid "));
+    assert_non_null(strstr(e.text, " lives there): do not name a key (MOYAI_KEY_FILE or --key-file)"));
+    assert_int_equal(kind(mixed, NULL, &e), MOYAI_EPERM);
+    assert_non_null(strstr(e.text, "name it alone, and do not name a key"));
+    /* It is dead. */
+    close(l);
+    assert_int_equal(kind(url, "/my/key", &e), 1);
+    assert_int_equal(kind(mixed, NULL, &e), 1);
+    /* One of whom nothing can be known from here; and what is no entry. */
+    n.host[0] ^= 1;
+    assert_int_equal(rdv_put_node(r, &n, &e), 0);
+    assert_int_equal(kind(url, "/my/key", &e), MOYAI_EPERM);
+    assert_non_null(strstr(e.text, "or has left its entry in n/: remove that if it has ended): do not name a key"));
+    n.started = 1; /* before this host did */
+    assert_int_equal(rdv_put_node(r, &n, &e), 0);
+    assert_int_equal(kind(url, "/my/key", &e), 1);
+    snprintf(command, sizeof command, "cd %s/n && for f in x %032d; do echo moyai node 1 > $f; done; mkfifo %032d", dir,
+             1, 2);
+    assert_int_equal(system(command), 0);
+    assert_int_equal(kind(url, "/my/key", &e), 1);
+    rdv_close(r);
+    rundir_close(d);
+    snprintf(command, sizeof command, "rm -r %s", base);
+    assert_int_equal(system(command), 0);
+}
+
 static void what_is_wrong_is_named(void **state) {
     (void)state;
     static const char *const bad[][2] = {
@@ -116,8 +169,8 @@ static void what_is_wrong_is_named(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_kind_is_taken),
-                                       cmocka_unit_test(a_directory_is_of_either_kind),
-                                       cmocka_unit_test(what_is_wrong_is_named)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_kind_is_taken), cmocka_unit_test(a_directory_is_of_either_kind),
+        cmocka_unit_test(one_host_s_nodes_keep_others_out), cmocka_unit_test(what_is_wrong_is_named)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -716,7 +716,7 @@ static int begin(struct wide *w, struct moyai_error *reterr) {
         w->at_fd = met_add(&w->met, "fd:");
         w->met.of[w->at_fd].answered = true; /* who listens there answers to what it hears, if it hears anything */
     }
-    if (n_urls > 0) rc = meet_new(&w->meet, o->x, w->keys, urls, n_urls, &meet_ops, w, reterr);
+    if (n_urls > 0) rc = meet_new(&w->meet, o->x, w->keys, urls, n_urls, c->observer, &meet_ops, w, reterr);
     if (rc == 0 && w->places.in >= 0)
         rc = meet_fd_new(&w->fds, o->x, w->keys, w->places.in, w->places.out, &fd_ops, w, reterr);
     if (rc < 0) (void)config_blame(reterr, c->config, CONFIG_grid);
