@@ -86,6 +86,46 @@ bool observe_target(int key, char *arg, const struct argp_state *state, const ch
     }
 }
 
+/* ---- lines of the grid file ------------------------------------------------------------------ */
+
+struct unlinked {
+    struct observer *o;
+    size_t waits;
+};
+
+/* It stands above, where people read. */
+static bool was_shown(const struct observer *o, const struct overlay_line *l) {
+    char text[UNMET_LINE];
+    snprintf(text, sizeof text, "\", line %u: %s", l->number, l->why);
+    return *l->why && o->shown && strstr(o->shown, text);
+}
+
+static void add_line(char list[UNMET_LINE], const struct overlay_line *l, const char *colon, const char *why) {
+    const size_t n = strlen(list);
+    snprintf(list + n, UNMET_LINE - n, "%s\"%s\", line %u has no link yet%s%s", n ? "; " : "", l->file, l->number,
+             colon, why);
+}
+
+static bool look_line(const struct overlay_line *l, void *ctx) {
+    struct unlinked *u = ctx;
+    const char *colon = *l->why ? ": " : "";
+    const bool shown = was_shown(u->o, l);
+    u->waits += !l->failed;
+    add_line(u->o->unlinked, l, colon, l->why);
+    add_line(u->o->unshown, l, shown ? "" : colon, shown ? ", as is said above" : l->why);
+    return true;
+}
+
+/* o->unlinked: those that have none. How many may have one soon? */
+static size_t look_lines(struct observer *o) {
+    struct unlinked u = {.o = o};
+    o->unlinked[0] = o->unshown[0] = 0;
+    exec_lock(node_exec(o->node));
+    overlay_each_line(node_overlay(o->node), look_line, &u);
+    exec_unlock(node_exec(o->node));
+    return u.waits;
+}
+
 /* ---- joining --------------------------------------------------------------------------------- */
 
 void observer_print_error(bool json, int code, const char *text) {
@@ -103,7 +143,8 @@ void observer_failed(const char *title, bool json, int code, const char *text) {
 }
 
 /* 0, or the reason has been printed. */
-static int await_link(moyai_node *n, const char *title, const char *grid, const struct observe_opts *given) {
+static int await_link(struct observer *o, const char *title, const char *grid, const struct observe_opts *given) {
+    moyai_node *n = o->node;
     moyai_dur timeout = given->timed ? given->timeout : LINK_TIME;
     struct unmet u;
     char line[UNMET_LINE], report[REPORT];
@@ -132,7 +173,7 @@ static int await_link(moyai_node *n, const char *title, const char *grid, const 
     const char *advice = unmet_advice(what);
     bool said = unmet_was_said(&u, grid, report);
     if (advice == u.advice) advice = "";
-    char text[UNMET_LINE + 200];
+    char text[2 * UNMET_LINE + 200];
     if (rc == MOYAI_ETIMEDOUT)
         snprintf(text, sizeof text, "no node of the grid at '%s' could be reached within %s: %s%s%s", grid,
                  DUR(timeout), report, advice, more);
@@ -144,11 +185,16 @@ static int await_link(moyai_node *n, const char *title, const char *grid, const 
         snprintf(text, sizeof text, "interrupted");
     else
         snprintf(text, sizeof text, "no node of the grid at '%s' could be reached: %s", grid, moyai_strerror(rc));
+    const size_t end = strlen(text);
+    if (rc != MOYAI_ECANCELED) (void)look_lines(o);
+    if (o->unlinked[0]) snprintf(text + end, sizeof text - end, "; %s", o->unlinked);
     observer_print_error(given->json, rc, text);
+    text[end] = 0;
     if (rc == MOYAI_ETIMEDOUT && said) /* all but that has been said */
         cli_say(title, "no node of the grid at '%s' could be reached within %s%s", grid, DUR(timeout), more);
     else if (rc != MOYAI_ENOENT || !said)
         cli_say(title, "%s", text);
+    if (o->unlinked[0]) cli_say(title, "%s", o->unshown);
     return rc;
 }
 
@@ -185,7 +231,7 @@ int observer_join(struct observer *o, const char *title, const struct observe_op
     reach_blame(&why);
     if (rc == 0) {
         log_set_sink(node_log(o->node), on_log, o);
-        if (o->grid.path[0] || await_link(o->node, title, grid, given) == 0) return CLI_OK;
+        if (o->grid.path[0] || await_link(o, title, grid, given) == 0) return CLI_OK;
     } else {
         observer_failed(title, given->json, why.code, why.text);
     }
@@ -193,44 +239,11 @@ int observer_join(struct observer *o, const char *title, const struct observe_op
     return why.code == MOYAI_EINVAL ? CLI_USAGE : CLI_FAILED;
 }
 
-/* ---- lines of the grid file ------------------------------------------------------------------ */
+/* ---- waiting for lines ----------------------------------------------------------------------- */
 
-struct unlinked {
-    struct observer *o;
-    size_t waits;
-};
-
-/* It stands above, where people read. */
-static bool was_shown(const struct observer *o, const struct overlay_line *l) {
-    char text[UNMET_LINE];
-    snprintf(text, sizeof text, "\", line %u: %s", l->number, l->why);
-    return *l->why && o->shown && strstr(o->shown, text);
-}
-
-static void add_line(char list[UNMET_LINE], const struct overlay_line *l, const char *colon, const char *why) {
-    const size_t n = strlen(list);
-    snprintf(list + n, UNMET_LINE - n, "%s\"%s\", line %u has no link yet%s%s", n ? "; " : "", l->file, l->number,
-             colon, why);
-}
-
-static bool look_line(const struct overlay_line *l, void *ctx) {
-    struct unlinked *u = ctx;
-    const char *colon = *l->why ? ": " : "";
-    const bool shown = was_shown(u->o, l);
-    u->waits += !l->failed;
-    add_line(u->o->unlinked, l, colon, l->why);
-    add_line(u->o->unshown, l, shown ? "" : colon, shown ? ", as is said above" : l->why);
-    return true;
-}
-
-/* Is there a line that may soon have a link? o->unlinked: those that have none. */
+/* Is there a line that may soon have a link? */
 static bool lines_wait(struct observer *o) {
-    struct unlinked u = {.o = o};
-    o->unlinked[0] = o->unshown[0] = 0;
-    exec_lock(node_exec(o->node));
-    overlay_each_line(node_overlay(o->node), look_line, &u);
-    exec_unlock(node_exec(o->node));
-    return u.waits > 0 && moyai_now() < o->until && !moyai_node_stopping(o->node);
+    return look_lines(o) > 0 && moyai_now() < o->until && !moyai_node_stopping(o->node);
 }
 
 /* Between two looks at them. */

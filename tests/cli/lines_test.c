@@ -151,6 +151,27 @@ static void time_is_kept(void **state) {
     cli_free(&c);
 }
 
+/* Nor are they forgotten where there is no link at all. */
+static void what_is_missing_of_all_is_said(void **state) {
+    (void)state;
+    static const char *const said[] = {"line 2 has no link yet: ", " to first has not got through yet; \"",
+                                       "line 3 has no link yet: ", " to second (port 2223) has not got through yet"};
+    write_file("mode-first", "hang");
+    write_file("mode-second", "hang");
+    const int status = IN_GRID("ps", "--json", "--timeout", "5s");
+    write_file("mode-first", "forward");
+    assert_int_equal(status, 1);
+    HAS(c.text[1].p, "could be reached within 5 s");
+    const char *at = c.text[1].p;
+    for (int i = 0; i < 4; i++) {
+        HAS(at, said[i]);
+        at = strstr(at, said[i]);
+    }
+    HAS(c.text[0].p, " has not got through yet; \\\"");
+    HAS(c.text[0].p, " to second (port 2223) has not got through yet\"");
+    cli_free(&c);
+}
+
 static void a_wrong_program_is_named(void **state) {
     (void)state;
     setenv("MOYAI_SSH", "nope", 1);
@@ -247,10 +268,15 @@ static void one_node_is_enough(void **state) {
 int main(int argc, char **argv) {
     if (argc > 1) cmocka_set_test_filter(argv[1]); /* the name of one test */
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_lines_are_waited_for),  cmocka_unit_test(a_line_that_fails_is_named),
-        cmocka_unit_test(what_is_not_shown_is_said), cmocka_unit_test(time_is_kept),
-        cmocka_unit_test(a_wrong_program_is_named),  cmocka_unit_test(a_line_of_others_is_not_waited_for),
-        cmocka_unit_test(who_is_asked_twice_ends),   cmocka_unit_test(one_node_is_enough),
+        cmocka_unit_test(all_lines_are_waited_for),
+        cmocka_unit_test(a_line_that_fails_is_named),
+        cmocka_unit_test(what_is_not_shown_is_said),
+        cmocka_unit_test(time_is_kept),
+        cmocka_unit_test(what_is_missing_of_all_is_said),
+        cmocka_unit_test(a_wrong_program_is_named),
+        cmocka_unit_test(a_line_of_others_is_not_waited_for),
+        cmocka_unit_test(who_is_asked_twice_ends),
+        cmocka_unit_test(one_node_is_enough),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
