@@ -48,14 +48,12 @@ static int open_entries(const char *path, bool looks, struct moyai_error *why) {
         if (root >= 0) close(root);
         return err_sys(why, e, "cannot open \"%.200s\"", path);
     }
-    const bool missing = fstatat(root, SUB, &(struct stat){0}, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT;
-    if (missing && (looks || !places_may_be_grid(path))) {
+    if (looks && fstatat(root, SUB, &(struct stat){0}, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT) {
         close(root);
-        return looks ? MOYAI_ENOENT
-                     : err_set(why, MOYAI_EPERM, "there is no grid in \"%.200s\", but something else", path);
+        return MOYAI_ENOENT;
     }
-    bool made = mkdirat(root, SUB, 0700) == 0;
-    int e = made || errno == EEXIST ? 0 : errno;
+    bool made = !looks && mkdirat(root, SUB, 0700) == 0;
+    int e = made || looks || errno == EEXIST ? 0 : errno;
     int fd = openat(root, SUB, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0 && !e) e = errno;
     if (fd >= 0 && made) (void)fchmod(fd, st.st_mode & 07777);

@@ -449,23 +449,6 @@ static void who_looks_makes_nothing(void **state) {
     close_ear(&a);
 }
 
-/* Nor does anybody where something else is: of a letter's directory no grid is made. */
-static void what_is_something_else_s_is_left_alone(void **state) {
-    (void)state;
-    struct ear a;
-    assert_int_equal(run("mkdir %s/grid && touch %s/grid/letter.txt", dir, dir), 0);
-    open_ear(&a, url);
-    leave(&a, 1, "I am a", LONG);
-    look(&a);
-    assert_int_equal(a.code, MOYAI_EPERM);
-    assert_non_null(strstr(a.text, "something else"));
-    assert_int_equal(run("test \"$(ls -A %s/grid)\" = letter.txt", dir), 0);
-    assert_int_equal(run("mkdir %s/grid/e", dir), 0); /* with it, it is one, whatever else is there */
-    look(&a);
-    HEARD(&a, "I am a;");
-    close_ear(&a);
-}
-
 int main(void) {
     alarm(300);
     const struct CMUnitTest tests[] = {
@@ -479,7 +462,6 @@ int main(void) {
         cmocka_unit_test_setup(a_full_disk, empty),
         cmocka_unit_test_setup(modes_are_the_directory_s, empty),
         cmocka_unit_test_setup(who_looks_makes_nothing, empty),
-        cmocka_unit_test_setup(what_is_something_else_s_is_left_alone, empty),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
