@@ -62,6 +62,7 @@ int kit_setup(void **state) {
     (void)state;
     alarm(KIT_LIMIT);
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGHUP, SIG_DFL); /* under nohup(1) what is started here would not be asked by it to end */
     unsetenv("MOYAI_GRID");
     unsetenv("MOYAI_EVENTS");
     unsetenv("NO_COLOR");
