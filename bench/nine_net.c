@@ -293,13 +293,15 @@ void nine_begin(int hosts) {
     write_file("ssh", "#!/bin/sh\nexec ssh -F \"$GRID_SSH_CONFIG\" \"$@\"\n", 0700);
     snprintf(path, sizeof path, "%s/home", work);
     if (mkdir(path, 0700) < 0) bench_die("mkdir");
+    snprintf(path, sizeof path, "%s/home/grid", work); /* for who has none of a cluster; verbs do not make it */
+    if (mkdir(path, 0700) < 0) bench_die("mkdir");
     size_t n = 0;
     for (int i = 0; i < NINE_CLUSTERS; i++) {
         n += (size_t)snprintf(spec + n, sizeof spec - n, "%s:%s:%d:ssh=both,", nine_clusters[i].name,
                               nine_clusters[i].class, hosts);
         snprintf(path, sizeof path, "%s/%s", work, nine_clusters[i].name);
         if (mkdir(path, 0700) < 0) bench_die("mkdir");
-        snprintf(path, sizeof path, "%s/%s/grid", work, nine_clusters[i].name); /* which agents do not make */
+        snprintf(path, sizeof path, "%s/%s/grid", work, nine_clusters[i].name);
         if (mkdir(path, 0700) < 0) bench_die("mkdir");
     }
     snprintf(command, sizeof command, "%s key new >/dev/null 2>&1", MOYAI);
