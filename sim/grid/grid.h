@@ -111,6 +111,7 @@ void grid_crash(struct grid *g, uint32_t a);
 void grid_witness(struct grid *g, uint32_t a, uint32_t index); /* the a-th sees that the node of that index has ended */
 void grid_leave(struct grid *g, uint32_t a);
 
+bool grid_mourns(const struct grid *g, uint32_t who, uint32_t index); /* a live one knows that the other is dead */
 uint32_t grid_mourners(const struct grid *g,
                        uint32_t index);   /* live nodes that know the node of that index to be dead */
 uint64_t grid_open(const struct grid *g); /* calls that have not ended */

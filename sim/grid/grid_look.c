@@ -182,12 +182,14 @@ void grid_turned(void *ctx, struct ground_node *u) {
     if (g->cfg.checked && ++n->turns % g->cfg.checked == 0) invariants(g, n);
 }
 
+bool grid_mourns(const struct grid *g, uint32_t who, uint32_t index) {
+    const struct peer *p = overlay_find(g->node[who]->o, g->node[index]->u->id.b);
+    return p && p->dead;
+}
+
 uint32_t grid_mourners(const struct grid *g, uint32_t index) {
     uint32_t n = 0;
-    for (uint32_t i = 0; i < g->live; i++) {
-        const struct peer *p = overlay_find(g->node[g->lives[i]]->o, g->node[index]->u->id.b);
-        n += p && p->dead;
-    }
+    for (uint32_t i = 0; i < g->live; i++) n += grid_mourns(g, g->lives[i], index);
     return n;
 }
 
