@@ -15,9 +15,10 @@
  *                                                                           REFUSE, DROP
  *     an OFFER received, and taken: used at once
  *
- * No herd. At most cfg.attempts connections are being made at once, with cfg.gap between two, longer after each that
- * led nowhere; candidates are drawn at random; the first attempt waits for as long as befits the number of nodes that
- * the rendezvous named; whoever was refused is told three others; every span of time has a jitter of half of it.
+ * No herd. At most cfg.attempts connections are being made at once (with few links, those that nothing answers do not
+ * hold the others up), with cfg.gap between two, longer after each that led nowhere; candidates are drawn at random;
+ * the first attempt waits for as long as befits the number of nodes that the rendezvous named; whoever was refused is
+ * told three others; every span of time has a jitter of half of it.
  *
  * Growing together. A partition leaves each side with enough links of its own; nobody would look for the other when
  * the network is whole again. So after each look at the rendezvous, of the n nodes it names PEERS_MIX open one link
@@ -62,6 +63,7 @@ static size_t layout(struct peers *p, const struct peers_cfg *c) {
     p->rescue = or_else(c->rescue, 256);
     p->known_cap = or_else(c->known, 128);
     p->attempts = or_else(c->attempts, 4);
+    p->dials_cap = PEERS_DIALS * p->attempts;
     p->text = or_else(c->text, 256);
     if (!span(&p->attempt, c->attempt, 10 * MOYAI_SEC) || !span(&p->gap, c->gap, 100 * MOYAI_MS) ||
         !span(&p->rendezvous, c->rendezvous, 30 * MOYAI_SEC) || !span(&p->exchange, c->exchange, 120 * MOYAI_SEC))
@@ -73,11 +75,11 @@ static size_t layout(struct peers *p, const struct peers_cfg *c) {
     memcpy(p->self, c->self.id.b, 16);
     if (p->n_text) memcpy(p->self_text, c->self.text, p->n_text);
     p->links_cap = p->most + PEERS_SLACK + p->rescue + PEERS_LINES + p->attempts;
-    p->fx_cap = 16 + 2 * p->attempts + p->links_cap; /* each timer of a link may say two things: see timers */
+    p->fx_cap = 16 + 2 * p->dials_cap + p->links_cap; /* each timer of a link may say two things: see timers */
     size_t at = sizeof *p;
     p->off_links = (uint32_t)at;
     p->off_dials = (uint32_t)(at += p->links_cap * sizeof(struct peers_link));
-    p->off_known = (uint32_t)(at += p->attempts * sizeof(struct peers_dial));
+    p->off_known = (uint32_t)(at += p->dials_cap * sizeof(struct peers_dial));
     p->off_fx = (uint32_t)(at += p->known_cap * sizeof(struct peers_known));
     p->off_texts = (uint32_t)(at += p->fx_cap * sizeof(struct peers_fx));
     at += (size_t)p->known_cap * p->text;
@@ -159,20 +161,36 @@ bool peers_next(struct peers *p, struct peers_effect *out) {
 
 /* --- opening --------------------------------------------------------------------------------------- */
 
+/* Attempts under way. */
 static uint32_t opening(const struct peers *p) {
     uint32_t n = p->dials_n;
-    for (uint32_t i = 0; n < p->attempts && i < p->links_n; i++)
+    for (uint32_t i = 0; p->offered && i < p->links_n; i++)
         n += peers_links(p)[i].state == PEERS_OFFERED && peers_links(p)[i].kind == PEERS_MESH;
     return n;
 }
 
-/* Is another link wanted, and an attempt free for it? */
+/* From when one of n attempts under way leaves its turn to another. With few links it is enough that so many have had
+ * no answer for a while: those behind firewalls and NATs, of whom there may be more than others, never answer.
+ */
+static uint64_t turn(const struct peers *p, uint32_t n) {
+    const struct peers_dial *d = peers_dials(p);
+    uint64_t at = UINT64_MAX;
+    if (n < p->attempts) return 0;
+    if (!peers_few(p) || p->dials_n == p->dials_cap) return at;
+    for (uint32_t i = 0; i < p->dials_n; i++) {
+        uint32_t old = 0;
+        for (uint32_t k = 0; k < p->dials_n; k++) old += d[k].until <= d[i].until;
+        if (n - old < p->attempts) at = peers_min(at, d[i].until - p->attempt + PEERS_PATIENT);
+    }
+    return at;
+}
+
+/* Is another link wanted, and a place free for it? */
 static bool wants(const struct peers *p) {
     if (!p->started || p->leaving || p->known_n == 0) return false;
     bool far = p->far < p->far_least && p->known_n > p->near_n, like = peers_lonely(p);
     if (p->mesh >= p->degree && p->extra != 1 && !far && !like) return false;
-    uint32_t n = p->dials_n || p->offered ? opening(p) : 0, taken = peers_taken(p) + n;
-    if (n >= p->attempts) return false;
+    uint32_t n = opening(p), taken = peers_taken(p) + n;
     if (taken > p->most || (taken == p->most && p->extra != 1))
         if ((!like && p->extra != 1) || !peers_beyond(p, n + 1)) return false;
     return p->mesh + n < p->degree || p->extra == 1 || (far && p->far + n < p->far_least) ||
@@ -185,8 +203,13 @@ static enum peers_whom whom(const struct peers *p) {
     return p->far < p->far_least && p->known_n > p->near_n ? PEERS_OTHER_SITES : PEERS_LIKE;
 }
 
+static uint64_t wants_at(const struct peers *p) {
+    uint64_t at = p->gap_at > p->dry_until ? p->gap_at : p->dry_until, free = turn(p, opening(p));
+    return at > free ? at : free;
+}
+
 static void fill(struct peers *p, moyai_ns now) {
-    if (!wants(p) || now < p->gap_at || now < p->dry_until) return;
+    if (!wants(p) || now < wants_at(p)) return;
     uint32_t i = peers_candidate(p, whom(p), now);
     if (i == UINT32_MAX) {
         if (p->extra == 1) p->extra = 0;
@@ -557,7 +580,7 @@ moyai_ns peers_deadline(const struct peers *p) {
     for (uint32_t i = 0; i < p->dials_n; i++) at = peers_min(at, peers_dials(p)[i].until);
     for (uint32_t i = 0; i < p->links_n; i++)
         if (peers_links(p)[i].due) at = peers_min(at, peers_links(p)[i].due);
-    if (wants(p)) at = peers_min(at, p->gap_at > p->dry_until ? p->gap_at : p->dry_until);
+    if (wants(p)) at = peers_min(at, wants_at(p));
     return at;
 }
 

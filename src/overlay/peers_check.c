@@ -17,7 +17,7 @@ static const char *links_check(const struct peers *p) {
     const struct peers_link *l = peers_links(p);
     uint32_t offered = 0, mesh = 0, direct = 0, far = 0, here = 0;
     uint32_t guests = 0, asked = 0, rescued = 0, extra = 0, looking[2] = {0};
-    if (p->links_n > p->links_cap || p->dials_n > p->attempts) return "more links than places";
+    if (p->links_n > p->links_cap || p->dials_n > p->dials_cap) return "more links than places";
     for (uint32_t i = 0; i < p->links_n; i++) {
         if (l[i].link == 0 || id_zero(l[i].id) || id_equal(l[i].id, p->self)) return "a link to nobody";
         if (l[i].state != PEERS_OFFERED && l[i].state != PEERS_USED) return "a link in no state";
@@ -61,7 +61,7 @@ static const char *links_check(const struct peers *p) {
     if (extra != (p->extra == 2)) return "the extra link is not where it should be";
     if (p->leaving && p->dials_n) return "connecting while leaving";
     if (!is_zero(&l[p->links_n], (p->links_cap - p->links_n) * sizeof *l)) return "a free link is not zero";
-    if (!is_zero(&peers_dials(p)[p->dials_n], (p->attempts - p->dials_n) * sizeof(struct peers_dial)))
+    if (!is_zero(&peers_dials(p)[p->dials_n], (p->dials_cap - p->dials_n) * sizeof(struct peers_dial)))
         return "a free attempt is not zero";
     return NULL;
 }

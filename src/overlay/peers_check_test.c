@@ -57,7 +57,7 @@ static void test_links(void **state) {
     BREAKS(l[0].link = l[1].link);
     BREAKS(memcpy(l[0].id, l[1].id, 16));
     BREAKS(p->links_n = p->links_cap + 1);
-    BREAKS(p->dials_n = p->attempts + 1);
+    BREAKS(p->dials_n = p->dials_cap + 1);
     BREAKS(l[6].flags |= LINK_ACCEPTS);
     BREAKS(l[6].due = 0);
     BREAKS((l[0].flags |= LINK_EXTRA, p->extra = 2));

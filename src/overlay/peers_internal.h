@@ -6,7 +6,7 @@
  * The block: struct peers, then at the offsets it holds
  *
  *   links   peers_link[links_cap]   offered, or in use; in no order
- *   dials   peers_dial[attempts]    connections being made; in no order
+ *   dials   peers_dial[dials_cap]   connections being made; in no order
  *   known   peers_known[known]      endpoints; in no order
  *   texts   known * text bytes      their addresses
  *   fx      peers_fx[fx_cap]        effects of the last step
@@ -18,20 +18,22 @@
 #include "base/rng.h"
 #include "overlay/peers.h"
 
-#define PEERS_LINES ((uint32_t)16)                /* places for lines, and for links not yet agreed on */
-#define PEERS_SLACK ((uint32_t)4)                 /* newcomers that may wait for a place that was asked for */
-#define PEERS_MIX   ((uint32_t)8)                 /* nodes of the grid that open one link more, each look */
-#define PEERS_TOLD  ((moyai_ns)(60 * MOYAI_SEC))  /* a count is believed so long */
-#define PEERS_REPLY ((moyai_ns)(5 * MOYAI_SEC))   /* for an answer to YIELD */
-#define PEERS_BACK  ((moyai_ns)(5 * MOYAI_SEC))   /* after a failure; doubled with each, up to 32 times */
-#define PEERS_ALONE ((moyai_ns)(4 * MOYAI_SEC))   /* the longest of these for a node without links */
-#define PEERS_AGAIN ((moyai_ns)MOYAI_SEC)         /* after a link was lost, before its node is called again */
-#define PEERS_CALM  ((moyai_ns)(30 * MOYAI_SEC))  /* the longest gap between attempts that all fail */
-#define PEERS_DOUBT ((moyai_ns)(300 * MOYAI_SEC)) /* the same if all that is missing are other sites */
-#define PEERS_LATE  ((moyai_ns)(15 * MOYAI_SEC))  /* a loss is a late one so long */
-#define PEERS_TRIES ((uint32_t)8)                 /* to mend one for which a session waits */
-#define PEERS_SOON  ((moyai_ns)(10 * MOYAI_SEC))  /* after the last link ended all is looked for each second so long */
-#define PEERS_HURRY ((moyai_ns)MOYAI_SEC)         /* the same with few links */
+#define PEERS_LINES   ((uint32_t)16)                /* places for lines, and for links not yet agreed on */
+#define PEERS_SLACK   ((uint32_t)4)                 /* newcomers that may wait for a place that was asked for */
+#define PEERS_MIX     ((uint32_t)8)                 /* nodes of the grid that open one link more, each look */
+#define PEERS_TOLD    ((moyai_ns)(60 * MOYAI_SEC))  /* a count is believed so long */
+#define PEERS_REPLY   ((moyai_ns)(5 * MOYAI_SEC))   /* for an answer to YIELD */
+#define PEERS_BACK    ((moyai_ns)(5 * MOYAI_SEC))   /* after a failure; doubled with each, up to 32 times */
+#define PEERS_ALONE   ((moyai_ns)(4 * MOYAI_SEC))   /* the longest of these for a node without links */
+#define PEERS_DIALS   ((uint32_t)4)                 /* connections being made, of cfg.attempts, with few links */
+#define PEERS_PATIENT ((moyai_ns)MOYAI_SEC)         /* then one that is not answered so long holds no other up */
+#define PEERS_AGAIN   ((moyai_ns)MOYAI_SEC)         /* after a link was lost, before its node is called again */
+#define PEERS_CALM    ((moyai_ns)(30 * MOYAI_SEC))  /* the longest gap between attempts that all fail */
+#define PEERS_DOUBT   ((moyai_ns)(300 * MOYAI_SEC)) /* the same if all that is missing are other sites */
+#define PEERS_LATE    ((moyai_ns)(15 * MOYAI_SEC))  /* a loss is a late one so long */
+#define PEERS_TRIES   ((uint32_t)8)                 /* to mend one for which a session waits */
+#define PEERS_SOON    ((moyai_ns)(10 * MOYAI_SEC)) /* after the last link ended all is looked for each second so long */
+#define PEERS_HURRY   ((moyai_ns)MOYAI_SEC)        /* the same with few links */
 
 enum peers_link_state { PEERS_OFFERED = 1, PEERS_USED };
 
@@ -90,7 +92,7 @@ struct peers {
     uint64_t attempt, gap, rendezvous, exchange;
     uint32_t accepts, lifetime, n_text;
     uint32_t degree, far_least; /* links wanted in all, and of these to other sites */
-    uint32_t most, rescue, known_cap, attempts, text, links_cap, fx_cap;
+    uint32_t most, rescue, known_cap, attempts, dials_cap, text, links_cap, fx_cap;
     uint32_t off_links, off_dials, off_known, off_texts, off_fx;
     uint8_t self_text[PEERS_TEXT];
 
@@ -154,6 +156,11 @@ struct peers_fx *peers_send(struct peers *p, const struct peers_link *l, enum pe
 /* Without links, and since so little time that sessions over them are kept still. */
 static inline bool peers_hurries(const struct peers *p, moyai_ns now) {
     return p->mesh == 0 && now < p->soon_until;
+}
+
+/* Fewer than it should make haste to have. */
+static inline bool peers_few(const struct peers *p) {
+    return p->mesh < (p->degree + 2) / 3;
 }
 
 /* With links, and none that leads to another host. */

@@ -234,7 +234,7 @@ void peers_missed(struct peers *p, const uint8_t id[16], bool reached, moyai_ns 
         if (k->vain < 255) k->vain++;
     }
     p->dry_until = 0;
-    uint64_t most = p->mesh < (p->degree + 2) / 3 ? PEERS_HURRY : PEERS_CALM;
+    uint64_t most = peers_few(p) ? PEERS_HURRY : PEERS_CALM;
     if (p->mesh >= p->degree && p->streak[0] >= STREAK && !peers_inward(p)) most = PEERS_DOUBT;
     p->gap_at = peers_jitter(p, now, peers_min(p->gap << p->misses, most));
 }

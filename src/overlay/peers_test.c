@@ -60,7 +60,7 @@ static void test_sizes(void **state) {
     assert_int_equal(t->p->most, 15);
     assert_int_equal(t->p->gap, 100 * MS);
     assert_int_equal(t->p->links_cap, 15 + 4 + 3 + 16 + 3);
-    assert_int_equal(t->p->fx_cap, 16 + 2 * 3 + t->p->links_cap);
+    assert_int_equal(t->p->fx_cap, 16 + 2 * 4 * 3 + t->p->links_cap);
     tested_free(t);
 }
 
@@ -103,6 +103,38 @@ static void test_first(void **state) {
     assert_int_equal(from(t, 8, &b, PEERS_ACCEPT, 0, 0, 1), 0);
     assert_int_equal(peers_count(t->p).mesh, 2);
     assert_int_equal(peers_count(t->p).open, 0);
+    tested_free(t);
+}
+
+/* Of two called at once none answers: with few links others are called after a second, until four times as many are
+ * under way; with a third of the links wanted nobody is, and one of them that fails makes room at once.
+ */
+static void test_unanswered(void **state) {
+    (void)state;
+    struct tested *t = tested_new((struct peers_cfg){.degree = 15, .attempts = 2});
+    (void)step(t, EV(START));
+    for (uint32_t i = 1; i <= 30; i++) knows(t, open_node(i));
+    (void)step(t, EV(LOOKED, .entries = 30));
+    while (t->dialled_n < 2) wait_next(t);
+    const moyai_ns second = t->now;
+    while (t->dialled_n < 3) wait_next(t);
+    assert_true(t->now >= second + SEC - 150 * MS && t->now <= second + SEC);
+    while (t->dialled_n < 8) wait_next(t);
+    assert_true(t->now >= second + 3 * SEC - 150 * MS && t->now < second + 4 * SEC);
+    assert_int_equal(peers_count(t->p).open, 8);
+    while (!strstr(t->did, "cancel")) wait_next(t); /* and no more, until the first two end */
+    assert_true(t->now >= second + 9 * SEC && t->dialled_n == 8);
+    const uint32_t had = t->dialled_n;
+    (void)step(t, EV(FAILED, .id = node(t->dialled[2])));
+    while (t->dialled_n == had) wait_next(t);
+    assert_true(t->now < second + 12 * SEC);
+    for (uint32_t i = 1; i <= 5; i++) joins(t, 100 + i, 100 + i, 3);
+    for (uint32_t i = 0; i < t->dialled_n; i++)
+        if (peers_count(t->p).open > 2) (void)step(t, EV(FAILED, .id = node(t->dialled[i])));
+    const uint32_t then = t->dialled_n;
+    const moyai_ns until = t->now + 4 * SEC;
+    while (peers_deadline(t->p) < until && peers_count(t->p).open == 2) wait_next(t);
+    assert_int_equal(t->dialled_n, then);
     tested_free(t);
 }
 
@@ -668,12 +700,25 @@ static void test_random(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cfg),       cmocka_unit_test(test_sizes),     cmocka_unit_test(test_first),
-        cmocka_unit_test(test_failures),  cmocka_unit_test(test_only_one),  cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_look),      cmocka_unit_test(test_replace),   cmocka_unit_test(test_extra),
-        cmocka_unit_test(test_exchange),  cmocka_unit_test(test_waits),     cmocka_unit_test(test_key_ended),
-        cmocka_unit_test(test_many_lost), cmocka_unit_test(test_leave),     cmocka_unit_test(test_gone),
-        cmocka_unit_test(test_random),    cmocka_unit_test(test_last_lost), cmocka_unit_test(test_last_lost_found),
+        cmocka_unit_test(test_cfg),
+        cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_first),
+        cmocka_unit_test(test_unanswered),
+        cmocka_unit_test(test_failures),
+        cmocka_unit_test(test_only_one),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_look),
+        cmocka_unit_test(test_replace),
+        cmocka_unit_test(test_extra),
+        cmocka_unit_test(test_exchange),
+        cmocka_unit_test(test_waits),
+        cmocka_unit_test(test_key_ended),
+        cmocka_unit_test(test_many_lost),
+        cmocka_unit_test(test_leave),
+        cmocka_unit_test(test_gone),
+        cmocka_unit_test(test_random),
+        cmocka_unit_test(test_last_lost),
+        cmocka_unit_test(test_last_lost_found),
     };
     return cmocka_run_group_tests_name("peers", tests, NULL, NULL);
 }
