@@ -201,6 +201,13 @@ static bool is_directory(const char *where) {
     return access(where, F_OK) == 0 || *where == '/' || strncmp(where, "file:", 5) == 0;
 }
 
+static int wrong_address(const char *where, struct moyai_error *reterr) {
+    struct moyai_error scratch;
+    const char *reason = places_reason(where, &scratch);
+    if (reason) return err_set(reterr, MOYAI_EINVAL, "'%s' is not the address of a grid: %s", where, reason);
+    return err_set(reterr, MOYAI_EINVAL, "'%s' is not the address of a grid: " FORMS, where);
+}
+
 /* Why it is none; sys: of looking for such a directory. */
 static int no_such_grid(const char *where, int sys, struct moyai_error *reterr) {
     const char *dir = directory_of(where);
@@ -208,10 +215,10 @@ static int no_such_grid(const char *where, int sys, struct moyai_error *reterr) 
     if (strncasecmp(where, "http:", 5) == 0 && strncmp(where, "http:", 5) != 0)
         return err_set(reterr, MOYAI_EINVAL, "'%s' is not the address of a grid: write http:// in small letters",
                        where);
-    if (dir == where && strchr(where, ':'))
-        return err_set(reterr, MOYAI_EINVAL, "'%s' is not the address of a grid: " FORMS, where);
+    if (dir == where && strchr(where, ':')) return wrong_address(where, reterr);
     return err_set(reterr, MOYAI_ENOENT, "there is no grid at '%s': no such directory%s", dir,
-                   dir == where && !strchr(where, '/') ? " (a member of a grid is named HOST:PORT)" : "");
+                   dir == where && !strchr(where, '/') ? " (a member of a grid is named HOST:PORT)"
+                                                       : "; a new grid's is made beforehand (mkdir)");
 }
 
 /* The whole path of a directory that may be a grid's; nothing is made in it. */

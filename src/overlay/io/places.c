@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 static bool begins(const char *s, const char *with) {
@@ -48,6 +49,18 @@ static int add_directory(struct places *p, char *s, struct moyai_error *reterr) 
     return 1;
 }
 
+const char *places_reason(const char *s, struct moyai_error *scratch) {
+    char host[TCP_HOST];
+    uint16_t port;
+    if (strncasecmp(s, "https:", 6) == 0)
+        return "there is no https:, and no need of it: what is sent over http: is sealed with the grid's key";
+    if (strstr(s, "://")) return NULL;
+    if (strchr(s, ',')) return "several addresses are separated by spaces";
+    if (!strchr(s, ':') || tcp_split(s, true, host, &port, scratch) == 0) return NULL;
+    const char *quoted = strstr(scratch->text, "\": ");
+    return quoted ? quoted + 3 : scratch->text;
+}
+
 /* 1: s is theirs now; 0: it is not; or the error. */
 static int add(struct places *p, char *s, struct moyai_error *reterr) {
     char host[TCP_HOST];
@@ -67,10 +80,14 @@ static int add(struct places *p, char *s, struct moyai_error *reterr) {
         return 1;
     }
     if (begins(s, "fd:")) return parse_fds(p, s, reterr);
-    if (strstr(s, "://") || tcp_split(s, true, host, &port, &why) < 0)
+    if (strstr(s, "://") || tcp_split(s, true, host, &port, &why) < 0) {
+        const char *reason = places_reason(s, &why);
         return err_set(
             reterr, MOYAI_EINVAL,
-            "\"%.100s\" is no rendezvous: /DIR, file:/DIR, http://HOST:PORT/GRID, fd:R,W, or HOST:PORT of a member", s);
+            "\"%.100s\" is no rendezvous%s%s: /DIR, file:/DIR, http://HOST:PORT/GRID, fd:R,W, or HOST:PORT of "
+            "a member",
+            s, reason ? ": " : "", reason ? reason : "");
+    }
     if (p->n_member == PLACES_MOST) return err_set(reterr, MOYAI_EINVAL, "more than %u members", PLACES_MOST);
     p->member[p->n_member++] = s;
     return 1;

@@ -33,6 +33,9 @@ int places_parse(struct places *p, const char *text, struct moyai_error *reterr)
 const char *places_path(const char *url); /* of file:/dir or file:///dir; NULL: it is neither */
 void places_done(struct places *p);
 
+/* What is wrong with a word that is none of these; NULL: nothing more can be said. It lives as long as scratch. */
+const char *places_reason(const char *word, struct moyai_error *scratch);
+
 /* A file in a directory that keeps it a grid of one host, whatever keys there are: moyai run makes it in its own. */
 #define PLACES_ONE_HOST "one-host"
 
