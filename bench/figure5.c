@@ -170,8 +170,8 @@ static int length_of_task(void) {
 
 static struct process {
     int pid, share;
-    double joined, killed, lost; /* 0: not */
-    bool cut;                    /* lost with its cluster's network */
+    double joined, killed, ended, lost; /* 0: not */
+    bool cut;                           /* lost with its cluster's network */
 } processes[MOST_PIDS];
 static int n_processes;
 static struct timeline_sample samples[MOST_SECONDS];
@@ -195,7 +195,7 @@ static void read_kills(void) {
     FILE *f = open_file("kills");
     int pid;
     double t;
-    while (fscanf(f, "%d %lf", &pid, &t) == 2) process(pid)->killed = t;
+    while (fscanf(f, "%d %lf", &pid, &t) == 2) *(t < 0 ? &process(pid)->ended : &process(pid)->killed) = fabs(t);
     fclose(f);
 }
 
@@ -292,7 +292,7 @@ static void compare_runs(const int *done, const int *lost) {
 
 /* Of the workers killed with a cluster (event: which), or of the single ones (-1). Returns how many. */
 static int say_times(int event, double *median, double *most) {
-    static double x[MOST_PIDS];
+    static double x[MOST_PIDS], end[MOST_PIDS];
     int n = 0;
     for (int i = 0; i < n_processes; i++) {
         const struct process *p = &processes[i];
@@ -302,9 +302,12 @@ static int say_times(int event, double *median, double *most) {
             if (schedule[e].act == KILL && schedule[e].share == p->share && p->killed >= at[e] &&
                 p->killed < at[e] + GATHER_S)
                 with = e;
-        if (with == event) x[n++] = (p->lost - p->killed) * 1e3;
+        if (with != event) continue;
+        end[n] = (p->ended - p->killed) * 1e3;
+        x[n++] = (p->lost - p->killed) * 1e3;
     }
     if (n == 0) return 0;
+    bench_sort(end, (size_t)n);
     bench_sort(x, (size_t)n);
     *median = bench_percentile(x, (size_t)n, 0.5);
     *most = x[n - 1];
@@ -313,6 +316,8 @@ static int say_times(int event, double *median, double *most) {
            : event == 5 ? "all of chiba,"
                         : "all of istbs,",
            n, *median, bench_percentile(x, (size_t)n, 0.9), *most);
+    printf("  by when the system had ended their processes: median %.2f ms, 90 %% %.2f ms, most %.2f ms\n",
+           bench_percentile(end, (size_t)n, 0.5), bench_percentile(end, (size_t)n, 0.9), end[n - 1]);
     return n;
 }
 

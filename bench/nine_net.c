@@ -18,6 +18,7 @@
 #include <limits.h>
 #include <poll.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 
 #define PORT       7780
 #define WINDOW     4    /* workers that have been started and have not called yet, on all hosts; the machine is small */
@@ -70,7 +71,7 @@ struct host {
     int turn, back, kills;
 };
 
-/* The time goes into the file in one write: other hosts write there, too. */
+/* The time goes into the file in one write: other hosts write there, too. That of its end is negative. */
 static void kill_one(struct host *h, int i) {
     char line[64];
     int n = snprintf(line, sizeof line, "%d %.6f\n", (int)h->pid[i], bench_now());
@@ -96,6 +97,39 @@ static void gone(struct host *h, int i) {
     bench_write(h->back, "x", 1);
 }
 
+/* When has the system ended them? Before it has, nobody can know of it. */
+static void note_ends(struct host *h, struct pollfd *p, int n, const pid_t *pid) {
+    for (int left = n; left > 0;) {
+        if (poll(p, (nfds_t)n, GRACE_S * 1000) <= 0) return;
+        for (int i = 0; i < n; i++) {
+            if (p[i].fd < 0 || !p[i].revents) continue;
+            char line[64];
+            bench_write(h->kills, line, (size_t)snprintf(line, sizeof line, "%d -%.6f\n", (int)pid[i], bench_now()));
+            close(p[i].fd);
+            p[i].fd = -1;
+            left--;
+        }
+    }
+}
+
+/* Those from i to j that live. */
+static void kill_from(struct host *h, int i, int j) {
+    static struct pollfd end[MOST];
+    static pid_t pid[MOST];
+    int n = 0;
+    for (int k = i; k < j; k++) {
+        if (h->pid[k] == 0) continue;
+        pid[n] = h->pid[k];
+        end[n] = (struct pollfd){.fd = (int)syscall(SYS_pidfd_open, pid[n], 0), .events = POLLIN};
+        if (end[n++].fd < 0) bench_die("pidfd_open");
+    }
+    for (int k = i; k < j; k++)
+        if (h->pid[k] != 0) kill_one(h, k);
+    note_ends(h, end, n, pid);
+    for (int k = i; k < j; k++)
+        if (h->pid[k] != 0) gone(h, k);
+}
+
 static void do_as_told(struct host *h, char c) {
     reap(h);
     switch (c) {
@@ -105,15 +139,10 @@ static void do_as_told(struct host *h, char c) {
         break;
     case '-':
         while (h->first < h->n && h->pid[h->first] == 0) h->first++;
-        if (h->first == h->n) break;
-        kill_one(h, h->first);
-        gone(h, h->first);
+        if (h->first < h->n) kill_from(h, h->first, h->first + 1);
         break;
     case 'x':
-        for (int i = h->first; i < h->n; i++)
-            if (h->pid[i] != 0) kill_one(h, i);
-        for (int i = h->first; i < h->n; i++)
-            if (h->pid[i] != 0) gone(h, i);
+        kill_from(h, h->first, h->n);
         h->first = h->wanted = h->n;
         break;
     }

@@ -484,7 +484,7 @@ static void who_accepts_and_closes_has_nobody_behind_him(void **state) {
     }
     /* One that says nothing at all may hang by itself. */
     c.silence = LIMIT;
-    c.patience = 1;
+    c.patience = 500 * MOYAI_MS; /* in which one of those that are started one after the other opens its port */
     struct forward *f = forward_new(w.x, &c);
     UNTIL(strstr(w.seen, " was ended since nobody answered through it; again"));
     forward_free(f);
