@@ -2,8 +2,8 @@
 /*
  * Random grids of whole nodes (sim/grid): no story, only laws.
  *
- *   grid_soak [--seed N] [--runs N] [--nodes N] [--seconds N] [--shuffle-ties] [--trace] [--long] [--only NAME]
- * [--without BITS]
+ *   grid_soak [--seed N] [--runs N] [--nodes N] [--seconds N] [--shuffle-ties] [--trace] [--long] [--no-kept]
+ *             [--only NAME] [--without BITS]
  *
  * Each run: sites of both kinds, nodes that join, leave, crash and are stopped, sites that are cut off, links that
  * break or fall silent, calls and names, all drawn from the seed; then all trouble ends, and some time later the grid
@@ -25,7 +25,7 @@
 struct options {
     uint64_t seed, runs;
     uint32_t nodes, seconds;
-    bool shuffle, trace, longer;
+    bool shuffle, trace, longer, no_kept;
     const char *only;
     uint32_t without; /* kinds of faults, as bits */
 };
@@ -505,6 +505,8 @@ int main(int argc, char **argv) {
             o.without = (uint32_t)strtoul(argv[++i], NULL, 10);
         } else if (!strcmp(argv[i], "--shuffle-ties")) {
             o.shuffle = true;
+        } else if (!strcmp(argv[i], "--no-kept")) {
+            o.no_kept = true;
         } else if (!strcmp(argv[i], "--long")) {
             o.longer = true;
         } else if (!strcmp(argv[i], "--trace")) {
@@ -513,6 +515,7 @@ int main(int argc, char **argv) {
         } else {
             fprintf(stderr,
                     "usage: %s [--seed N] [--runs N] [--nodes N] [--seconds N] [--shuffle-ties] [--trace] [--long] "
+                    "[--no-kept] "
                     "[--only NAME] [--without BITS]\n",
                     argv[0]);
             return 2;
@@ -524,7 +527,7 @@ int main(int argc, char **argv) {
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
         if (o.only && strcmp(o.only, kinds[k].name) != 0) continue;
         /* With another number of nodes they would be other grids. */
-        for (int i = 0; !o.trace && !o.nodes && kinds[k].failed[i]; i++)
+        for (int i = 0; !o.trace && !o.nodes && !o.no_kept && kinds[k].failed[i]; i++)
             failed += one(&kinds[k], kinds[k].failed[i], &o);
         for (uint64_t i = 0; i < o.runs && failed < 5; i += kinds[k].every) failed += one(&kinds[k], o.seed + i, &o);
     }
