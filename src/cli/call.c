@@ -138,6 +138,13 @@ static size_t argument_in(const char *text) {
     return p ? strtoul(p + 9, NULL, 10) : 0;
 }
 
+/* An array that is not empty. */
+static bool is_of_integers(const json_t *array) {
+    size_t n = 0;
+    while (json_is_integer(json_array_get(array, n))) n++;
+    return n > 0 && n == json_array_size(array);
+}
+
 /* The method knows nothing of JSON: how what it expects is written here. */
 static void print_hint(const char *title, const struct moyai_error *e, const struct request *q) {
     static const char expected[] = "where array of ";
@@ -147,9 +154,13 @@ static void print_hint(const char *title, const struct moyai_error *e, const str
     const char *want = strstr(e->text, expected);
     const char *mark = want ? value_json_mark(want + strlen(expected)) : NULL;
     if (e->code == MOYAI_ETYPE && json_is_array(given) && mark) {
-        bool doubles = strcmp(mark, "f64") == 0 && json_array_size(given) > 0;
+        bool doubles = strcmp(mark, "f64") == 0 && is_of_integers(given);
         cli_say(title, "argument %zu: such an array is written {\"$%s\": [...]}%s: moyai-call(1)", i, mark,
                 doubles ? ", or with a point in one of its numbers, as in [1.0, 2]" : "");
+    } else if (e->code == MOYAI_ETYPE && strstr(e->text, "where bytes is expected")) {
+        cli_say(title, "argument %zu: bytes are written in base64, {\"$bytes\": \"...\"}: moyai-call(1)", i);
+    } else if (e->code == MOYAI_ETYPE && strstr(e->text, "where reference is expected")) {
+        cli_say(title, "argument %zu: a reference is written {\"$ref\": \"moyai:...\"}: moyai-call(1)", i);
     } else if (e->code == MOYAI_ERANGE && json_is_real(given) && strstr(e->text, "does not fit float")) {
         cli_say(title, "argument %zu: a number to be rounded to float is written {\"$f32\": %g}: moyai-call(1)", i,
                 json_real_value(given));

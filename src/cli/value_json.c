@@ -160,19 +160,31 @@ const char *value_json_mark(const char *text) {
 /* One number rounded to float, for methods that take no other. */
 static int read_float(const json_t *j, moyai_value **ret, struct moyai_error *why) {
     float x;
-    if (!put_elem(MOYAI_ELEM_F32, j, &x, 0)) return err_set(why, MOYAI_ERANGE, "$f32: this number is none of float");
+    double d;
+    if (!put_elem(MOYAI_ELEM_F32, j, &x, 0)) {
+        char *text = json_dumps(j, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(15));
+        int rc = err_set(why, MOYAI_ERANGE, "$f32: %.60s %s", text ? text : "this number",
+                         get_double(j, &d) ? "is too large for a float"
+                                           : "has too many digits for an integer here; with a point it is rounded");
+        free(text);
+        return rc;
+    }
     return made(moyai_value_new((struct moyai_arg){.tag = MOYAI_T_FLOAT, .v.f = x}), ret, why);
 }
 
 static int not_elem(const json_t *j, size_t i, const char *elem, struct moyai_error *why) {
-    char *text = json_dumps(j, JSON_ENCODE_ANY | JSON_COMPACT);
-    int rc = err_set(why, MOYAI_ERANGE, "element %zu of an array, %.60s, is no %s", i, text ? text : "", elem);
+    char *text = json_dumps(j, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(15));
+    int rc = err_set(why, MOYAI_ERANGE, "element %zu of an array, %.60s, is no %s", i + 1, text ? text : "", elem);
     free(text);
     return rc;
 }
 
 static int read_array(const json_t *j, enum moyai_elem elem, moyai_value **ret, struct moyai_error *why) {
+    double d;
     if (elem == MOYAI_ELEM_F32 && json_is_number(j)) return read_float(j, ret, why);
+    if (!json_is_array(j) && elem == MOYAI_ELEM_F32)
+        return err_set(why, MOYAI_EINVAL, "$f32: its value is an array or a number%s",
+                       special_double(j, &d) ? "; what is none is written {\"$float\": \"...\"}" : "");
     if (!json_is_array(j)) return err_set(why, MOYAI_EINVAL, "$%s: its value is an array", elem_names[elem]);
     size_t n = json_array_size(j);
     uint64_t *p = calloc(n + 1, sizeof *p);
@@ -188,8 +200,13 @@ static int read_array(const json_t *j, enum moyai_elem elem, moyai_value **ret, 
 
 static int read_any(moyai_node *n, const json_t *j, int depth, moyai_value **ret, struct moyai_error *why);
 
+static int too_deep(struct moyai_error *why) {
+    return err_set(why, MOYAI_EDEPTH, "lists and maps are nested more than %d deep", DEPTH_MOST);
+}
+
 static int read_list(moyai_node *n, const json_t *j, int depth, moyai_value **ret, struct moyai_error *why) {
     if (!json_is_array(j)) return err_set(why, MOYAI_EINVAL, "$list: its value is an array");
+    if (depth == DEPTH_MOST) return too_deep(why);
     size_t count = json_array_size(j), k = 0;
     moyai_value **items = calloc(count + 1, sizeof(moyai_value *));
     if (!items) return no_memory(why);
@@ -206,6 +223,7 @@ static int read_list(moyai_node *n, const json_t *j, int depth, moyai_value **re
 
 static int read_map(moyai_node *n, const json_t *j, int depth, moyai_value **ret, struct moyai_error *why) {
     if (!json_is_object(j)) return err_set(why, MOYAI_EINVAL, "$map: its value is an object");
+    if (depth == DEPTH_MOST) return too_deep(why);
     size_t count = json_object_size(j), k = 0;
     moyai_value **items = calloc(count + 1, sizeof(moyai_value *));
     const char **keys = calloc(count + 1, sizeof *keys);
@@ -269,8 +287,6 @@ static const char *marked_key(const json_t *j) {
 }
 
 static int read_any(moyai_node *n, const json_t *j, int depth, moyai_value **ret, struct moyai_error *why) {
-    if (depth > DEPTH_MOST)
-        return err_set(why, MOYAI_EDEPTH, "lists and maps are nested more than %d deep", DEPTH_MOST);
     switch (json_typeof(j)) {
     case JSON_NULL:
         return made(moyai_value_new(moyai_null()), ret, why);

@@ -154,14 +154,17 @@ static void wrong(void **state) {
         {"{\"$x\": 1}", MOYAI_EINVAL, "'$x'"},
         {"{\"$u8\": [1], \"a\": 2}", MOYAI_EINVAL, "alone"},
         {"{\"$u8\": 1}", MOYAI_EINVAL, "$u8"},
-        {"{\"$u8\": [256]}", MOYAI_ERANGE, "element 0"},
-        {"{\"$u8\": [1, -1]}", MOYAI_ERANGE, "element 1"},
+        {"{\"$u8\": [256]}", MOYAI_ERANGE, "element 1 of an array, 256, is no u8"},
+        {"{\"$u8\": [1, -1]}", MOYAI_ERANGE, "element 2"},
         {"{\"$u8\": [1.0]}", MOYAI_ERANGE, "u8"},
         {"{\"$i8\": [128]}", MOYAI_ERANGE, "i8"},
         {"{\"$u64\": [-1]}", MOYAI_ERANGE, "u64"},
         {"{\"$u64\": [\"18446744073709551616\"]}", MOYAI_ERANGE, "u64"},
         {"{\"$f32\": [1e300]}", MOYAI_ERANGE, "f32"},
-        {"{\"$f32\": 1e300}", MOYAI_ERANGE, "f32"},
+        {"{\"$f32\": 1e300}", MOYAI_ERANGE, "$f32: 1e300 is too large for a float"},
+        {"{\"$f32\": 9007199254740993}", MOYAI_ERANGE, "too many digits for an integer here; with a point"},
+        {"{\"$f32\": \"nan\"}", MOYAI_EINVAL, "an array or a number; what is none is written {\"$float\": "},
+        {"{\"$f32\": \"x\"}", MOYAI_EINVAL, "$f32: its value is an array or a number"},
         {"{\"$f64\": 1.5}", MOYAI_EINVAL, "$f64"},
         {"{\"$f64\": [\"x\"]}", MOYAI_ERANGE, "f64"},
         {"{\"$f64\": [null]}", MOYAI_ERANGE, "f64"},
@@ -187,19 +190,29 @@ static void wrong(void **state) {
         assert_null(v);
         if (!strstr(why.text, bad[i].part)) fail_msg("%s: %s", bad[i].text, why.text);
     }
-    char deep[101];
-    moyai_value *v = NULL;
-    struct moyai_error why = {0};
-    memset(deep, '[', 50);
-    memset(deep + 50, ']', 50);
-    deep[100] = 0;
-    assert_int_equal(read_value(deep, &v, &why), MOYAI_EDEPTH);
-    assert_null(v);
-    memset(deep, '[', 32);
-    memset(deep + 32, ']', 32);
-    deep[64] = 0;
-    assert_int_equal(read_value(deep, &v, &why), 0);
-    moyai_value_free(v);
+}
+
+/* The innermost may hold something, an array of numbers too, or be empty. */
+static void depths(void **state) {
+    (void)state;
+    static const char *const within[] = {"", "[", "1", "\"a\"", "{", "{\"a\":"};
+    for (size_t i = 0; i < sizeof within / sizeof within[0]; i++)
+        for (size_t n = 31; n <= 40; n++) {
+            char text[200], *end = text + n;
+            const bool list = within[i][0] == '[', map = within[i][0] == '{', full = map && within[i][1];
+            memset(text, '[', n);
+            end += sprintf(end, "%s%s%s", within[i], full ? "1" : "", list ? "]" : map ? "}" : "");
+            memset(end, ']', n);
+            end[n] = 0;
+            moyai_value *v = NULL;
+            struct moyai_error why = {0};
+            const size_t depth = n + list + map - (within[i][0] == '1'); /* [1] is no list */
+            const int rc = read_value(text, &v, &why);
+            if (rc != (depth > 32 ? MOYAI_EDEPTH : 0) || (rc && !strstr(why.text, "more than 32 deep")))
+                fail_msg("%s: %d %s", text, rc, why.text);
+            assert_true((rc == 0) == (v != NULL));
+            moyai_value_free(v);
+        }
 }
 
 /* Long texts are printed in parts, characters stay whole. */
@@ -241,7 +254,7 @@ static void no_memory(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(comes_back), cmocka_unit_test(other_forms), cmocka_unit_test(wrong),
-        cmocka_unit_test(long_texts), cmocka_unit_test(no_memory),
+        cmocka_unit_test(depths),     cmocka_unit_test(long_texts),  cmocka_unit_test(no_memory),
     };
     return cmocka_run_group_tests(tests, open_node, close_node);
 }

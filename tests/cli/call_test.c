@@ -96,6 +96,10 @@ static void says_how_values_are_written(void **state) {
          "argument 1: such an array is written {\"$f64\": [...]}: "},
         {"sum", "{\"$u8\": [1]}", "value 1: array of uint8, where array of double", NULL},
         {"sum", "\"text\"", "value 1: text, where array of double", NULL},
+        {"sum", "[1.0, \"nan\"]", "value 1: list, where array of double",
+         "argument 1: such an array is written {\"$f64\": [...]}: moyai-call(1)\n"},
+        {"note", "\"abc\"", "value 1: text, where bytes is expected",
+         "moyai call: argument 1: bytes are written in base64, {\"$bytes\": \"...\"}: moyai-call(1)\n"},
         {"small", "[1, 2]", "value 1: array of int64, where int8", NULL},
         {"small", "0.1", "value 1: 0.1 does not fit int8", NULL},
         {"small", "-129", "value 1: -129 does not fit int8", NULL}, /* no option, though it looks like one */
@@ -111,6 +115,9 @@ static void says_how_values_are_written(void **state) {
             HAS_NOT(c.text[1].p, "is written");
         cli_free(&c);
     }
+    assert_int_equal(IN_GRID("call", "a", "mixed", "[1.0]", "{\"$bytes\": \"\"}", "\"\"", "\"moyai:...\""), 1);
+    HAS(c.text[1].p, "moyai call: argument 4: a reference is written {\"$ref\": \"moyai:...\"}: moyai-call(1)\n");
+    cli_free(&c);
     static const char *const good[][3] = {
         {"sum", "[1.0, 2]", "3.0\n"},
         {"sum", "{\"$f64\": [1, 2]}", "3.0\n"},
