@@ -288,10 +288,10 @@ static moyai_value *do_objects(moyai_node *n, struct arguments *a, struct moyai_
     bool begin = !after || moyai_value_kind(after) == MOYAI_K_NULL;
     if (!begin && (moyai_value_get(after, moyai_into_bytes(&place, &size)) < 0 || size != PLACE_BYTES))
         err_set(no, MOYAI_ETYPE, "objects(after, most): after is null, or what an earlier answer gave as \"next\"");
-    else if (most < 1)
+    else if (most < 1 || most > PAGE_MOST)
         err_set(no, MOYAI_ERANGE, "objects(after, most): most is from 1 to %u", PAGE_MOST);
     else
-        page = objects(n, begin ? n->objects : object_after(n, place), most < PAGE_MOST ? (size_t)most : PAGE_MOST);
+        page = objects(n, begin ? n->objects : object_after(n, place), (size_t)most);
     moyai_value_free(after);
     return page;
 }

@@ -325,6 +325,7 @@ static void refuses(void **state) {
         expect(refs[i], "objects", MOYAI_ARGS("text"), MOYAI_ETYPE, "next");
         expect(refs[i], "objects", MOYAI_ARGS(moyai_bytes(bytes, 3)), MOYAI_ETYPE, "next");
         expect(refs[i], "objects", MOYAI_ARGS(moyai_null(), 0), MOYAI_ERANGE, "256");
+        expect(refs[i], "objects", MOYAI_ARGS(moyai_null(), 257), MOYAI_ERANGE, "most is from 1 to 256");
         expect(refs[i], "objects", MOYAI_ARGS(moyai_null(), -1), MOYAI_ERANGE, "objects");
         expect(refs[i], "objects", MOYAI_ARGS(moyai_null(), "x"), MOYAI_ETYPE, "objects");
         expect(refs[i], "objects", MOYAI_ARGS(moyai_null(), 1, 2), MOYAI_EARGS, "objects");
