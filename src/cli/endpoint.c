@@ -209,9 +209,9 @@ struct request {
 static void listen_option(struct request *r, const char *arg, const struct argp_state *state) {
     struct moyai_error why;
     int64_t port = 0;
-    if (*arg == ':' && arg[1] != ':') arg++; /* at all addresses, as without */
-    bool alone = *arg && strspn(arg, "0123456789") == strlen(arg);
-    if (alone && (config_parse_integer(arg, &port) < 0 || port > 65535))
+    const bool colon = *arg == ':' && arg[1] != ':'; /* at all addresses, as without */
+    bool alone = colon || (*arg && strspn(arg, "0123456789") == strlen(arg));
+    if (alone && (config_parse_integer(arg + colon, &port) < 0 || port < 0 || port > 65535))
         cli_usage(state, "--listen: '%s': a port is a number from 0 to 65535", arg);
     r->listens = !alone;
     r->port = (uint16_t)port;

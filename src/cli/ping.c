@@ -26,7 +26,7 @@ static error_t on_option(int key, char *arg, struct argp_state *state) {
     switch (key) {
     case 'c':
         if (config_parse_integer(arg, &r->count) < 0 || r->count < 1)
-            cli_usage(state, "--count: '%s' is not a number from 1", arg);
+            cli_usage(state, "--count: '%s' is not a number of 1 or more", arg);
         return 0;
     case 'i':
         r->interval = cli_duration(state, "interval", arg);

@@ -55,7 +55,9 @@ static int check_programs(const struct run_args *a) {
         if (e == 0) continue;
         const char *name = a->groups[i].argv[0];
         bool sought = e == ENOENT && !strchr(name, '/');
-        cli_say(a->title, "cannot run '%s': %s", name, sought ? "not found in PATH" : strerror(e));
+        const bool here = sought && *name && runnable(name) == 0;
+        cli_say(a->title, "cannot run '%s': %s%s%s%s", name, sought ? "not found in PATH" : strerror(e),
+                here ? "; did you mean './" : "", here ? name : "", here ? "'?" : "");
         return e == ENOENT || e == ENOTDIR ? CLI_NOT_FOUND : CLI_CANNOT_RUN;
     }
     return 0;

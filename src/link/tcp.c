@@ -25,7 +25,9 @@
 
 /* ---- addresses ------------------------------------------------------------------------------- */
 
-int tcp_split(const char *text, bool port_needed, char host[TCP_HOST], uint16_t *port, struct moyai_error *reterr) {
+/* advice: what to write instead of no host. */
+static int split(const char *text, bool port_needed, const char *advice, char host[TCP_HOST], uint16_t *port,
+                 struct moyai_error *reterr) {
     const char *begin = text, *end, *colon;
     if (text[0] == '[') {
         end = strchr(++begin, ']');
@@ -43,8 +45,8 @@ int tcp_split(const char *text, bool port_needed, char host[TCP_HOST], uint16_t 
                        TCP_HOST - 1);
     /* A number alone is a port whose host was forgotten; to the resolver it would be an IPv4 address. */
     if (n == 0 || (begin == text && strspn(begin, "0123456789") == n))
-        return err_set(reterr, MOYAI_EINVAL, "\"%.80s\": no host: HOST:PORT; any address to listen at is 0.0.0.0",
-                       text);
+        return err_set(reterr, MOYAI_EINVAL, "\"%.80s\": no host: HOST:PORT%s", text, advice);
+    if (memchr(begin, '/', n)) return err_set(reterr, MOYAI_EINVAL, "\"%.80s\": a host has no '/' in it", text);
     int64_t p = 0;
     if (*colon == 0 && port_needed) return err_set(reterr, MOYAI_EINVAL, "\"%.80s\": no port (HOST:PORT)", text);
     if (*colon != 0 && (*colon != ':' || config_parse_integer(colon + 1, &p) < 0 || p < port_needed || p > 65535))
@@ -55,10 +57,14 @@ int tcp_split(const char *text, bool port_needed, char host[TCP_HOST], uint16_t 
     return 0;
 }
 
+int tcp_split(const char *text, bool port_needed, char host[TCP_HOST], uint16_t *port, struct moyai_error *reterr) {
+    return split(text, port_needed, "", host, port, reterr);
+}
+
 int tcp_parse(const char *text, struct tcp_addr *ret, struct moyai_error *reterr) {
     char host[TCP_HOST];
     uint16_t port;
-    int rc = tcp_split(text, false, host, &port, reterr);
+    int rc = split(text, false, "; any address to listen at is 0.0.0.0", host, &port, reterr);
     if (rc < 0) return rc;
     struct tcp_addr a = {0};
     struct in_addr v4;

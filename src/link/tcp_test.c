@@ -42,6 +42,7 @@ static void hosts_and_ports_are_cut(void **state) {
         {"2001:db8::7:4711", NULL, 0, MOYAI_EINVAL},
         {"99999", NULL, 0, MOYAI_EINVAL},
         {"99999:1", NULL, 0, MOYAI_EINVAL},
+        {"http//host:1", NULL, 0, MOYAI_EINVAL},
         {"9host:1", "9host", 1, 0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

@@ -455,8 +455,10 @@ static void where_to_listen_is_checked(void **state) {
         {"--listen", "[::1", "\"[::1\": the ']' is missing"},
         {"--listen", "127.1", "\"127.1\": not a numeric address"},
         {"--listen", "", "\"\": no host"},
-        {"--listen", ":99999", "a port is a number from 0 to 65535"},
-        {"--listen", ":", "\"\": no host"},
+        {"--listen", ":99999", "--listen: ':99999': a port is a number from 0 to 65535"},
+        {"--listen", ":7471x", "--listen: ':7471x': a port is a number from 0 to 65535"},
+        {"--listen", ":-1", "--listen: ':-1': a port is a number from 0 to 65535"},
+        {"--listen", ":", "--listen: ':': a port is a number from 0 to 65535"},
         {"--memory", "99999999999T", "--memory: '99999999999T' is not a size from 64k to 1024T"},
         {"--entries", "0", "--entries: '0' is not a number from 1 to 1000000000"},
     };

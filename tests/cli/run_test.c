@@ -3,10 +3,12 @@
 #include "tests/cli/kit.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -98,6 +100,27 @@ static void exit_status(void **state) {
             fail_msg("%zu: said '%s'", i, c.text[1].p);
         cli_free(&c);
     }
+}
+
+/* As of who forgot the "./"; for what cannot be run that is no help. */
+static void a_program_beside_is_named(void **state) {
+    (void)state;
+    struct cli c;
+    char here[PATH_MAX];
+    assert_non_null(getcwd(here, sizeof here));
+    assert_int_equal(chdir(kit_dir()), 0);
+    for (int runs = 0; runs < 2; runs++) {
+        close(open("only-here", O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+        assert_int_equal(chmod("only-here", runs ? 0700 : 0600), 0);
+        cli_start(&c, NULL, "run", "-n", "2", "only-here", NULL);
+        assert_int_equal(cli_wait(&c), 127);
+        assert_string_equal(c.text[1].p, runs ? "moyai run: cannot run 'only-here': not found in PATH; did you mean "
+                                                "'./only-here'?\n"
+                                              : "moyai run: cannot run 'only-here': not found in PATH\n");
+        cli_free(&c);
+    }
+    assert_int_equal(unlink("only-here"), 0);
+    assert_int_equal(chdir(here), 0);
 }
 
 /* Standard input is the first process's; the others' is empty. Nothing else of ours is open in them, and each leads a
@@ -225,6 +248,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(environment),
         cmocka_unit_test(exit_status),
+        cmocka_unit_test(a_program_beside_is_named),
         cmocka_unit_test(what_it_says_begins_with_its_name),
         cmocka_unit_test(descriptors),
         cmocka_unit_test(input_closed),

@@ -170,8 +170,9 @@ static unsigned report(const struct met *m, const struct met_place *p, moyai_dur
         return MET_KEY;
     }
     if (p->asked) {
-        snprintf(text, MET_TEXT, "it answers, and knows %s of this grid%s%.80s", m->others ? "nodes" : "nobody",
-                 p->text[0] ? ": " : "", p->text);
+        const bool file = strncmp(p->place, "file:", 5) == 0;
+        snprintf(text, MET_TEXT, "it %s %s of this grid%s%.80s", file ? "can be read, and names" : "answers, and knows",
+                 m->others ? "nodes" : "nobody", p->text[0] ? ": " : "", p->text);
         return MET_ANSWERS | (http && !m->others ? MET_EMPTY : http && p->text[0] ? MET_YOUNG : 0);
     }
     if (http && waited > MET_CONNECTED)

@@ -96,6 +96,16 @@ static void reports(const struct met *m, moyai_dur waited, unsigned what, const 
     assert_memory_equal(less, out, strlen(less));
 }
 
+/* A directory is no one who answers. */
+static void reports_a_directory(void **state) {
+    (void)state;
+    struct met m = {0};
+    (void)met_tell(&m, met_add(&m, "file:/d"), 0, MET_OTHER, "");
+    reports(&m, 0, MET_ANSWERS, "file:/d: it can be read, and names nobody of this grid");
+    m.others = true;
+    reports(&m, 0, MET_ANSWERS | MET_KNOWN, "file:/d: it can be read, and names nodes of this grid");
+}
+
 /* Each place, and what is known of it. When all have said twice that they know of nobody nobody is to be waited for. */
 static void reports_each_place(void **state) {
     (void)state;
@@ -212,8 +222,11 @@ static void tells_that_nobody_listens(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tells_why_nobody_was_met),  cmocka_unit_test(tells_of_clocks),
-        cmocka_unit_test(reports_each_place),        cmocka_unit_test(who_is_full),
+        cmocka_unit_test(tells_why_nobody_was_met),
+        cmocka_unit_test(tells_of_clocks),
+        cmocka_unit_test(reports_a_directory),
+        cmocka_unit_test(reports_each_place),
+        cmocka_unit_test(who_is_full),
         cmocka_unit_test(tells_that_nobody_listens),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -55,7 +55,10 @@ const char *places_reason(const char *s, struct moyai_error *scratch) {
     if (strncasecmp(s, "https:", 6) == 0)
         return "there is no https:, and no need of it: what is sent over http: is sealed with the grid's key";
     if (strstr(s, "://")) return NULL;
+    if (strncasecmp(s, "http/", 5) == 0) return "a ':' is missing: http://HOST:PORT/GRID";
     if (strchr(s, ',')) return "several addresses are separated by spaces";
+    if (*s != '/' && strchr(s, ':') && strchr(strchr(s, ':'), '/'))
+        return "a member's address is HOST:PORT alone; that of an endpoint begins with http://";
     if (!strchr(s, ':') || tcp_split(s, true, host, &port, scratch) == 0) return NULL;
     const char *quoted = strstr(scratch->text, "\": ");
     return quoted ? quoted + 3 : scratch->text;
