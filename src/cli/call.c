@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "cli/cli.h"
 #include "cli/observe.h"
+#include "cli/seek.h"
 #include "cli/value_json.h"
 #include "node/node.h"
 
@@ -219,7 +220,7 @@ static int await(struct observer *o, moyai_future *f, const char *title, const s
         err_set(&e, late ? MOYAI_ETIMEDOUT : MOYAI_ECANCELED, "%s",
                 late ? "the object's node has not taken the call in time" : "interrupted");
         (void)print_error(title, &e, q);
-        return late ? CLI_TIMED_OUT : 130;
+        return late ? CLI_TIMED_OUT : CLI_INTERRUPTED;
     }
     int code = moyai_future_error(f, 0, &e);
     if (code == 0 && q->oneway && q->o.json) printf("{\"results\": []}\n");
@@ -242,7 +243,7 @@ static int call(struct observer *o, moyai_ref *ref, const char *title, const str
     free(a);
     if (!q->oneway && q->o.timeout != MOYAI_FOREVER) moyai_future_deadline(f, q->o.timeout);
     int status = await(o, f, title, q);
-    if (status == 130) moyai_future_cancel(f);
+    if (status == CLI_INTERRUPTED) moyai_future_cancel(f);
     moyai_future_free(f);
     return status;
 }
@@ -294,8 +295,12 @@ int cli_call(int argc, char **argv) {
             status = why.code == MOYAI_ENOMEM ? CLI_FAILED : CLI_USAGE;
         }
     if (status == CLI_OK && observer_find(&o, q.target, &ref, &why) < 0) {
+        const bool stopped = moyai_node_stopping(o.node);
+        if (stopped) err_set(&why, MOYAI_ECANCELED, "interrupted");
+        seek_hint(q.target, &why);
         why.executed = MOYAI_NEVER_EXECUTED;
         status = print_error(argv[0], &why, &q);
+        if (stopped) status = CLI_INTERRUPTED;
     }
     if (status == CLI_OK) status = call(&o, ref, argv[0], &q);
     moyai_ref_unref(ref);

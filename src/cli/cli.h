@@ -18,6 +18,7 @@ enum cli_exit {
     CLI_BROKEN = 125, /* moyai run itself failed */
     CLI_CANNOT_RUN = 126,
     CLI_NOT_FOUND = 127,
+    CLI_INTERRUPTED = 130, /* verbs that run nothing */
 };
 
 /* argv[0] is what messages call the verb ("moyai run"). Returns the exit status, or exits with a usage hint. */

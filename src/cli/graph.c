@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "cli/cli.h"
 #include "cli/graph_edges.h"
+#include "cli/seek.h"
 #include "cli/value_json.h"
 
 #include <math.h>
@@ -169,13 +170,15 @@ int cli_graph(int argc, char **argv) {
     struct crawl c = {.all_known = true};
     struct moyai_error why = {0};
     int rc = crawl(&c, o.node, q.o.timeout, &why);
-    if (rc == 0) rc = draw(&c, &o, q.form, &why);
-    if (rc < 0) {
+    status = seek_interrupted(&o, q.o.json);
+    if (rc == 0 && status == CLI_OK) rc = draw(&c, &o, q.form, &why);
+    if (status == CLI_OK && rc < 0) {
         observer_failed(argv[0], q.o.json, why.code, why.text);
         status = CLI_FAILED;
-    } else {
+    } else if (status == CLI_OK) {
         o.lost = c.lost;
         status = observer_doubts(&o);
+        if (status == CLI_OK && c.n == 0 && !q.o.json) seek_nobody(&o);
     }
     crawl_done(&c);
     observer_leave(&o);

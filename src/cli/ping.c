@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "cli/cli.h"
 #include "cli/observe.h"
+#include "cli/seek.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -153,7 +154,8 @@ int cli_ping(int argc, char **argv) {
     if (rc == 0 && (rc = moyai_node_ref(o.node, moyai_ref_home(ref), &node)) < 0) moyai_last_error(o.node, &why);
     if (rc == 0) {
         status = ping(&o, node, &q);
-    } else {
+    } else if (!(status = seek_interrupted(&o, q.o.json))) {
+        seek_hint(q.target, &why);
         observer_failed(argv[0], q.o.json, why.code, why.text);
         status = CLI_FAILED;
     }

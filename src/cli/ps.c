@@ -3,6 +3,7 @@
 #include "base/dur.h"
 #include "cli/cli.h"
 #include "cli/crawl.h"
+#include "cli/seek.h"
 #include "cli/value_json.h"
 
 #include <stdio.h>
@@ -214,17 +215,20 @@ int cli_ps(int argc, char **argv) {
     observer_await_lines(&o);
     struct crawl c = {.all_known = true};
     struct moyai_error why = {0};
-    if (crawl(&c, o.node, q.o.timeout, &why) < 0) {
+    const int rc = crawl(&c, o.node, q.o.timeout, &why);
+    status = seek_interrupted(&o, q.o.json);
+    if (status == CLI_OK && rc < 0) {
         observer_failed(argv[0], q.o.json, why.code, why.text);
         status = CLI_FAILED;
-    } else if (q.o.json) {
+    } else if (status == CLI_OK && q.o.json) {
         (void)observer_doubt(&o, &c.lost);
         print_json(&c, &o);
-    } else {
+    } else if (status == CLI_OK) {
         print_table(&c, &q);
     }
     o.lost = c.lost;
     if (status == CLI_OK) status = observer_doubts(&o);
+    if (status == CLI_OK && c.n == 0 && !q.o.json) seek_nobody(&o);
     crawl_done(&c);
     observer_leave(&o);
     return status;

@@ -8,6 +8,7 @@
 #include "cli/cli.h"
 #include "cli/crawl.h"
 #include "cli/observe.h"
+#include "cli/seek.h"
 #include "cli/value_json.h"
 
 #include <stdio.h>
@@ -113,13 +114,13 @@ static void measure(struct trace *t, struct hop *h) {
 static int trace(struct trace *t, struct moyai_error *why) {
     if (moyai_node_id_equal(t->end, moyai_node_self(t->node)))
         return err_set(why, MOYAI_EINVAL, "that is this command itself");
-    for (int i = 0; i < TRIES && !t->whole; i++) {
+    for (int i = 0; i < TRIES && !t->whole && !moyai_node_stopping(t->node); i++) {
         forget(t);
         int rc = ask(t, t->end, "ping", MOYAI_NONE, NULL, why); /* lays the way, if there is none */
         if (rc == 0) rc = follow(t, why);
         if (rc < 0) return rc;
     }
-    for (int i = 0; i < t->n; i++) measure(t, &t->hop[i]);
+    for (int i = 0; i < t->n && !moyai_node_stopping(t->node); i++) measure(t, &t->hop[i]);
     return 0;
 }
 
@@ -202,10 +203,12 @@ int cli_trace(int argc, char **argv) {
         t = (struct trace){.node = o.node, .timeout = q.o.timeout, .end = moyai_ref_home(ref)};
         rc = trace(&t, &why);
     }
-    if (rc < 0) {
+    status = seek_interrupted(&o, q.o.json);
+    if (status == CLI_OK && rc < 0) {
+        seek_hint(q.target, &why);
         observer_failed(argv[0], q.o.json, why.code, why.text);
         status = CLI_FAILED;
-    } else {
+    } else if (status == CLI_OK) {
         if (q.o.json)
             print_json(&t);
         else

@@ -3,6 +3,7 @@
  * call_test.c. */
 #include "tests/cli/look_kit.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -100,7 +101,70 @@ static void pings(void **state) {
     cli_free(&c);
 
     assert_int_equal(IN_GRID("ping", "nobody"), 1);
+    HAS_NOT(c.text[1].p, "first four digits");
     cli_free(&c);
+    assert_int_equal(entries(), 3);
+}
+
+/* Of an id that is too short; a letter, or what is no part of an id, is a name. */
+static void an_id_has_four_digits(void **state) {
+    (void)state;
+    static const struct {
+        const char *target;
+        bool hint;
+    } some[] = {{"209", true}, {"f7", true}, {"F7b", true}, {"x09", false}, {"e", false}, {"00112", false}};
+    static const char *const verbs[] = {"ping", "trace", "call"};
+    for (size_t i = 0; i < sizeof some / sizeof some[0]; i++)
+        for (size_t k = 0; k < 3; k++) {
+            assert_int_equal(IN_GRID(verbs[k], some[i].target, k == 2 ? "info" : NULL), 1);
+            if (some[i].hint)
+                HAS(c.text[1].p, "; of a node's id at least its first four digits are needed");
+            else
+                HAS_NOT(c.text[1].p, "first four digits");
+            cli_free(&c);
+        }
+}
+
+/* From then on a signal is the node's, which the verb asks. */
+static bool takes_signals(pid_t pid) {
+    char path[64], to[64];
+    snprintf(path, sizeof path, "/proc/%d/fd", (int)pid);
+    DIR *d = opendir(path);
+    assert_non_null(d);
+    bool found = false;
+    for (struct dirent *e; (e = readdir(d));) {
+        ssize_t n = readlinkat(dirfd(d), e->d_name, to, sizeof to - 1);
+        to[n < 0 ? 0 : n] = 0;
+        found |= strstr(to, "[signalfd]") != NULL;
+    }
+    closedir(d);
+    return found;
+}
+
+/* While they wait for one who does not answer. */
+static void who_is_interrupted_says_so(void **state) {
+    (void)state;
+    static const char *const verbs[] = {"ps", "graph", "trace"};
+    char id[33];
+    id_of(pid_b, id);
+    kill(pid_b, SIGSTOP);
+    for (int i = 0; i < 6; i++) {
+        const char *verb = verbs[i / 2], *json = i % 2 ? "--json" : NULL;
+        const bool traces = i > 3;
+        const char *const words[] = {
+            verb, "--grid", grid, "--timeout", traces ? "2s" : "1h", traces ? id : json, traces ? json : NULL, NULL};
+        cli_startv(&c, NULL, words);
+        while (!takes_signals(c.pid)) usleep(1000);
+        kill(c.pid, i % 2 ? SIGTERM : SIGINT);
+        assert_int_equal(cli_wait(&c), 130);
+        HAS(c.text[1].p, ": interrupted\n");
+        if (json)
+            has_error(c.text[0].p, "\"MOYAI_ECANCELED\"", "\"interrupted\"");
+        else
+            assert_string_equal(c.text[0].p, "");
+        cli_free(&c);
+    }
+    kill(pid_b, SIGCONT);
     assert_int_equal(entries(), 3);
 }
 
@@ -298,6 +362,14 @@ static void dead_nodes(void **state) {
     assert_int_equal(kit_count(&c.text[0], "  dead"), left);
     cli_free(&c);
     assert_int_equal(entries(), 0);
+    static const char *const words[][2] = {{"ps", NULL}, {"graph", NULL}, {"graph", "--dot"}, {"ps", "--json"}};
+    char nobody[300];
+    for (size_t i = 0; i < 4; i++) {
+        assert_int_equal(IN_GRID(words[i][0], words[i][1]), 0);
+        snprintf(nobody, sizeof nobody, "moyai %s: nobody is in the grid at '%s' now\n", words[i][0], grid);
+        assert_string_equal(c.text[1].p, i < 3 ? nobody : "");
+        cli_free(&c);
+    }
     assert_int_equal(IN_GRID("ps"), 0);
     assert_int_equal(kit_count(&c.text[0], ""), 1);
     cli_free(&c);
@@ -413,7 +485,7 @@ static void one_host_and_a_key(void **state) {
     assert_int_equal(waitpid(pid, NULL, 0), pid);
     /* It has ended: now it may be a directory of several, of which who looks makes nothing yet. */
     assert_int_equal(cli_do(&c, "ps", "--key-file", key, "--timeout", "1s", "--grid", grid, NULL), 1);
-    HAS(c.text[1].p, "knows nobody");
+    HAS(c.text[1].p, "names nobody");
     cli_free(&c);
     assert_int_equal(access(path, F_OK), -1);
     snprintf(command, sizeof command, "rm -r %s %s/moyai", dir, kit_dir());
@@ -622,6 +694,8 @@ int main(void) {
         RUN(what_fails_is_an_object_too),
         RUN(pings),
         RUN(traces_a_neighbour),
+        RUN(an_id_has_four_digits),
+        RUN(who_is_interrupted_says_so),
         RUN(lists_nodes),
         RUN(leaves_observers_out),
         RUN(crawls),

@@ -128,6 +128,27 @@ static void help_and_pages_agree(void **state) {
     }
 }
 
+/* What is alike in all verbs that look at a grid stands in each of their pages. */
+static void pages_say_alike_how_long_is_waited(void **state) {
+    (void)state;
+    static const char *const verbs[] = {"ps", "graph", "call", "ping", "trace"};
+    static const char begin[] = "\nIn a grid of several hosts the first link is waited for", end[] = "\nreached.\n";
+    char path[1000], *first = NULL;
+    for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++) {
+        snprintf(path, sizeof path, "%s/moyai-%s.1", kit_program("PAGES"), verbs[i]);
+        char *page = kit_read(path), *at = strstr(page, begin), *over = at ? strstr(at, end) : NULL;
+        if (!over) fail_msg("%s: not how long is waited", path);
+        *over = 0;
+        if (!strstr(at, "\nplaces at which the grid is met have answered that they know of nobody, and no endpoint of "
+                        "them began"))
+            fail_msg("%s: not that an endpoint may be young", path);
+        if (first && strcmp(at, first) != 0) fail_msg("%s: not as in moyai-ps.1:%s", path, at);
+        if (!first) first = strdup(at);
+        free(page);
+    }
+    free(first);
+}
+
 /* Status 2, nothing on standard output, a hint on standard error. */
 static void usage_errors(void **state) {
     (void)state;
@@ -447,6 +468,7 @@ int main(void) {
         cmocka_unit_test(version),
         cmocka_unit_test(help),
         cmocka_unit_test(help_and_pages_agree),
+        cmocka_unit_test(pages_say_alike_how_long_is_waited),
         cmocka_unit_test(usage_errors),
         cmocka_unit_test(a_mistyped_option_is_guessed),
         cmocka_unit_test(programs_own_options),
