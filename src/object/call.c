@@ -152,6 +152,8 @@ static moyai_future *call(moyai_node *n, moyai_ref *ref, const char *method, con
     memcpy(f->object, ref->object, 16);
     memcpy(f->home, ref->home, 16);
     f->lends = lends;
+    log_trace(n->log, "object", "MOYAI-CALL-MADE", "call of \"%s\" at node %02x%02x%02x%02x", method ? method : "",
+              f->home[0], f->home[1], f->home[2], f->home[3]);
     struct moyai_error why;
     err_none(&why);
     if (encode(n, f, method, args, oneway ? MESSAGE_ONEWAY : 0, &why) < 0) {

@@ -314,6 +314,8 @@ static void run_request(struct exec_task *t) {
         void **slot = exec_local(n->x);
         *slot = &c;
         n->calls_served++;
+        log_trace(n->log, "object", "MOYAI-CALL-SERVED", "method \"%s\" of class \"%s\" begins", rq->method->name,
+                  klass_name(rq->object->klass));
         rq->running = true;
         exec_user_enter(n->x);
         int rc = rq->method->fn(rq, rq->object->self);

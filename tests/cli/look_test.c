@@ -168,6 +168,40 @@ static void who_is_interrupted_says_so(void **state) {
     assert_int_equal(entries(), 3);
 }
 
+/* What each level tells of a node that serves a call. */
+static void the_log_tells_of_links_and_calls(void **state) {
+    (void)state;
+    static const char *const levels[] = {"MOYAI_LOG=info", "MOYAI_LOG=debug", "MOYAI_LOG=debug,object=trace"};
+    for (size_t i = 0; i < 3; i++) {
+        const char *const env[] = {levels[i], NULL};
+        struct cli other;
+        cli_start(&other, &(struct cli_opts){.env = env}, "run", "--grid", grid, "@n", "serve", "logged", NULL);
+        cli_await(&other, 1, "serving", 1);
+        assert_int_equal(IN_GRID("call", "logged", "learn", "\"a\""), 0);
+        cli_free(&c);
+        assert_int_equal(IN_GRID("call", "logged", "try"), 0);
+        cli_free(&c);
+        kill(other.pid, SIGTERM);
+        assert_int_equal(cli_wait(&other), 143);
+        const struct {
+            size_t from;
+            const char *text;
+        } lines[] = {
+            {1, " debug overlay MOYAI-LINK-UP link to node "},
+            {1, " (\"moyai call\", pid "},
+            {1, " debug overlay MOYAI-LINK-DOWN no link to node "},
+            {1, " debug overlay MOYAI-NODE-LEFT node "},
+            {2, " trace object MOYAI-CALL-SERVED method \"learn\" of class \"Server\" begins"},
+            {2, " trace object MOYAI-CALL-MADE call of \"pid\" at node "},
+        };
+        for (size_t k = 0; k < sizeof lines / sizeof lines[0]; k++)
+            if ((strstr(other.text[1].p, lines[k].text) != NULL) != (i >= lines[k].from))
+                fail_msg("%s: %s: %s", levels[i], lines[k].text, other.text[1].p);
+        cli_free(&other);
+    }
+    assert_int_equal(entries(), 3);
+}
+
 /* ---- ps and graph ---------------------------------------------------------------------------- */
 
 static void lists_nodes(void **state) {
@@ -696,6 +730,7 @@ int main(void) {
         RUN(traces_a_neighbour),
         RUN(an_id_has_four_digits),
         RUN(who_is_interrupted_says_so),
+        RUN(the_log_tells_of_links_and_calls),
         RUN(lists_nodes),
         RUN(leaves_observers_out),
         RUN(crawls),

@@ -88,6 +88,8 @@ static void say_down(struct olink *k, const char *why) {
     id_format(k->peer->id, id);
     EVENT(k->o->cfg.events, &k->o->cfg.self, "link-down", event_text("peer", id), event_text("why", why),
           event_int("farewell", k->farewell));
+    log_debug(k->o->cfg.log, "overlay", "MOYAI-LINK-DOWN", "no link to node %.8s (\"%s\") any more%s%s", id,
+              k->peer->title, *why ? ": " : "", why);
 }
 
 void olink_end(struct olink *k) {
@@ -242,6 +244,8 @@ static void olink_up(struct olink *k) {
     id_format(k->peer->id, id);
     EVENT(o->cfg.events, &o->cfg.self, "link-up", event_text("peer", id), event_text("title", k->peer->title),
           event_int("pid", k->peer->pid), event_text("at", k->at));
+    log_debug(o->cfg.log, "overlay", "MOYAI-LINK-UP", "link to node %.8s (\"%s\", pid %lld)%s%s", id, k->peer->title,
+              (long long)k->peer->pid, k->at[0] ? " at " : "", k->at);
     peer_link_up(k->peer, k);
 }
 
@@ -546,6 +550,7 @@ void peer_declare(struct peer *p, int code, const char *text) {
     id_format(p->id, hex);
     EVENT(o->cfg.events, &o->cfg.self, code == MOYAI_EDEAD ? "node-dead" : "node-left", event_text("peer", hex),
           event_text("why", text));
+    log_debug(o->cfg.log, "overlay", code == MOYAI_EDEAD ? "MOYAI-NODE-DEAD" : "MOYAI-NODE-LEFT", "%s", text);
     peer_fail(p, code, text);
     pings_fail(p, code);
     for (struct olink *k = p->links, *next; k; k = next) {
