@@ -197,6 +197,8 @@ static void knock(void *who, uint64_t delay) {
     }
     if (reached) {
         moyai_ns second = c->m->w->now / (moyai_ns)MOYAI_SEC;
+        if (to->p && h->site != to->site && c->what == PEERS_MESH)
+            act(to, &(struct peers_event){.kind = PEERS_EV_REACHED});
         if (to->second != second) to->calls = 0;
         to->second = second;
         if (++to->calls > c->m->calls_most) c->m->calls_most = to->calls;

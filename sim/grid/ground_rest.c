@@ -166,6 +166,15 @@ int __wrap_tcp_accept(int listener, int *ret, struct tcp_addr *from, struct moya
     return ground_accept(listener, ret, from);
 }
 
+/* The nodes of a site are neighbours. */
+bool __wrap_tcp_is_near(const struct tcp_addr *a);
+bool __wrap_tcp_is_near(const struct tcp_addr *a) {
+    char text[TCP_TEXT];
+    tcp_format(a, text);
+    const struct ground_node *n = ground_at(ground_world, text);
+    return !n || n->site == ground_now->site;
+}
+
 /* Only probes connect themselves. */
 int __wrap_tcp_connect(int *ret, const struct tcp_addr *to, struct moyai_error *reterr);
 int __wrap_tcp_connect(int *ret, const struct tcp_addr *to, struct moyai_error *reterr) {

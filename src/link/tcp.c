@@ -306,3 +306,34 @@ size_t tcp_own_addresses(struct tcp_addr *out, size_t n) {
     free(found);
     return m;
 }
+
+/* The bytes of an address, how many they are, and its family; what is IPv4 within IPv6 is IPv4. */
+static const uint8_t *bytes_of(const struct sockaddr *a, size_t *n, int *family) {
+    *family = a->sa_family;
+    *n = a->sa_family == AF_INET ? 4 : 16;
+    if (a->sa_family == AF_INET) return (const uint8_t *)&((const struct sockaddr_in *)a)->sin_addr;
+    const struct in6_addr *v6 = &((const struct sockaddr_in6 *)a)->sin6_addr;
+    if (!IN6_IS_ADDR_V4MAPPED(v6)) return v6->s6_addr;
+    *family = AF_INET;
+    *n = 4;
+    return v6->s6_addr + 12;
+}
+
+bool tcp_is_near(const struct tcp_addr *a) {
+    struct ifaddrs *all;
+    size_t n, m, k;
+    int family, other, masks;
+    const uint8_t *p = bytes_of((const struct sockaddr *)&a->ss, &n, &family);
+    if (getifaddrs(&all) < 0) return true;
+    bool near = false;
+    for (const struct ifaddrs *i = all; i && !near; i = i->ifa_next) {
+        if (!i->ifa_addr || !i->ifa_netmask) continue;
+        if (i->ifa_addr->sa_family != AF_INET && i->ifa_addr->sa_family != AF_INET6) continue;
+        const uint8_t *q = bytes_of(i->ifa_addr, &m, &other), *mask = bytes_of(i->ifa_netmask, &k, &masks);
+        if (other != family || k != n) continue;
+        near = true;
+        for (size_t b = 0; b < n; b++) near = near && ((p[b] ^ q[b]) & mask[b]) == 0;
+    }
+    freeifaddrs(all);
+    return near;
+}

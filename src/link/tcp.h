@@ -55,4 +55,8 @@ int tcp_connect(int *ret, const struct tcp_addr *to, struct moyai_error *reterr)
  * there are no others. Returns how many (at most n). */
 size_t tcp_own_addresses(struct tcp_addr *out, size_t n);
 
+/* Is it of this host, or of a network in which one of its interfaces is? Who connects from elsewhere has come by a
+ * router: through whatever filters there are. True also if that cannot be found out. */
+bool tcp_is_near(const struct tcp_addr *a);
+
 #endif

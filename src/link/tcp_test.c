@@ -217,6 +217,25 @@ static void own_addresses_are_found(void **state) {
     assert_true(tcp_own_addresses(a, 1) <= 1);
 }
 
+/* Of this host's own addresses each is near; of those that are kept for books none. */
+static void neighbours_are_told_from_others(void **state) {
+    (void)state;
+    static const char *const cases[][2] = {{"127.0.0.1:1", "near"},          {"127.9.9.9:1", "near"},
+                                           {"[::ffff:127.0.0.1]:1", "near"}, {"203.0.113.7:1", ""},
+                                           {"[::ffff:203.0.113.7]:1", ""},   {"[2001:db8::7]:1", ""}};
+    struct tcp_addr a[16], b;
+    size_t n = tcp_own_addresses(a, 16);
+    for (size_t i = 0; i < n; i++) {
+        char text[TCP_TEXT];
+        tcp_format(&a[i], text);
+        if (!tcp_is_near(&a[i])) fail_msg("%s is not near", text);
+    }
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        assert_int_equal(tcp_parse(cases[i][0], &b, NULL), 0);
+        if (tcp_is_near(&b) != (*cases[i][1] != 0)) fail_msg("%s", cases[i][0]);
+    }
+}
+
 static void sources_are_told_apart(void **state) {
     (void)state;
     static const char *const same[][2] = {{"192.0.2.7:1", "[::ffff:192.0.2.7]:2"},
@@ -239,6 +258,7 @@ int main(void) {
         cmocka_unit_test(connections_are_made),
         cmocka_unit_test(a_port_is_found_in_a_range),
         cmocka_unit_test(own_addresses_are_found),
+        cmocka_unit_test(neighbours_are_told_from_others),
         cmocka_unit_test(sources_are_told_apart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -55,7 +55,8 @@ static uint32_t or_else(uint32_t n, uint32_t otherwise) {
 
 /* Fill all of the block that depends on the configuration; 0: it cannot work. */
 static size_t layout(struct peers *p, const struct peers_cfg *c) {
-    *p = (struct peers){.site = c->self.site, .accepts = c->self.accepts, .n_text = c->self.n_text};
+    *p = (struct peers){
+        .site = c->self.site, .accepts = c->self.accepts, .reached = c->self.reached, .n_text = c->self.n_text};
     p->lifetime = or_else(c->self.lifetime, 600);
     p->degree = or_else(c->degree, 15);
     p->most = or_else(c->most, p->degree <= 4096 ? 3 * p->degree : 0);
@@ -118,7 +119,7 @@ struct peers_fx *peers_send(struct peers *p, const struct peers_link *l, enum pe
 }
 
 static struct peers_endpoint self_endpoint(const struct peers *p) {
-    struct peers_endpoint e = {.site = p->site, .accepts = p->accepts, .lifetime = p->lifetime};
+    struct peers_endpoint e = {.site = p->site, .accepts = p->accepts, .reached = p->reached, .lifetime = p->lifetime};
     memcpy(e.id.b, p->self, 16);
     e.n_text = p->n_text;
     e.text = p->self_text;
@@ -128,7 +129,8 @@ static struct peers_endpoint self_endpoint(const struct peers *p) {
 /* `until` is an absolute time; now is that of the step, kept where the effects were made. */
 static struct peers_endpoint known_endpoint(const struct peers *p, uint32_t i, moyai_ns now) {
     const struct peers_known *k = &peers_knowns(p)[i];
-    struct peers_endpoint e = {.site = k->site, .accepts = k->accepts, .n_text = k->n_text, .text = peers_text(p, i)};
+    struct peers_endpoint e = {
+        .site = k->site, .accepts = k->accepts, .reached = k->reached, .n_text = k->n_text, .text = peers_text(p, i)};
     memcpy(e.id.b, k->id, 16);
     e.lifetime = k->until > now ? (uint32_t)((k->until - now) / (uint64_t)MOYAI_SEC) : 0;
     return e;
@@ -546,6 +548,14 @@ int peers_step(struct peers *p, const struct peers_event *ev) {
         break;
     case PEERS_EV_FOUND:
         rc = found(p, ev);
+        break;
+    case PEERS_EV_REACHED:
+        if (!p->accepts) return MOYAI_EINVAL;
+        if (!p->reached) p->look_at = peers_min(p->look_at, peers_jitter(p, ev->now, PEERS_TELL));
+        p->reached = 1;
+        break;
+    case PEERS_EV_SEEN:
+        peers_seen(p, ev->id.b, ev->now);
         break;
     case PEERS_EV_FRAME:
         rc = frame(p, ev);

@@ -34,6 +34,7 @@ struct peers_endpoint {
     struct moyai_node_id id;
     uint64_t site;     /* a hash of the site's name; 0: none */
     bool accepts;      /* nodes of other sites can connect to it */
+    bool reached;      /* and one that is no neighbour in its network has */
     uint32_t lifetime; /* seconds until this must not be believed any more; more than PEERS_LIFETIME is that */
     uint32_t n_text;
     const uint8_t *text;
@@ -73,6 +74,7 @@ enum peers_frame_kind {
 
 enum peers_flags {
     PEERS_ACCEPTS = 1, /* of the sender, as in its endpoint */
+    PEERS_REACHED = 2, /* of an endpoint only */
     PEERS_LAST = 2,    /* OFFER: the sender has no link, and was refused by those it asked */
     PEERS_RETIRE = 4,  /* YIELD: nobody needs the place, the sender has one link too many */
 };
@@ -102,12 +104,14 @@ enum peers_event_kind {
     PEERS_EV_FAILED, /* id: what CONNECT asked for cannot be had */
     PEERS_EV_FOUND,  /* endpoint: of a node that said hello where this one called, that address first; id: whom CONNECT
                         named, and who is not there; or zero */
-    PEERS_EV_FRAME,  /* link, id, frame: from the node at the other end */
-    PEERS_EV_LOST,   /* link: it has ended, and the machine has not said DROP; what: PEERS_SILENT if for its key only */
-    PEERS_EV_GONE,   /* id: it is dead or has left; its links are lost, of which LOST need not be said */
-    PEERS_EV_CLOSE,  /* link: a direct one of which the driver has no more need: BYE and DROP follow. EINVAL: no such */
-    PEERS_EV_LEAVE,  /* this node leaves: it opens and takes no more links */
-    PEERS_EV_WAITS,  /* a session finds no path; say it again as long as that is so */
+    PEERS_EV_REACHED, /* one that is no neighbour in this node's network has connected to it: others can, too */
+    PEERS_EV_SEEN,    /* id: it has said hello here, and where it can be reached */
+    PEERS_EV_FRAME,   /* link, id, frame: from the node at the other end */
+    PEERS_EV_LOST,  /* link: it has ended, and the machine has not said DROP; what: PEERS_SILENT if for its key only */
+    PEERS_EV_GONE,  /* id: it is dead or has left; its links are lost, of which LOST need not be said */
+    PEERS_EV_CLOSE, /* link: a direct one of which the driver has no more need: BYE and DROP follow. EINVAL: no such */
+    PEERS_EV_LEAVE, /* this node leaves: it opens and takes no more links */
+    PEERS_EV_WAITS, /* a session finds no path; say it again as long as that is so */
     PEERS_EV_TIMEOUT,
 };
 

@@ -27,6 +27,7 @@
 #define PEERS_ALONE   ((moyai_ns)(4 * MOYAI_SEC))   /* the longest of these for a node without links */
 #define PEERS_DIALS   ((uint32_t)4)                 /* connections being made, of cfg.attempts, with few links */
 #define PEERS_PATIENT ((moyai_ns)MOYAI_SEC)         /* then one that is not answered so long holds no other up */
+#define PEERS_TELL    ((moyai_ns)(2 * MOYAI_SEC))   /* the rendezvous hears so soon that others have connected to it */
 #define PEERS_AGAIN   ((moyai_ns)MOYAI_SEC)         /* after a link was lost, before its node is called again */
 #define PEERS_CALM    ((moyai_ns)(30 * MOYAI_SEC))  /* the longest gap between attempts that all fail */
 #define PEERS_DOUBT   ((moyai_ns)(300 * MOYAI_SEC)) /* the same if all that is missing are other sites */
@@ -70,7 +71,7 @@ struct peers_dial {
 struct peers_known {
     uint8_t id[16];
     uint64_t site, hash, until, retry;
-    uint32_t accepts, fails, n_text;
+    uint32_t accepts, reached, fails, n_text;
     uint32_t near;  /* of our own site */
     uint32_t again; /* to be called before others */
     uint32_t vain;  /* so often in a row it was called in vain, as long as its word is the same */
@@ -90,7 +91,7 @@ struct peers {
     uint8_t self[16];
     uint64_t site;
     uint64_t attempt, gap, rendezvous, exchange;
-    uint32_t accepts, lifetime, n_text;
+    uint32_t accepts, reached, lifetime, n_text;
     uint32_t degree, far_least; /* links wanted in all, and of these to other sites */
     uint32_t most, rescue, known_cap, attempts, dials_cap, text, links_cap, fx_cap;
     uint32_t off_links, off_dials, off_known, off_texts, off_fx;
@@ -170,6 +171,7 @@ static inline bool peers_inward(const struct peers *p) {
 
 /* peers_known.c */
 void peers_learn(struct peers *p, const struct peers_endpoint *e, moyai_ns now);
+void peers_seen(struct peers *p, const uint8_t id[16], moyai_ns now); /* its word is new again */
 void peers_forget(struct peers *p, const uint8_t id[16]);
 /* Somebody has said who he is, at an address where another, if asked is not zero, was known to be. */
 void peers_found(struct peers *p, const struct peers_endpoint *e, const uint8_t asked[16]);

@@ -26,7 +26,10 @@
 #define STREAK      4u /* failures in a row after which a kind is doubted */
 #define DEAD_ENDS   2u /* the same, after which a node without links does not call any, but who seems to live */
 
-#define LIFE ((uint64_t)(10 * MOYAI_SEC)) /* a word so much newer is a new one, and not the same by another way */
+/* Ranks of those that were called in vain: at first, and with a newer word. Who was not has 0. */
+#define IN_VAIN 2u
+#define RENEWED 1u
+#define LIFE    ((uint64_t)(10 * MOYAI_SEC)) /* a word so much newer is a new one, and not the same by another way */
 
 static uint64_t hash_of(const struct peers *p, const uint8_t id[16]) {
     uint64_t h = (id_lo(id) ^ p->secret) * UINT64_C(0x9e3779b97f4a7c15);
@@ -52,7 +55,8 @@ static void put_text(struct peers *p, uint32_t i, const struct peers_endpoint *e
 
 static void put(struct peers *p, uint32_t i, const struct peers_endpoint *e, uint64_t until, bool near) {
     struct peers_known *k = &peers_knowns(p)[i];
-    *k = (struct peers_known){.site = e->site, .until = until, .accepts = e->accepts, .near = near};
+    *k = (struct peers_known){
+        .site = e->site, .until = until, .accepts = e->accepts, .reached = e->reached, .near = near};
     memcpy(k->id, e->id.b, 16);
     k->hash = hash_of(p, e->id.b);
     put_text(p, i, e);
@@ -114,15 +118,26 @@ void peers_expire(struct peers *p, moyai_ns now) {
         if (peers_knowns(p)[i].until <= now) remove_at(p, i);
 }
 
-/* The place of the endpoint of that kind which is worth least, if it is worth less than one of this hash. */
-static uint32_t worst(const struct peers *p, bool near, uint64_t hash, moyai_ns now) {
+/* Half of the places for other sites are for those that have been reached, if there are so many. */
+static bool lacks_reached(const struct peers *p) {
     const struct peers_known *k = peers_knowns(p);
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < p->known_n; i++) n += !k[i].near && k[i].reached;
+    return n <= (p->known_cap - p->known_cap / 4) / 2;
+}
+
+/* The place of the endpoint of that kind which is worth least, if it is worth less than this one. */
+static uint32_t worst(const struct peers *p, bool near, const struct peers_endpoint *e, moyai_ns now) {
+    const struct peers_known *k = peers_knowns(p);
+    const bool lacks = !near && lacks_reached(p);
+    uint64_t hash = lacks && e->reached ? 0 : hash_of(p, e->id.b);
     uint32_t at = UINT32_MAX;
     for (uint32_t i = 0; i < p->known_n; i++) {
         if (k[i].near != near) continue;
         if (k[i].until <= now) return i;
-        uint64_t h = k[i].fails >= FAILS_MANY ? UINT64_MAX : k[i].hash;
-        if (h <= hash) continue;
+        const bool fails = k[i].fails >= FAILS_MANY;
+        const uint64_t h = fails ? UINT64_MAX : k[i].hash;
+        if (h <= hash || (lacks && k[i].reached && !fails)) continue;
         hash = h;
         at = i;
     }
@@ -139,11 +154,12 @@ void peers_learn(struct peers *p, const struct peers_endpoint *e, moyai_ns now) 
     struct peers_known *k = peers_find(p, e->id.b);
     if (k) {
         if (until <= k->until) return; /* what we have is newer */
-        if (until > peers_after(k->until, LIFE)) k->vain = 0;
+        if (until > peers_after(k->until, LIFE) && k->vain) k->vain = RENEWED;
         if (k->near == near) {
             k->until = until;
             k->site = e->site;
             k->accepts = e->accepts;
+            k->reached = e->reached;
             put_text(p, (uint32_t)(k - peers_knowns(p)), e);
             return;
         }
@@ -151,13 +167,21 @@ void peers_learn(struct peers *p, const struct peers_endpoint *e, moyai_ns now) 
     }
     uint32_t places = near ? p->known_cap / 4 : p->known_cap - p->known_cap / 4;
     uint32_t used = near ? p->near_n : p->known_n - p->near_n;
-    uint32_t at = used < places ? p->known_n : worst(p, near, hash_of(p, e->id.b), now);
+    uint32_t at = used < places ? p->known_n : worst(p, near, e, now);
     if (at == UINT32_MAX) return;
     if (at == p->known_n) {
         p->known_n++;
         p->near_n += near;
     }
     put(p, at, e, until, near);
+}
+
+void peers_seen(struct peers *p, const uint8_t id[16], moyai_ns now) {
+    struct peers_known *k = peers_find(p, id);
+    const uint64_t until = peers_after(now, (uint64_t)p->lifetime * (uint64_t)MOYAI_SEC);
+    if (!k || until <= k->until) return;
+    if (until > peers_after(k->until, LIFE) && k->vain) k->vain = RENEWED;
+    k->until = until;
 }
 
 void peers_draw(struct peers *p, struct peers_fx *fx, uint32_t most, const uint8_t id[16], uint64_t site,
@@ -180,8 +204,9 @@ uint32_t peers_candidate(struct peers *p, enum peers_whom whom, moyai_ns now) {
     struct peers_known *k = peers_knowns(p);
     uint32_t found[2] = {UINT32_MAX, UINT32_MAX}, least[2] = {UINT32_MAX, UINT32_MAX};
     uint64_t seen[2] = {0, 0}, soon = UINT64_MAX;
-    const bool doubt = p->mesh == 0 && p->streak[0] + p->streak[1] >= DEAD_ENDS;
+    const bool alone = p->mesh == 0, doubt = alone && p->streak[0] + p->streak[1] >= DEAD_ENDS;
     const bool newest = doubt && p->misses >= DEAD_ENDS && rng_below(&p->rng, 2);
+    const bool reached = peers_few(p) && rng_below(&p->rng, 2);
     for (uint32_t i = 0; i < p->known_n; i++) {
         if ((whom == PEERS_OTHER_SITES && k[i].near) || (whom == PEERS_LIKE && !k[i].accepts)) continue;
         if (k[i].until <= now || peers_link_to(p, k[i].id) || peers_dial_to(p, k[i].id)) continue;
@@ -194,18 +219,13 @@ uint32_t peers_candidate(struct peers *p, enum peers_whom whom, moyai_ns now) {
             continue;
         }
         uint32_t kind = k[i].near;
-        bool better = false;
-        if (newest) {
-            better = found[kind] == UINT32_MAX || k[i].until > k[found[kind]].until;
-        } else {
-            uint32_t vain = doubt ? k[i].vain : 0;
-            if (vain < least[kind]) seen[kind] = 0;
-            if (vain <= least[kind]) {
-                least[kind] = vain;
-                better = rng_below(&p->rng, ++seen[kind]) == 0;
-            }
-        }
-        if (better) found[kind] = i;
+        /* Lower is better. */
+        const uint32_t rank = (alone ? k[i].vain : 0) + (reached && !k[i].reached ? 1u << 16 : 0);
+        if (rank > least[kind]) continue;
+        if (rank < least[kind]) seen[kind] = 0;
+        least[kind] = rank;
+        if (newest ? seen[kind]++ == 0 || k[i].until > k[found[kind]].until : rng_below(&p->rng, ++seen[kind]) == 0)
+            found[kind] = i;
     }
     uint64_t near = p->extra == 1 ? 1 : 4; /* eighths */
     if ((p->streak[0] >= STREAK) != (p->streak[1] >= STREAK)) near = p->streak[0] >= STREAK ? 7 : 1;
@@ -222,6 +242,14 @@ void peers_rest(struct peers *p, const uint8_t id[16], uint64_t span, moyai_ns n
     p->dry_until = 0;
 }
 
+/* Is there somebody to be called whom nobody has called in vain? To lose no time over those that cannot be reached. */
+static bool never_called(const struct peers *p, moyai_ns now) {
+    const struct peers_known *k = peers_knowns(p);
+    for (uint32_t i = 0; i < p->known_n; i++)
+        if (k[i].vain == 0 && k[i].retry <= now && k[i].until > now && !peers_dial_to(p, k[i].id)) return true;
+    return false;
+}
+
 void peers_missed(struct peers *p, const uint8_t id[16], bool reached, moyai_ns now) {
     struct peers_known *k = peers_find(p, id);
     if (p->misses < 16) p->misses++;
@@ -231,12 +259,13 @@ void peers_missed(struct peers *p, const uint8_t id[16], bool reached, moyai_ns 
         back <<= k->fails < FAILS_SHIFT ? k->fails : FAILS_SHIFT;
         peers_rest(p, id, !reached && peers_hurries(p, now) ? PEERS_AGAIN : back, now);
         if (k->fails < 255) k->fails++;
-        if (k->vain < 255) k->vain++;
+        if (k->vain < 255) k->vain = k->vain < IN_VAIN ? IN_VAIN : k->vain + 1;
     }
     p->dry_until = 0;
     uint64_t most = peers_few(p) ? PEERS_HURRY : PEERS_CALM;
     if (p->mesh >= p->degree && p->streak[0] >= STREAK && !peers_inward(p)) most = PEERS_DOUBT;
-    p->gap_at = peers_jitter(p, now, peers_min(p->gap << p->misses, most));
+    const bool more = p->mesh == 0 && !reached && never_called(p, now);
+    p->gap_at = peers_jitter(p, now, more ? p->gap : peers_min(p->gap << p->misses, most));
 }
 
 void peers_met(struct peers *p, const uint8_t id[16], uint64_t site) {

@@ -65,6 +65,17 @@ static void test_newer(void **state) {
     e.lifetime = UINT32_MAX; /* nobody's word is good for more than an hour */
     knows(t, e);
     assert_int_equal(peers_find(t->p, id.b)->until, t->now + 3600 * SEC);
+    t->now += 3100 * SEC; /* 500 s are left of that: its hello makes it 600, and is no news of anybody else */
+    assert_int_equal(step(t, EV(SEEN, .id = node(3))), 0);
+    assert_false(known(t, 3));
+    peers_find(t->p, id.b)->vain = 3;
+    assert_int_equal(step(t, EV(SEEN, .id = id)), 0);
+    assert_int_equal(peers_find(t->p, id.b)->until, t->now + 600 * SEC);
+    assert_int_equal(peers_find(t->p, id.b)->vain, 1);
+    e.lifetime = UINT32_MAX;
+    knows(t, e);
+    assert_int_equal(step(t, EV(SEEN, .id = id)), 0); /* it does not shorten what was said */
+    assert_int_equal(peers_find(t->p, id.b)->until, t->now + 3600 * SEC);
     e = at_site(2, 1, true);
     knows(t, e);
     assert_int_equal(t->p->near_n, 1);
@@ -408,10 +419,10 @@ static void test_in_turn(void **state) {
         t->p->misses = 0;
         assert_true(calls_in_vain(t));
         assert_int_equal(t->dialled[20], 50);
-        for (uint32_t i = 0; i < t->p->known_n; i++) assert_int_equal(peers_knowns(t->p)[i].vain, 1);
+        for (uint32_t i = 0; i < t->p->known_n; i++) assert_int_equal(peers_knowns(t->p)[i].vain, 2);
         again.lifetime = 600 - (uint32_t)((t->now - 1000 * SEC) / SEC) + 9; /* the same word, by another way */
         knows(t, again);
-        assert_int_equal(peers_find(t->p, again.id.b)->vain, 1);
+        assert_int_equal(peers_find(t->p, again.id.b)->vain, 2);
         again.lifetime += 11;
         knows(t, again);
         for (uint32_t i = 0; i < t->p->known_n; i++) peers_knowns(t->p)[i].retry = 0;
@@ -471,6 +482,59 @@ static void test_newest(void **state) {
     assert_true(first <= 10);
 }
 
+/* Few calls find the one that others have connected to, among many that answer nothing; and that it is kept, however
+ * many there are. */
+static void test_reached(void **state) {
+    (void)state;
+    uint32_t calls = 0;
+    for (uint64_t seed = 1; seed <= 40; seed++) {
+        struct tested *t = started((struct peers_cfg){.seed = seed, .known = 32});
+        struct peers_endpoint open = open_node(1000);
+        open.reached = true;
+        for (uint32_t i = 1; i <= 50; i++) knows(t, open_node(i));
+        knows(t, open);
+        for (uint32_t i = 51; i <= 300; i++) knows(t, open_node(i));
+        assert_true(known(t, 1000));
+        (void)step(t, EV(LOOKED, .entries = 301));
+        const moyai_ns began = t->now;
+        while (t->dialled_n == 0 || t->dialled[t->dialled_n - 1] != 1000) wait_next(t);
+        assert_true(t->now < began + 12 * SEC);
+        calls += t->dialled_n;
+        tested_free(t);
+    }
+    assert_true(calls <= 3 * 40); /* every second one; by chance 12 and more */
+    struct tested *t = started((struct peers_cfg){.known = 32});
+    for (uint32_t i = 1; i <= 300; i++) knows(t, open_node(i));
+    struct peers_endpoint e = at_site(0, 0, true);
+    e.reached = true;
+    for (uint32_t i = 301; i <= 600; i++) {
+        e.id = node(i);
+        knows(t, e);
+    }
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < t->p->known_n; i++) n += peers_knowns(t->p)[i].reached;
+    assert_in_range(n, 13, 23); /* of 24 at first the half, then by chance as any */
+    tested_free(t);
+}
+
+/* Without a link no time is lost over those that cannot be reached, as long as there are others. */
+static void test_no_gap(void **state) {
+    (void)state;
+    struct tested *t = started((struct peers_cfg){0});
+    for (uint32_t i = 1; i <= 30; i++) knows(t, open_node(i));
+    (void)step(t, EV(LOOKED, .entries = 30));
+    const moyai_ns began = t->now;
+    for (int i = t->dialled_n ? step(t, EV(FAILED, .id = node(t->dialled[0]))) + 1 : 0; i < 30; i++)
+        assert_true(calls_in_vain(t));
+    assert_true(t->now < began + 5 * SEC);
+    for (uint32_t i = 0; i < 30; i++)
+        for (uint32_t k = 0; k < i; k++) assert_int_not_equal(t->dialled[i], t->dialled[k]);
+    const moyai_ns then = t->now;
+    for (int i = 0; i < 4; i++) assert_true(calls_in_vain(t)); /* again */
+    assert_true(t->now > then + SEC);
+    tested_free(t);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_again),     cmocka_unit_test(test_hasten), cmocka_unit_test(test_inward),
@@ -478,6 +542,7 @@ int main(void) {
         cmocka_unit_test(test_shares),    cmocka_unit_test(test_fair),   cmocka_unit_test(test_give_way),
         cmocka_unit_test(test_candidate), cmocka_unit_test(test_found),  cmocka_unit_test(test_earlier_lives),
         cmocka_unit_test(test_in_turn),   cmocka_unit_test(test_newest), cmocka_unit_test(test_vain),
+        cmocka_unit_test(test_reached),   cmocka_unit_test(test_no_gap),
     };
     return cmocka_run_group_tests_name("peers known", tests, NULL, NULL);
 }

@@ -64,6 +64,31 @@ static void test_sizes(void **state) {
     tested_free(t);
 }
 
+/* To whom one from afar has connected, says so: at the rendezvous soon, and to all from then on. */
+static void test_reached(void **state) {
+    (void)state;
+    struct tested *t = tested_new((struct peers_cfg){.degree = 2});
+    (void)step(t, EV(START));
+    (void)step(t, EV(LOOKED));
+    joins(t, 1, 1, 3);
+    assert_false(t->last.frame.e[0].reached); /* ACCEPT */
+    t->did[0] = 0;
+    assert_int_equal(step(t, EV(REACHED)), 0);
+    while (!strstr(t->did, "look")) wait_next(t);
+    assert_true(t->now <= 1003 * SEC);
+    t->did[0] = 0;
+    assert_int_equal(step(t, EV(REACHED)), 0); /* known */
+    while (!strstr(t->did, "look")) wait_next(t);
+    assert_true(t->now > 1010 * SEC);
+    joins(t, 2, 2, 3);
+    assert_true(t->last.frame.e[0].reached);
+    tested_free(t);
+    t = tested_new((struct peers_cfg){.self = at_site(500, 1, false), .degree = 2});
+    (void)step(t, EV(START));
+    assert_int_equal(step(t, EV(REACHED)), MOYAI_EINVAL);
+    tested_free(t);
+}
+
 static void test_first(void **state) {
     (void)state;
     struct tested *t = tested_new((struct peers_cfg){.degree = 2});
@@ -700,25 +725,16 @@ static void test_random(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cfg),
-        cmocka_unit_test(test_sizes),
-        cmocka_unit_test(test_first),
-        cmocka_unit_test(test_unanswered),
-        cmocka_unit_test(test_failures),
-        cmocka_unit_test(test_only_one),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_look),
-        cmocka_unit_test(test_replace),
-        cmocka_unit_test(test_extra),
-        cmocka_unit_test(test_exchange),
-        cmocka_unit_test(test_waits),
-        cmocka_unit_test(test_key_ended),
-        cmocka_unit_test(test_many_lost),
-        cmocka_unit_test(test_leave),
-        cmocka_unit_test(test_gone),
-        cmocka_unit_test(test_random),
-        cmocka_unit_test(test_last_lost),
-        cmocka_unit_test(test_last_lost_found),
+        cmocka_unit_test(test_cfg),        cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_reached),    cmocka_unit_test(test_first),
+        cmocka_unit_test(test_unanswered), cmocka_unit_test(test_failures),
+        cmocka_unit_test(test_only_one),   cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_look),       cmocka_unit_test(test_replace),
+        cmocka_unit_test(test_extra),      cmocka_unit_test(test_exchange),
+        cmocka_unit_test(test_waits),      cmocka_unit_test(test_key_ended),
+        cmocka_unit_test(test_many_lost),  cmocka_unit_test(test_leave),
+        cmocka_unit_test(test_gone),       cmocka_unit_test(test_random),
+        cmocka_unit_test(test_last_lost),  cmocka_unit_test(test_last_lost_found),
     };
     return cmocka_run_group_tests_name("peers", tests, NULL, NULL);
 }

@@ -94,7 +94,7 @@ void peers_wire_put(uint8_t *out, const struct peers_frame *f) {
         memcpy(out, e->id.b, 16);
         for (uint32_t k = 0; k < 8; k++) out[16 + k] = (uint8_t)(e->site >> (8 * k));
         put16(out + 24, e->lifetime);
-        out[26] = e->accepts ? PEERS_ACCEPTS : 0;
+        out[26] = (uint8_t)((e->accepts ? PEERS_ACCEPTS : 0) | (e->reached ? PEERS_REACHED : 0));
         out[27] = 0;
         put16(out + 28, e->n_text);
         if (e->n_text) memcpy(out + ENTRY, e->text, e->n_text);
@@ -110,8 +110,10 @@ static size_t get_endpoint(const uint8_t *p, size_t n, struct peers_endpoint *e)
     *e = (struct peers_endpoint){.lifetime = get16(p + 24), .n_text = n_text, .text = p + ENTRY};
     memcpy(e->id.b, p, 16);
     for (uint32_t k = 0; k < 8; k++) e->site |= (uint64_t)p[16 + k] << (8 * k);
-    e->accepts = p[26] == PEERS_ACCEPTS;
-    if (p[26] > PEERS_ACCEPTS || p[27] || e->lifetime > PEERS_LIFETIME) return 0;
+    e->accepts = p[26] & PEERS_ACCEPTS;
+    e->reached = p[26] & PEERS_REACHED;
+    if (p[26] > (PEERS_ACCEPTS | PEERS_REACHED) || (e->reached && !e->accepts) || p[27] || e->lifetime > PEERS_LIFETIME)
+        return 0;
     return ENTRY + n_text;
 }
 

@@ -44,6 +44,14 @@ static void test_bytes(void **state) {
     out[8 + 27] = 0;
     out[8 + 26] = 2;
     assert_int_equal(get(PEERS_OFFER, out, sizeof expected), MOYAI_EPROTO);
+    out[8 + 26] = 4;
+    assert_int_equal(get(PEERS_OFFER, out, sizeof expected), MOYAI_EPROTO);
+    out[8 + 26] = 3;
+    assert_int_equal(peers_wire_get(FRAME_PEERS, out, sizeof expected, &g, NULL), 0);
+    assert_true(g.e[0].accepts && g.e[0].reached);
+    uint8_t again[sizeof expected];
+    peers_wire_put(again, &g);
+    assert_memory_equal(again, out, sizeof expected);
     out[8 + 26] = 0;
     assert_int_equal(get(PEERS_OFFER, out, sizeof expected), 0);
     out[8 + 24] = 0x10; /* 3600 s is the most */

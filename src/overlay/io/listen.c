@@ -105,6 +105,11 @@ static void on_accept(struct exec_fd *f, int events, void *arg) {
     }
 }
 
+bool listen_from_afar(const struct olink *k) {
+    struct tcp_addr from;
+    return k->tcp && tcp_parse(k->at, &from, NULL) == 0 && !tcp_is_near(&from);
+}
+
 /* where NULL: any address. */
 static int listen_on(struct listeners *w, const struct tcp_addr *where, uint16_t first, uint16_t last,
                      struct tcp_addr *at, struct moyai_error *reterr) {

@@ -346,8 +346,10 @@ static int on_frame(struct link *l, const struct frame_head *h, uint8_t *payload
     if (!k->greeted) return err_set(why, MOYAI_EPROTO, "frame of type %u before the hello", h->type);
     k->heard = exec_now(k->o->x);
     if (k->o->wide && h->type >= FRAME_PEERS && h->type <= FRAME_PEERS_LAST) return wide_frame(k, h, payload, why);
-    if (!k->up && h->type != FRAME_FAREWELL && h->type != FRAME_PING && h->type != FRAME_DEAD)
+    if (!k->up && h->type != FRAME_FAREWELL && h->type != FRAME_PING && h->type != FRAME_DEAD) {
+        if (k->o->closing) return 0; /* what it has agreed to was not heard any more */
         return err_set(why, MOYAI_EPROTO, "frame of type %u before the link was agreed on", h->type);
+    }
     if (h->type >= FRAME_SESSION && h->type <= FRAME_SESSION_LAST) {
         if (h->label) return k->o->route ? route_frame(k, h, payload, why) : MOYAI_EPROTO;
         return peer_frame(k->peer, (struct via){.link = k}, h->type, payload, h->length, why);

@@ -132,9 +132,9 @@ static void making_free(struct making *m) {
     free(m);
 }
 
-static void say_failed(struct wide *w, const uint8_t id[16]) {
-    struct peers_event ev = {.kind = PEERS_EV_FAILED};
-    memcpy(ev.id.b, id, 16);
+static void tell(struct wide *w, enum peers_event_kind kind, const uint8_t id[16]) {
+    struct peers_event ev = {.kind = kind};
+    if (id) memcpy(ev.id.b, id, 16);
     step(w, &ev);
 }
 
@@ -191,7 +191,7 @@ static void on_dialled(void *arg, const struct dialled *got, const struct moyai_
     if (!k && place)
         one_has_answered(w);
     else if (!k && !direct)
-        say_failed(w, id);
+        tell(w, PEERS_EV_FAILED, id);
 }
 
 static struct making *making_new(struct wide *w, const char *const *places, size_t n) {
@@ -247,6 +247,12 @@ static void connect_to(struct wide *w, const struct peers_endpoint *e) {
     w->failed = m;
 }
 
+static void failed_free(struct making **q) {
+    struct making *m = *q;
+    *q = m->next;
+    free(m);
+}
+
 static void cancel(struct wide *w, const uint8_t id[16]) {
     for (struct making *m = w->making; m; m = m->next)
         if (!m->place && !m->direct && id_equal(m->id, id)) {
@@ -255,9 +261,7 @@ static void cancel(struct wide *w, const uint8_t id[16]) {
         }
     for (struct making **q = &w->failed; *q; q = &(*q)->next)
         if (id_equal((*q)->id, id)) {
-            struct making *m = *q;
-            *q = m->next;
-            free(m);
+            failed_free(q);
             return;
         }
     struct peer *p = overlay_find(w->o, id);
@@ -377,7 +381,7 @@ static void look(struct wide *w) {
 /* A node has said who it is where this one called, or, if `asked`, that another is not there. */
 static void found(struct olink *k, const struct link_hello *h, const uint8_t asked[16]) {
     struct wide *w = k->o->wide;
-    struct peers_endpoint e = {.id = h->node, .accepts = true, .lifetime = PEERS_ENTRY_LIFETIME};
+    struct peers_endpoint e = {.id = h->node, .accepts = true, .reached = true, .lifetime = PEERS_ENTRY_LIFETIME};
     uint8_t text[PEERS_TEXT];
     (void)peers_address_put(text, sizeof text, &e.n_text, k->at); /* where it was found, it will be found */
     for (uint32_t i = 0; i < h->n_endpoints; i++)
@@ -479,11 +483,9 @@ static int step(struct wide *w, struct peers_event *ev) {
         *later = (struct peers_event){0};
         ev = later;
         if (w->failed) {
-            struct making *m = w->failed;
-            w->failed = m->next;
             later->kind = PEERS_EV_FAILED;
-            memcpy(later->id.b, m->id, 16);
-            free(m);
+            memcpy(later->id.b, w->failed->id, 16);
+            failed_free(&w->failed);
         } else if (w->looked) {
             w->looked = false;
             later->kind = PEERS_EV_LOOKED;
@@ -507,9 +509,7 @@ static int step(struct wide *w, struct peers_event *ev) {
 
 static void on_timer(struct exec *x, struct exec_timer *t) {
     (void)x;
-    struct wide *w = (struct wide *)((char *)t - offsetof(struct wide, timer));
-    struct peers_event ev = {.kind = PEERS_EV_TIMEOUT};
-    step(w, &ev);
+    tell((struct wide *)((char *)t - offsetof(struct wide, timer)), PEERS_EV_TIMEOUT, NULL);
 }
 
 /* It may be said from within anything. */
@@ -540,6 +540,16 @@ void wide_direct_end(struct olink *k) {
 
 /* ---- links ----------------------------------------------------------------------------------- */
 
+/* Another has connected: from afar, so others can, too; or only to meet us, as all do to whose address that is. */
+static void came_in(struct olink *k, const struct link_hello *h) {
+    struct wide *w = k->o->wide;
+    if (w->self.accepts && !w->self.reached && listen_from_afar(k)) {
+        w->self.reached = w->cfg.self.reached = true;
+        tell(w, PEERS_EV_REACHED, NULL);
+    }
+    if (h->n_endpoints > 0) tell(w, PEERS_EV_SEEN, h->node.b);
+}
+
 void wide_hello(struct olink *k, const struct link_hello *h) {
     struct wide *w = k->o->wide;
     struct peers_event up = {
@@ -566,6 +576,8 @@ void wide_hello(struct olink *k, const struct link_hello *h) {
         k->offered = k->carried = true;
         up.what = PEERS_LINE;
         step(w, &up);
+    } else if (!k->outgoing) {
+        came_in(k, h);
     }
 }
 
@@ -614,7 +626,7 @@ void wide_link_down(struct olink *k, const struct moyai_error *why) {
     }
     if (k->asked) {
         k->asked = false;
-        say_failed(w, k->peer->id);
+        tell(w, PEERS_EV_FAILED, k->peer->id);
     }
     if (k->line) {
         struct line *l = k->line;
@@ -635,16 +647,13 @@ void wide_link_down(struct olink *k, const struct moyai_error *why) {
 
 void wide_leave(struct wide *w) {
     alone_close(&w->alone);
-    struct peers_event ev = {.kind = PEERS_EV_LEAVE};
-    step(w, &ev);
+    tell(w, PEERS_EV_LEAVE, NULL);
 }
 
 void wide_died(struct wide *w, const uint8_t id[16]) {
-    struct peers_event ev = {.kind = PEERS_EV_GONE};
-    memcpy(ev.id.b, id, 16);
     met_dial_over(&w->met, id);
     cancel(w, id);
-    step(w, &ev);
+    tell(w, PEERS_EV_GONE, id);
 }
 
 /* ---- listening ------------------------------------------------------------------------------- */
@@ -738,7 +747,7 @@ int wide_new(struct overlay *o, const struct places *places, struct moyai_error 
     o->wide = w;
     int rc = begin(w, reterr);
     if (rc < 0) return rc; /* overlay_close ends what there is */
-    step(w, &(struct peers_event){.kind = PEERS_EV_START});
+    tell(w, PEERS_EV_START, NULL);
     return 0;
 }
 
@@ -753,11 +762,7 @@ const struct peers *wide_peers(const struct wide *w) {
 void wide_pause(struct wide *w) {
     w->closing = true;
     while (w->making) making_free(w->making);
-    while (w->failed) {
-        struct making *m = w->failed;
-        w->failed = m->next;
-        free(m);
-    }
+    while (w->failed) failed_free(&w->failed);
     exec_timer_clear(w->o->x, &w->timer);
 }
 
@@ -769,8 +774,7 @@ void wide_again(struct wide *w) {
     w->looking = 0;
     w->looked = w->waits = false;
     w->closing = peers_init(w->peers, &w->cfg) < 0; /* not so: it has begun before */
-    struct peers_event ev = {.kind = PEERS_EV_START};
-    step(w, &ev);
+    tell(w, PEERS_EV_START, NULL);
 }
 
 void wide_close(struct wide *w) {
