@@ -230,14 +230,14 @@ void overlay_withdrawn(struct overlay *o); /* nothing passes through this node a
 
 /* queue.c */
 void msg_list_push(struct msg_list *l, struct msg *m);
-void msg_list_put_back(struct msg_list *l, struct msg *m);
 void msg_list_remove(struct msg_list *l, struct msg *m);
 struct msg_list *peer_list(struct peer *p, const struct msg *m); /* where it waits */
 struct msg *peer_next_request(const struct peer *p);             /* for which the session has room; NULL: none */
 static inline bool peer_waiting(const struct peer *p) {
     return p->waiting_calls + p->waiting_others > 0;
 }
-void peer_waiting_add(struct peer *p, const struct msg *m);
+/* What the session that has ended gives back: to the queue again what was never executed after an orderly end. */
+void peer_returned(struct peer *p, bool orderly, int code);
 void peer_waiting_sub(struct peer *p, const struct msg *m);
 void peer_over(struct peer *p, struct msg *m); /* the message is through, or given up: `done` may follow */
 void msg_copy(const struct msg *m, uint64_t offset, size_t n, uint8_t *out);

@@ -184,14 +184,18 @@ static void find_path(struct peer *p) {
     if (rc < 0) retry_later(p);
 }
 
+static void leave_path(struct peer *p) {
+    const uint64_t path = p->via.path;
+    peer_path_down(p, path); /* and it wants another */
+    route_end(p->o->route, path);
+}
+
 /* Some link on the way is silent, perhaps, of which somebody will know in some seconds: too late for this session. */
 static void go_round(struct peer *p) {
-    struct via via = p->via;
     p->unanswered = 1;
-    route_unanswered(p, via);
-    if (via.path) {
-        peer_path_down(p, via.path); /* and it wants another */
-        route_end(p->o->route, via.path);
+    route_unanswered(p, p->via);
+    if (p->via.path) {
+        leave_path(p);
         return;
     }
     uint64_t path = route_open(p);
@@ -211,8 +215,10 @@ static void retry_due(struct exec *x, struct exec_timer *t) {
 
 void peer_link_up(struct peer *p, struct olink *k) {
     pings_send(p);
-    /* A link to the peer itself is better than any path through others. */
-    if (p->session && p->via.path && !p->want_path && p->opened && !p->closing)
+    /* A link to the peer itself is better than any path through others, above all one by which nobody has answered. */
+    const bool over = p->session && p->via.path && !p->want_path && !p->closing;
+    if (over && !p->opened) leave_path(p);
+    if (over && p->opened)
         use_via(p, (struct via){.link = k});
     else
         find_path(p);
@@ -286,26 +292,6 @@ void peer_fail(struct peer *p, int code, const char *text) {
         }
     }
     peer_mark(p);
-}
-
-static void return_messages(struct peer *p, bool orderly, int code) {
-    /* The session tells large ones after small ones. The queue has them in the order in which they were given. */
-    while (p->returned.last) {
-        struct msg *m = p->returned.last;
-        msg_list_remove(&p->returned, m);
-        bool never = m->state == MSG_WAITING; /* marked so by drain */
-        if (orderly && never && !p->dead && !p->o->closing) {
-            if (m->counted) {
-                m->counted = false;
-                p->open--;
-            }
-            msg_list_put_back(peer_list(p, m), m);
-            peer_waiting_add(p, m);
-            continue;
-        }
-        peer_over(p, m);
-        m->done(m, code, never ? MOYAI_NEVER_EXECUTED : MOYAI_MAY_HAVE_EXECUTED);
-    }
 }
 
 static void schedule(struct peer *p) {
@@ -480,7 +466,7 @@ void peer_drain(struct peer *p, const struct session_frame *frame, uint8_t *payl
         }
         if (ended == 2 && !p->dead) peer_set_why(p, &e);
         session_end(p);
-        return_messages(p, ended == 1, e.code ? e.code : MOYAI_ECLOSED);
+        peer_returned(p, ended == 1, e.code ? e.code : MOYAI_ECLOSED);
         if (ended == 2) p->o->ops->failed(p->o->ctx, p, &e);
         if (peer_waiting(p)) peer_mark(p);
         return;

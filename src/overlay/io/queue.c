@@ -39,7 +39,7 @@ void msg_list_push(struct msg_list *l, struct msg *m) {
 }
 
 /* In front of all that were given later: close to the front, where the list is of messages never taken back. */
-void msg_list_put_back(struct msg_list *l, struct msg *m) {
+static void msg_list_put_back(struct msg_list *l, struct msg *m) {
     struct msg *next = l->first;
     while (next && next->order < m->order) next = next->next;
     if (!next) {
@@ -73,7 +73,7 @@ bool overlay_has_room(const struct peer *p) {
     return p->waiting_calls < p->o->cfg.queue_calls && p->waiting_bytes < p->o->cfg.queue_bytes;
 }
 
-void peer_waiting_add(struct peer *p, const struct msg *m) {
+static void peer_waiting_add(struct peer *p, const struct msg *m) {
     if (!m->request) {
         p->waiting_others++;
         return;
@@ -329,4 +329,24 @@ void overlay_forget_inbound(struct inbound *in) {
     if (!p || !p->in || p->in[in->stream] != in) return;
     p->in[in->stream] = NULL;
     peer_unplace(p, in);
+}
+
+void peer_returned(struct peer *p, bool orderly, int code) {
+    /* The session tells large ones after small ones. The queue has them in the order in which they were given. */
+    while (p->returned.last) {
+        struct msg *m = p->returned.last;
+        msg_list_remove(&p->returned, m);
+        bool never = m->state == MSG_WAITING; /* marked so by drain */
+        if (orderly && never && !p->dead && !p->o->closing) {
+            if (m->counted) {
+                m->counted = false;
+                p->open--;
+            }
+            msg_list_put_back(peer_list(p, m), m);
+            peer_waiting_add(p, m);
+            continue;
+        }
+        peer_over(p, m);
+        m->done(m, code, never ? MOYAI_NEVER_EXECUTED : MOYAI_MAY_HAVE_EXECUTED);
+    }
 }
