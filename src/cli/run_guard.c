@@ -12,8 +12,8 @@
  *   - when the runner is killed, the keeper gets all of its processes as children, and kills them;
  *   - when the front is killed, the runner sees the end of the pipe between them (the lifeline), and kills all that
  *     descends from it; the keeper sees the same, and does so in the runner's place if that is gone as well;
- *   - when the keeper is killed, with the runner or without, the front gets all that is left, and kills it; the runner
- *     sees it as well, and does so in the place of a front that is stopped.
+ *   - when the keeper is killed, the runner sees it, and kills all that descends from it, and then itself; the front,
+ *     which gets all that is left if the runner was killed as well, waits for that for a while, and kills the rest.
  *
  * One that is stopped sees nothing. Nobody has a reason to stop the keeper, so the front lets it go on whenever it
  * stops. Keeper and runner are let go on by the system when the one above them ends: SIGCONT is their
@@ -201,6 +201,8 @@ static void stand_alone(const char *form, const char *verb, pid_t parent) {
 
 static void become_runner(struct guard *g, struct pipes *p, pid_t keeper) {
     stand_alone("moyai-%s", g->verb, keeper);
+    const pid_t self = getpid();
+    if (g->node) memcpy(g->node + 16, &self, sizeof self);
     if (p->typed[0] >= 0) (void)dup2(p->typed[0], 0);
     *g = (struct guard){.role = GUARD_RUNNER,
                         .verb = g->verb,
@@ -253,7 +255,7 @@ static void become_front(struct guard *g, struct pipes *p, pid_t keeper) {
 
 int guard_divide(struct guard *g, const char *verb, struct moyai_error *reterr) {
     g->verb = verb;
-    g->node = mmap(NULL, 16, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    g->node = mmap(NULL, 16 + sizeof(pid_t), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (g->node == MAP_FAILED) g->node = NULL;
     struct pipes p;
     int rc = open_pipes(&p, reterr);
@@ -457,6 +459,21 @@ static void turn(struct front *f) {
         read_typed(f);
 }
 
+/* If the keeper was killed, the runner has seen that, too, and ends what descends from it, and then itself. It is not
+ * killed before: we may be stopped in the midst of that, when it is gone and its processes are not. */
+static void await_runner(const struct guard *g) {
+    const moyai_ns end = moyai_now() + URGENT_TIME;
+    pid_t runner = 0;
+    sigset_t chld;
+    sigemptyset(&chld);
+    sigaddset(&chld, SIGCHLD);
+    if (g->node) memcpy(&runner, g->node + 16, sizeof runner);
+    while (runner > 0 && waitpid(runner, NULL, WNOHANG | __WALL) == 0 && moyai_now() < end) {
+        struct timespec look = {.tv_nsec = SWEEP_LOOK};
+        (void)sigtimedwait(&chld, NULL, &look);
+    }
+}
+
 int guard_watch(struct guard *g) {
     struct front f = {.g = g};
     int status;
@@ -465,6 +482,7 @@ int guard_watch(struct guard *g) {
     close(g->keeping);
     close(g->signals);
     if (g->typed >= 0) close(g->typed);
+    if (!f.forced) await_runner(g);
     bool gone = guard_sweep(g);
     if (f.forced)
         guard_say("moyai %s: its runner did not answer, and was killed with its processes", g->verb);

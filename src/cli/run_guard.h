@@ -20,7 +20,8 @@ struct guard {
     pid_t parent;  /* runner: the keeper. Whoever is our parent instead: it has ended, of which a SIGCONT tells */
     int signals;   /* front and keeper */
     int children;  /* spare list of this process's (exec/child.h): a run shall end where no file can be opened, too */
-    uint8_t *node; /* 16 bytes that the three share: the id of the runner's node (run_ward.h), or zeros. NULL: none */
+    uint8_t *node; /* 16 bytes that the three share: the id of the runner's node (run_ward.h), or zeros; the number of
+                      its process follows. NULL: none */
     /* the front's own */
     int keeping; /* ends with the front: the keeper's other end */
     int typed;   /* where the terminal's input goes; -1: the input is no terminal, or has ended */
