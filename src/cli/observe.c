@@ -231,11 +231,13 @@ int observer_join(struct observer *o, const char *title, const struct observe_op
     reach_blame(&why);
     if (rc == 0) {
         log_set_sink(node_log(o->node), on_log, o);
-        if (o->grid.path[0] || await_link(o, title, grid, given) == 0) return CLI_OK;
+        rc = o->grid.path[0] ? 0 : await_link(o, title, grid, given);
+        if (rc == 0) return CLI_OK;
     } else {
         observer_failed(title, given->json, why.code, why.text);
     }
     observer_leave(o);
+    if (rc == MOYAI_ECANCELED) return CLI_INTERRUPTED;
     return why.code == MOYAI_EINVAL ? CLI_USAGE : CLI_FAILED;
 }
 

@@ -417,10 +417,30 @@ static void what_cannot_be_had_is_named(void **state) {
     says(&c, 1, 2, text);
 }
 
+/* Also before the first link, by which time nothing of the verb's own is under way. */
+static void who_waits_for_the_grid_is_interrupted(void **state) {
+    (void)state;
+    static const char *const words[][8] = {{"ps", "--grid", NOWHERE, NULL},
+                                           {"graph", "--grid", NOWHERE, "--json", NULL},
+                                           {"trace", "--grid", NOWHERE, "0123456789abcdef0123456789abcdef", NULL},
+                                           {"ping", "--grid", NOWHERE, "-c", "1", "master", NULL},
+                                           {"call", "--grid", NOWHERE, "master", "x", NULL}};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        struct cli c;
+        cli_startv(&c, NULL, words[i]);
+        (void)cli_line(&c, 2, "nobody of the grid at '");
+        kill(c.pid, i % 2 ? SIGTERM : SIGINT);
+        assert_int_equal(cli_wait(&c), 130);
+        assert_non_null(strstr(c.text[1].p, ": interrupted\n"));
+        cli_free(&c);
+    }
+}
+
 int main(int argc, char **argv) {
     if (argc > 1) cmocka_set_test_filter(argv[1]); /* the name of one test */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_are_checked),
+        cmocka_unit_test(who_waits_for_the_grid_is_interrupted),
         cmocka_unit_test(a_member_is_a_meeting_point),
         cmocka_unit_test(it_is_passed_on),
         cmocka_unit_test(a_node_is_linked_to_another_once),
