@@ -101,8 +101,14 @@ bool met_nobody(const struct met *m, char *out, size_t n, unsigned *what) {
     }
     bool places = at > 0;
     if (!places && m->dial[0]) {
-        snprintf(out, n, "%s", m->dial);
+        const int k = snprintf(out, n, "%s", m->dial);
         *what = m->dial_what;
+        if (m->ahead && k > 0 && (size_t)k < n) {
+            snprintf(out + k, n - (size_t)k,
+                     "; an entry that seems to be made %lld s from now is not believed: clocks differ",
+                     (long long)m->ahead);
+            *what |= MET_CLOCK;
+        }
     } else if (!places && m->ahead) {
         snprintf(
             out, n,

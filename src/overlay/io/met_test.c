@@ -50,6 +50,11 @@ static void tells_of_clocks(void **state) {
          "other's "
          "ahead");
     met_dial_failed(&m, node, MET_OTHER, "refused");
+    says(&m, false, MET_OTHER | MET_CLOCK,
+         "cannot connect to node abcdef01: refused; an entry that seems to be made 71 s from now is not believed: "
+         "clocks "
+         "differ");
+    m.ahead = 0;
     says(&m, false, MET_OTHER, "cannot connect to node abcdef01: refused");
     const uint8_t other[16] = {1};
     met_dial_over(&m, other);
@@ -61,6 +66,7 @@ static void tells_of_clocks(void **state) {
     met_dial_failed(&m, node, MET_OTHER, "refused");
     says(&m, false, MET_OTHER, "cannot connect to node abcdef01: refused");
     met_dial_over(&m, node); /* it has died */
+    assert_true(met_ahead(&m, 71));
     says(&m, false, MET_CLOCK,
          "an entry there seems to be made 71 s from now, and is not believed: this host's clock is behind, or the "
          "other's "

@@ -333,6 +333,7 @@ static void bad_name_entries_are_told_and_kept(void **state) {
         int code = i == 8 ? MOYAI_EVERSION : MOYAI_EDATA;
         assert_int_equal(get_name(f->r, names[i], all_dead, NULL, &e), code);
         assert_non_null(strstr(e.text, in(f, "m", names[i], path)));
+        assert_int_equal(strstr(e.text, ": remove it") != NULL, code == MOYAI_EDATA);
         assert_int_equal(put_name(f->r, names[i], 1, 1, all_dead, NULL, &e), code);
         assert_non_null(strstr(e.text, path));
         assert_int_equal(del_name(f->r, names[i], 1, 1), code);

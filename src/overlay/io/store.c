@@ -113,8 +113,14 @@ int store_bad(const struct store *s, const struct store_dir *d, const char *file
 
 int store_bad_text(const struct store *s, const struct store_dir *d, const char *file, int rc,
                    struct moyai_error *reterr) {
-    if (reterr) err_prefix(reterr, "entry " WHERE, WHERE_ARGS(s, d, file));
-    return rc;
+    if (!reterr) return rc;
+    if (rc != MOYAI_EDATA) { /* of another version, say */
+        err_prefix(reterr, "entry " WHERE, WHERE_ARGS(s, d, file));
+        return rc;
+    }
+    char why[sizeof reterr->text];
+    memcpy(why, reterr->text, sizeof why);
+    return err_set(reterr, rc, "entry " WHERE ": %.90s: remove it", WHERE_ARGS(s, d, file), why);
 }
 
 /* All of f, if it can be an entry. */
