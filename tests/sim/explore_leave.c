@@ -29,7 +29,8 @@ struct world_cfg {
     uint8_t edges[NODES]; /* of each node to those with higher numbers, as bits */
     uint8_t messages;     /* of users, in all */
     uint8_t crashes, resets, opens;
-    bool anyhow; /* (*) need not hold, but somebody stays */
+    bool anyhow;    /* (*) need not hold, but somebody stays */
+    uint8_t stayer; /* its number + 1: it never leaves, and takes what comes at once; 0: nobody is known to stay */
 };
 
 enum { DATA = LEAVE_FRAMES, OPEN, OPENED, REFUSE };
@@ -200,7 +201,8 @@ static int laws(const struct small *w, const struct world_cfg *c, struct moyai_e
         for (; !w->dead[at] && leave_parent(machine(w, at)); at = other(leave_parent(machine(w, at))))
             if (++hops > c->n) return err_set(why, MOYAI_EINTERNAL, "I1: parents in a circle"), -1;
         for (uint32_t k = 0; k < c->n && leave_phase(l) == LEAVE_DONE; k++)
-            if (w->q[k][i][0].used && w->q[k][i][0].kind != OPEN) return err_set(why, MOYAI_EINTERNAL, "I3: something is sent to who is done"), -1;
+            if (w->q[k][i][0].used && w->q[k][i][0].kind != OPEN)
+                return err_set(why, MOYAI_EINTERNAL, "I3: something is sent to who is done"), -1;
         const uint64_t up = leave_parent(l);
         if (!up || w->broken[i][other(up)] || w->dead[other(up)]) continue;
         const struct leave_port *p = leave_find(machine(w, other(up)), link_to(i));
@@ -318,10 +320,23 @@ static int pair_move(struct small *w, const struct world_cfg *c, uint32_t what, 
     }
 }
 
+/* Who stays for good may take what comes at once, and nothing else happens before: whatever might have, it does as well
+ * before that was sent, or afterwards. (A message that it sends to who has said SEEK, but where that has not come,
+ * could have been sent before the SEEK.) In a world without faults; one with each choice of him has all runs between
+ * them, since somebody always stays. MOVES: none. */
+static uint32_t taken_first(const struct small *w, const struct world_cfg *c) {
+    if (!c->stayer) return MOVES;
+    for (uint32_t i = 0; i < c->n; i++)
+        if (w->q[i][c->stayer - 1][0].used) return M_RECV + i * NODES + (c->stayer - 1);
+    return MOVES;
+}
+
 static int move(void *world, const void *cfg, uint32_t m, struct moyai_error *why) {
     struct small *w = world;
     const struct world_cfg *c = cfg;
     int rc;
+    const uint32_t takes = taken_first(w, c);
+    if (takes < MOVES && m != takes) return 0;
     if (m >= M_SAY) {
         const uint32_t at = (m - M_SAY) % (NODES * NODES);
         rc = pair_move(w, c, m - at, at / NODES, at % NODES, why);
@@ -334,7 +349,7 @@ static int move(void *world, const void *cfg, uint32_t m, struct moyai_error *wh
             if (leave_phase(machine(w, i)) != LEAVE_ATTACHED || !leave_held(machine(w, i))) return 0;
             rc = step(w, i, (struct leave_event){.kind = LEAVE_EV_PASS}, 0, why);
         } else {
-            if (!may_want(w, c, i)) return 0;
+            if (i + 1 == c->stayer || !may_want(w, c, i)) return 0;
             w->wants[i] = 1;
             rc = step(w, i, (struct leave_event){.kind = LEAVE_EV_WANT}, 0, why);
         }
@@ -366,6 +381,67 @@ static bool rest(const void *world, const void *cfg, struct moyai_error *why) {
 
 /* --- the normal form ------------------------------------------------------------------------------ */
 
+/* In the order of the nodes. */
+static void sort_ports(struct leave *l) {
+    for (uint32_t a = 1; a < l->n; a++)
+        for (uint32_t b = a; b > 0 && l->p[b - 1].link > l->p[b].link; b--) {
+            const struct leave_port t = l->p[b];
+            l->p[b] = l->p[b - 1];
+            l->p[b - 1] = t;
+        }
+}
+
+static uint32_t is_edge(const struct world_cfg *c, uint32_t a, uint32_t b) {
+    return c->edges[a < b ? a : b] >> (a < b ? b : a) & 1u;
+}
+
+/* The other names under which the network is the same: n of them. */
+static struct { uint8_t n, of[23][NODES]; } names;
+
+static void find_names(const struct world_cfg *c) {
+    uint8_t p[NODES];
+    names.n = 0;
+    for (uint32_t k = 1; k < 256; k++) { /* 0xe4, each to itself, is left out */
+        bool same = k != 0xe4;
+        uint32_t seen = 0;
+        for (uint32_t i = 0; i < NODES; i++) {
+            p[i] = k >> (2 * i) & 3;
+            seen |= 1u << p[i];
+            same = same && (i < c->n || p[i] == i);
+        }
+        same = same && seen == 15 && (!c->stayer || p[c->stayer - 1] == c->stayer - 1);
+        for (uint32_t a = 0; a < c->n && same; a++)
+            for (uint32_t b = 0; b < a; b++) same = same && is_edge(c, a, b) == is_edge(c, p[a], p[b]);
+        if (same) memcpy(names.of[names.n++], p, NODES);
+    }
+}
+
+/* Of the worlds that differ in names only, the one whose bytes come first. */
+static void rename_all(struct small *w, const struct world_cfg *c) {
+    static struct small best, other_;
+    best = *w;
+    for (uint32_t k = 0; k < names.n; k++) {
+        const uint8_t *as = names.of[k];
+        other_ = *w;
+        for (uint32_t i = 0; i < c->n; i++) {
+            other_.dead[as[i]] = w->dead[i];
+            other_.wants[as[i]] = w->wants[i];
+            memcpy(other_.held[as[i]], w->held[i], sizeof w->held[i]);
+            memcpy(other_.block[as[i]], w->block[i], BLOCK);
+            struct leave *l = machine(&other_, as[i]);
+            for (uint32_t p = 0; p < l->n; p++) l->p[p].link = link_to(as[other(l->p[p].link)]);
+            if (l->parent) l->parent = link_to(as[other(l->parent)]);
+            sort_ports(l);
+            for (uint32_t j = 0; j < c->n; j++) {
+                other_.broken[as[i]][as[j]] = w->broken[i][j];
+                memcpy(other_.q[as[i]][as[j]], w->q[i][j], sizeof w->q[i][j]);
+            }
+        }
+        if (memcmp(&other_, &best, sizeof best) < 0) best = other_;
+    }
+    *w = best;
+}
+
 /* Of the numbers of questions only this counts: is it the latest of its asker on this channel, and not answered? */
 static void settle(void *world, const void *cfg) {
     struct small *w = world;
@@ -387,14 +463,9 @@ static void settle(void *world, const void *cfg) {
             if (mine) p->mine = 2;
         }
         l->seq = 2;
-        /* ports in the order of the nodes */
-        for (uint32_t a = 1; a < l->n; a++)
-            for (uint32_t b = a; b > 0 && l->p[b - 1].link > l->p[b].link; b--) {
-                const struct leave_port t = l->p[b];
-                l->p[b] = l->p[b - 1];
-                l->p[b - 1] = t;
-            }
+        sort_ports(l);
     }
+    rename_all(w, c);
 }
 
 static void init(void *world, const void *cfg) {
@@ -460,17 +531,27 @@ static const struct world_cfg usual[] = {
 
 static const struct world_cfg larger[] = {
     {.name = "L-all-3", TRIANGLE, .messages = 2, .crashes = 1, .resets = 1, .opens = 1},
+    {.name = "L-star-4", STAR4, .messages = 2},
     {.name = "L-chain-4", CHAIN4, .messages = 2},
-    {.name = "L-cycle-4", CYCLE4, .messages = 1},
-    {.name = "L-paw", PAW, .messages = 1},
+    {.name = "L-cycle-4", CYCLE4, .messages = 2},
+    {.name = "L-paw", PAW, .messages = 2},
     {.name = "L-diamond", DIAMOND, .messages = 1},
+    {.name = "L-diamond-2a", DIAMOND, .messages = 2, .stayer = 1},
+    {.name = "L-diamond-2b", DIAMOND, .messages = 2, .stayer = 2},
     {.name = "L-complete", COMPLETE4},
+    {.name = "L-complete-1", COMPLETE4, .messages = 1, .stayer = 1},
+    {.name = "L-complete-2", COMPLETE4, .messages = 2, .stayer = 1},
+    {.name = "L-crash-4", CYCLE4, .messages = 1, .crashes = 1},
+    {.name = "L-reset-4", CYCLE4, .resets = 1},
+    {.name = "L-open-4", STAR4, .opens = 1},
+    {.name = "L-all-4", PAW, .messages = 1, .crashes = 1, .resets = 1, .opens = 1},
 };
 
 static struct explore_model model(size_t i, const char **called) {
     const size_t n = sizeof usual / sizeof *usual;
     const struct world_cfg *world = i < n ? &usual[i] : &larger[i - n];
     *called = world->name;
+    find_names(world);
     return (struct explore_model){.size = sizeof(struct small),
                                   .moves = MOVES,
                                   .cfg = world,
