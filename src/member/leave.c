@@ -53,7 +53,7 @@ static struct leave_effect *say(struct leave *l, enum leave_effect_kind kind, ui
     return fx;
 }
 
-static void send(struct leave *l, const struct leave_port *p, enum leave_frame_kind frame, uint32_t n) {
+static void say_frame(struct leave *l, const struct leave_port *p, enum leave_frame_kind frame, uint32_t n) {
     struct leave_effect *fx = say(l, LEAVE_FX_FRAME, p->link);
     fx->frame = frame;
     fx->n = n;
@@ -72,18 +72,18 @@ bool leave_next(struct leave *l, struct leave_effect *out) {
 static void seek_on(struct leave *l, struct leave_port *p) {
     if (++l->seq == 0) l->seq = 1;
     p->mine = l->seq;
-    send(l, p, LEAVE_SEEK, p->mine);
+    say_frame(l, p, LEAVE_SEEK, p->mine);
 }
 
 static void ack_on(struct leave *l, struct leave_port *p) {
     p->flags |= PORT_ACKED;
     p->flags &= ~(uint64_t)PORT_ASKED;
     p->mine = p->req = 0;
-    send(l, p, LEAVE_ACK, 0);
+    say_frame(l, p, LEAVE_ACK, 0);
 }
 
 static void answer(struct leave *l, struct leave_port *p) {
-    send(l, p, LEAVE_ROOT, p->req);
+    say_frame(l, p, LEAVE_ROOT, p->req);
     p->req = 0;
     p->flags &= ~(uint64_t)PORT_ASKED;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How any set of nodes goes at once, and no message is lost (S2, section 3; corrected: doc/spec/07-leave.md).
+ * How any set of nodes goes at once, and no message is lost (S2, section 3; corrected: doc/spec/09-leave.md).
  *
  * A pure machine, one for each node. Nodes are joined by *channels*: reliable, in order, both ways. Of each, this node
  * has one end, its *port*, named by the number of the link. Messages of users (DATA) go over one channel, and are taken
