@@ -568,6 +568,6 @@ int main(int argc, char **argv) {
                                                  .larger = sizeof larger / sizeof *larger,
                                                  .model = model,
                                                  .budget = 5000000,
-                                                 .long_budget = 60000000};
+                                                 .long_budget = 20000000};
     return explore_main(argc, argv, &worlds);
 }
