@@ -43,6 +43,10 @@ static const char *whole_check(const struct leave *l) {
     if (l->phase == LEAVE_DONE && l->n) return "done, with open channels"; /* I3 */
     for (uint32_t i = l->n; i < l->cap; i++)
         if (l->p[i].link || l->p[i].mine || l->p[i].req || l->p[i].flags) return "a free port is not zero";
+    for (uint32_t i = 0; i < l->fx_cap; i++) {
+        const struct leave_effect *fx = &leave_fxs(l)[i];
+        if (fx->kind || fx->frame || fx->link || fx->n) return "an effect of before is not zero";
+    }
     return NULL;
 }
 

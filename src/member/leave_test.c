@@ -96,6 +96,7 @@ static void test_configuration(void **state) {
     assert_true(leave_size(&(struct leave_cfg){.ports = 65536}) > 0);
     assert_int_equal(leave_size(&(struct leave_cfg){0}), leave_size(&(struct leave_cfg){.ports = 512}));
     struct tested *t = tested_new(1);
+    assert_true(t->size % 16 == 0 && t->size >= t->l->off_fx + t->l->fx_cap * sizeof(struct leave_effect));
     OPEN(t, 9);
     assert_int_equal(step(t, EV(OPEN, .link = 10)), MOYAI_ELIMIT);
     assert_int_equal(step(t, EV(OPENING, .link = 10)), MOYAI_ELIMIT);
@@ -137,6 +138,7 @@ static void test_one_leaves(void **state) {
     assert_int_equal(step(t, EV(SAY, .link = 1)), 0);
     assert_int_equal(step(t, EV(DATA, .link = 3)), 0);
     DID(t, "hold hold");
+    assert_int_equal(step(t, EV(PASS)), MOYAI_EINVAL); /* where to? */
     GET(t, ROOT, 2, 2);
     assert_int_equal(leave_parent(t->l), 2);
     DID(t, "");
@@ -257,6 +259,11 @@ static void test_channels_break(void **state) {
     assert_int_equal(step(t, EV(RESET, .link = 2)), 0);
     DID(t, "done");
     tested_free(t);
+    t = attached(3);
+    assert_int_equal(step(t, EV(RESET, .link = 3)), 0); /* not the parent's */
+    DID(t, "");
+    assert_int_equal(leave_parent(t->l), 1);
+    tested_free(t);
     t = attached(2);
     assert_int_equal(step(t, EV(RESET, .link = 1)), 0);
     DID(t, "SEEK3@2");
@@ -280,6 +287,10 @@ static void test_who_breaks_the_rules(void **state) {
     assert_int_equal(step(t, EV(FRAME, .frame = LEAVE_SEEK, .link = 3, .n = 1)), MOYAI_EINVAL);
     assert_int_equal(step(t, EV(DATA, .link = 3)), MOYAI_EINVAL);
     assert_int_equal(step(t, (struct leave_event){.kind = LEAVE_EVENTS}), MOYAI_EINVAL);
+    tested_free(t);
+    t = with_channels(1); /* a driver that has not fetched all effects */
+    assert_int_equal(leave_step(t->l, &EV(WANT)), 0);
+    assert_int_equal(leave_step(t->l, &EV(SAY)), MOYAI_EINVAL);
     tested_free(t);
 }
 
