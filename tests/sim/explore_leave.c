@@ -42,7 +42,7 @@ struct letter {
 };
 
 struct small {
-    uint8_t crashes, resets, opens, said, faults, overflow, zero[2];
+    uint8_t crashes, resets, opens, said, faults, overflow, stray, zero;
     uint8_t dead[NODES], wants[NODES];
     uint8_t broken[NODES][NODES];  /* i has yet to notice that its channel to k is broken */
     uint8_t delivered[8], lost[8]; /* of each message */
@@ -66,7 +66,9 @@ static uint32_t other(uint64_t link) {
 static void post(struct small *w, uint32_t from, uint32_t to, uint32_t kind, uint32_t n) {
     struct letter *q = w->q[from][to];
     uint32_t k = 0;
-    if (w->dead[to] || w->broken[from][to] || (!leave_knows(machine(w, to), link_to(from)) && kind < OPEN)) {
+    const bool closed = !w->dead[to] && kind < OPEN && !leave_knows(machine(w, to), link_to(from));
+    if (closed && !w->broken[from][to]) w->stray = 1;
+    if (w->dead[to] || w->broken[from][to] || closed) {
         if (kind == DATA) w->lost[n - 1] = 1;
         return;
     }
@@ -183,6 +185,7 @@ static bool may_want(const struct small *w, const struct world_cfg *c, uint32_t 
 
 static int laws(const struct small *w, const struct world_cfg *c, struct moyai_error *why) {
     if (w->overflow) return err_set(why, MOYAI_EINTERNAL, "QUEUE is too small"), -1;
+    if (w->stray) return err_set(why, MOYAI_EINTERNAL, "a frame is sent to a closed port"), -1;
     for (uint32_t m = 0; m < w->said; m++) {
         uint32_t places = (uint32_t)w->delivered[m] + w->lost[m];
         for (uint32_t i = 0; i < c->n; i++) {
@@ -395,7 +398,8 @@ static uint32_t is_edge(const struct world_cfg *c, uint32_t a, uint32_t b) {
     return c->edges[a < b ? a : b] >> (a < b ? b : a) & 1u;
 }
 
-/* The other names under which the network is the same: n of them. */
+/* The other names under which the network is the same: n of them. (So in a story nodes may change their names from one
+ * move to the next.) */
 static struct { uint8_t n, of[23][NODES]; } names;
 
 static void find_names(const struct world_cfg *c) {

@@ -37,10 +37,11 @@ struct listeners {
 /* As the options say; text: PEERS_TEXT bytes for the addresses to tell. EINVAL, EEXIST (a port is in use), ESYS ...:
  * the text names the option. What listens already is closed by listen_close in any case. */
 int listen_all(struct listeners *w, uint8_t *text, uint32_t *n_text, struct moyai_error *reterr) MOYAI_MUST_USE;
-/* Who has connected by this link has come by a router: no filter keeps the others out, either. */
-bool listen_from_afar(const struct olink *k);
 /* There, too, told nobody. ELIMIT. */
 int listen_besides(struct listeners *w, const struct tcp_addr *at, struct moyai_error *reterr) MOYAI_MUST_USE;
 void listen_close(struct listeners *w);
+
+/* Who has connected by this link has come by a router: no filter keeps the others out, either. */
+bool listen_from_afar(const struct olink *k);
 
 #endif
