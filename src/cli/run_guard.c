@@ -201,12 +201,11 @@ static void stand_alone(const char *form, const char *verb, pid_t parent) {
 
 static void become_runner(struct guard *g, struct pipes *p, pid_t keeper) {
     stand_alone("moyai-%s", g->verb, keeper);
-    const pid_t self = getpid();
-    if (g->node) memcpy(g->node + 16, &self, sizeof self);
+    if (g->shared) g->shared->runner = getpid();
     if (p->typed[0] >= 0) (void)dup2(p->typed[0], 0);
     *g = (struct guard){.role = GUARD_RUNNER,
                         .verb = g->verb,
-                        .node = g->node,
+                        .shared = g->shared,
                         .lifeline = p->lifeline[0],
                         .parent = keeper,
                         .signals = -1,
@@ -220,7 +219,7 @@ static void become_runner(struct guard *g, struct pipes *p, pid_t keeper) {
 static void become_keeper(struct guard *g, struct pipes *p, pid_t runner) {
     *g = (struct guard){.role = GUARD_KEEPER,
                         .verb = g->verb,
-                        .node = g->node,
+                        .shared = g->shared,
                         .lifeline = p->keeping[0],
                         .child = runner,
                         .signals = p->signals,
@@ -237,7 +236,7 @@ static void become_keeper(struct guard *g, struct pipes *p, pid_t runner) {
 static void become_front(struct guard *g, struct pipes *p, pid_t keeper) {
     *g = (struct guard){.role = GUARD_FRONT,
                         .verb = g->verb,
-                        .node = g->node,
+                        .shared = g->shared,
                         .lifeline = p->lifeline[1],
                         .keeping = p->keeping[1],
                         .child = keeper,
@@ -255,8 +254,8 @@ static void become_front(struct guard *g, struct pipes *p, pid_t keeper) {
 
 int guard_divide(struct guard *g, const char *verb, struct moyai_error *reterr) {
     g->verb = verb;
-    g->node = mmap(NULL, 16 + sizeof(pid_t), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (g->node == MAP_FAILED) g->node = NULL;
+    g->shared = mmap(NULL, sizeof *g->shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (g->shared == MAP_FAILED) g->shared = NULL;
     struct pipes p;
     int rc = open_pipes(&p, reterr);
     pid_t front = getpid();
@@ -463,11 +462,10 @@ static void turn(struct front *f) {
  * killed before: we may be stopped in the midst of that, when it is gone and its processes are not. */
 static void await_runner(const struct guard *g) {
     const moyai_ns end = moyai_now() + URGENT_TIME;
-    pid_t runner = 0;
+    const pid_t runner = g->shared ? g->shared->runner : 0;
     sigset_t chld;
     sigemptyset(&chld);
     sigaddset(&chld, SIGCHLD);
-    if (g->node) memcpy(&runner, g->node + 16, sizeof runner);
     while (runner > 0 && waitpid(runner, NULL, WNOHANG | __WALL) == 0 && moyai_now() < end) {
         struct timespec look = {.tv_nsec = SWEEP_LOOK};
         (void)sigtimedwait(&chld, NULL, &look);

@@ -11,17 +11,22 @@
 
 enum guard_role { GUARD_FRONT, GUARD_KEEPER, GUARD_RUNNER };
 
+/* What the three have in common. */
+struct guard_shared {
+    uint8_t node[16]; /* the id of the runner's node (run_ward.h), or zeros */
+    pid_t runner;
+};
+
 struct guard {
     enum guard_role role; /* which of the three am I? */
     const char *verb;     /* "run": for messages and the names of processes */
-    int lifeline;  /* runner: each byte is the number of a signal the front was given; its end is the front's. Keeper:
-                      ends with the front. Front: the runner's other end */
-    pid_t child;   /* front: the keeper; keeper: the runner */
-    pid_t parent;  /* runner: the keeper. Whoever is our parent instead: it has ended, of which a SIGCONT tells */
-    int signals;   /* front and keeper */
-    int children;  /* spare list of this process's (exec/child.h): a run shall end where no file can be opened, too */
-    uint8_t *node; /* 16 bytes that the three share: the id of the runner's node (run_ward.h), or zeros; the number of
-                      its process follows. NULL: none */
+    int lifeline; /* runner: each byte is the number of a signal the front was given; its end is the front's. Keeper:
+                     ends with the front. Front: the runner's other end */
+    pid_t child;  /* front: the keeper; keeper: the runner */
+    pid_t parent; /* runner: the keeper. Whoever is our parent instead: it has ended, of which a SIGCONT tells */
+    int signals;  /* front and keeper */
+    int children; /* spare list of this process's (exec/child.h): a run shall end where no file can be opened, too */
+    struct guard_shared *shared; /* NULL: none */
     /* the front's own */
     int keeping; /* ends with the front: the keeper's other end */
     int typed;   /* where the terminal's input goes; -1: the input is no terminal, or has ended */

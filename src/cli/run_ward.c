@@ -62,20 +62,20 @@ void ward_done(struct ward *w) {
 void ward_lives(const struct guard *g, moyai_node *node, const struct run_grid *grid) {
     /* Whoever signals again while the node says farewell, or ends, wants it to end at once. */
     overlay_hurry(node_overlay(node), g->lifeline);
-    if (!g->node || grid->path[0] || strstr(grid->address, "fd:")) return; /* descriptors are the runner's alone */
+    if (!g->shared || grid->path[0] || strstr(grid->address, "fd:")) return; /* descriptors are the runner's alone */
     struct moyai_node_id id = moyai_node_self(node);
-    memcpy(g->node, id.b, 16);
+    memcpy(g->shared->node, id.b, 16);
 }
 
 void ward_left(const struct guard *g) {
-    if (g->node) memset(g->node, 0, 16);
+    if (g->shared) memset(g->shared->node, 0, 16);
 }
 
 void ward_obituary(const struct guard *g, const struct run_grid *grid, const char *title) {
-    if (!g->node || id_zero(g->node)) return;
+    if (!g->shared || id_zero(g->shared->node)) return;
     struct moyai_node_id id;
     struct moyai_node_opts opts = MOYAI_NODE_OPTS_INIT;
-    memcpy(id.b, g->node, 16);
+    memcpy(id.b, g->shared->node, 16);
     opts.grid = grid->address;
     opts.run_dir = grid->run_dir[0] ? grid->run_dir : NULL;
     opts.title = title;
