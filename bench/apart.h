@@ -9,6 +9,7 @@
 
 #include "bench/bench.h"
 #include "link/key.h"
+#include "tests/support/port.h"
 
 #include <arpa/inet.h>
 #include <moyai.h>
@@ -42,13 +43,7 @@ static inline void apart_end(const struct apart *a) {
 
 /* An address of this machine that is free now. */
 static inline void apart_place(char place[32]) {
-    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t len = sizeof a;
-    int fd = socket(AF_INET, SOCK_STREAM, 0);
-    if (fd < 0 || bind(fd, (struct sockaddr *)&a, sizeof a) < 0 || getsockname(fd, (struct sockaddr *)&a, &len) < 0)
-        bench_die("cannot find a free port");
-    close(fd);
-    snprintf(place, 32, "127.0.0.1:%u", ntohs(a.sin_port));
+    snprintf(place, 32, "127.0.0.1:%u", test_free_port());
 }
 
 /* Until somebody listens there: who starts earlier would try again only after a while. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* moyai endpoint over plain sockets: what it keeps, what it refuses, and that it goes on whatever is sent to it. */
 #include "tests/cli/kit.h"
+#include "tests/support/port.h"
 
 #include "base/id.h"
 #include "link/key.h"
@@ -515,7 +516,7 @@ static void a_fifo_for_the_port(void **state) {
     char fifo[100], at[40], text[16] = "";
     snprintf(fifo, sizeof fifo, "%s/fifo", dir);
     assert_int_equal(mkfifo(fifo, 0600), 0);
-    port = kit_free_port();
+    port = test_free_port();
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons(port)};
     int fd;
     snprintf(at, sizeof at, "127.0.0.1:%u", port);

@@ -29,17 +29,6 @@ const char *kit_program(const char *which) {
     return p;
 }
 
-uint16_t kit_free_port(void) {
-    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t len = sizeof a;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_true(fd >= 0);
-    assert_int_equal(bind(fd, (struct sockaddr *)&a, sizeof a), 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)&a, &len), 0);
-    close(fd);
-    return ntohs(a.sin_port);
-}
-
 const char *kit_dir(void) {
     if (!dir[0]) {
         snprintf(dir, sizeof dir, "/tmp/moyai-cli-test-XXXXXX");
@@ -58,8 +47,38 @@ int kit_left(void) {
     return n;
 }
 
+/* What is waited for, and of whom: said when the guard ends a test that hangs. */
+static struct {
+    const struct cli *of;
+    const char *needle;
+} waits;
+
+static void say(const char *text) {
+    for (size_t n = text ? strlen(text) : 0; n > 0;) {
+        ssize_t done = write(2, text, n);
+        if (done <= 0) return;
+        text += done;
+        n -= (size_t)done;
+    }
+}
+
+static void hung(int signum) {
+    say("\nhung: waiting for ");
+    say(waits.needle ? waits.needle : "something else than a command");
+    if (waits.of) {
+        say("\nits output:\n");
+        say(waits.of->text[0].p);
+        say("\nits errors:\n");
+        say(waits.of->text[1].p);
+    }
+    say("\n");
+    signal(signum, SIG_DFL);
+    raise(signum);
+}
+
 int kit_setup(void **state) {
     (void)state;
+    signal(SIGALRM, hung);
     alarm(KIT_LIMIT);
     signal(SIGPIPE, SIG_IGN);
     signal(SIGHUP, SIG_DFL); /* under nohup(1) what is started here would not be asked by it to end */
@@ -165,11 +184,16 @@ static void add(struct kit_text *t, const char *p, size_t n) {
     t->p[t->n] = 0;
 }
 
-/* Read what is there of both, waiting for something. */
-static void read_some(struct cli *c) {
+/* Read what is there of both, waiting for something, in the end for needle. */
+static void read_some(struct cli *c, const char *needle) {
     struct pollfd p[2] = {{.fd = c->text[0].ended ? -1 : c->fd[0], .events = POLLIN},
                           {.fd = c->text[1].ended ? -1 : c->fd[1], .events = POLLIN}};
-    if (poll(p, 2, -1) < 0) return;
+    waits.of = c;
+    waits.needle = needle;
+    int n_ready = poll(p, 2, -1);
+    waits.of = NULL;
+    waits.needle = NULL;
+    if (n_ready < 0) return;
     for (int i = 0; i < 2; i++) {
         if (!p[i].revents) continue;
         static char buf[1 << 16];
@@ -196,7 +220,7 @@ const char *cli_line(struct cli *c, int fd, const char *needle) {
         if (t->ended)
             fail_msg("no line with '%s' in:\n%s\nthe other output:\n%s", needle, t->p ? t->p : "",
                      c->text[2 - fd].p ? c->text[2 - fd].p : "");
-        read_some(c);
+        read_some(c, needle);
     }
 }
 
@@ -208,7 +232,7 @@ void cli_await(struct cli *c, int fd, const char *needle, int count) {
             if (memmem(p, (size_t)(end - p), needle, strlen(needle))) n++;
         if (n >= count) return;
         if (t->ended) fail_msg("%d times '%s', not %d, in:\n%s", n, needle, count, t->p ? t->p : "");
-        read_some(c);
+        read_some(c, needle);
     }
 }
 
@@ -224,13 +248,17 @@ void cli_close_in(struct cli *c) {
 void cli_await_gone(struct cli *c) {
     char b;
     ssize_t n;
+    waits.of = c;
+    waits.needle = "the end of all that it started";
     do n = read(c->alive, &b, 1);
     while (n < 0 && errno == EINTR);
+    waits.of = NULL;
+    waits.needle = NULL;
     assert_int_equal(n, 0);
 }
 
 int cli_wait(struct cli *c) {
-    while (!c->text[0].ended || !c->text[1].ended) read_some(c);
+    while (!c->text[0].ended || !c->text[1].ended) read_some(c, "its end");
     int status;
     assert_int_equal(waitpid(c->pid, &status, 0), c->pid);
     c->status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);

@@ -41,8 +41,6 @@ const char *kit_program(const char *which);
 const char *kit_dir(void); /* the runtime directory, made at the first call */
 int kit_setup(void **state);
 int kit_teardown(void **state); /* fails if something is left in the runtime directory */
-/* A TCP port of 127.0.0.1 that is free now, for who must know it before it is taken. */
-uint16_t kit_free_port(void);
 /* Entries in the runtime directory. */
 int kit_left(void);
 

@@ -4,6 +4,7 @@
  * each, of which nothing else is known here, with a program in ssh's place (tests/support/fake_ssh.c).
  */
 #include "tests/cli/look_kit.h"
+#include "tests/support/port.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -38,7 +39,7 @@ static int set_up(void **state) {
     cli_free(&c);
     setenv("MOYAI_KEY_FILE", path, 1);
     for (int i = 0; i < 2; i++) {
-        port[i] = kit_free_port();
+        port[i] = test_free_port();
         snprintf(at, sizeof at, "127.0.0.1:%u", port[i]);
         snprintf(run_dir, sizeof run_dir, "MOYAI_RUN_DIR=%s/far%d", base, i);
         cli_start(&far[i], &(struct cli_opts){.env = (const char *const[]){run_dir, nowhere, NULL}}, "node", "--grid",
@@ -195,7 +196,7 @@ static void a_line_of_others_is_not_waited_for(void **state) {
     snprintf(path, sizeof path, "%s/lines", base);
     char *before = kit_read(path);
     assert_int_equal(gethostname(host, sizeof host - 1), 0);
-    snprintf(text, sizeof text, "%.500sforward %s elsewhere reverse listen=%u\n", before, host, kit_free_port());
+    snprintf(text, sizeof text, "%.500sforward %s elsewhere reverse listen=%u\n", before, host, test_free_port());
     write_file("lines", text);
     write_file("mode-second", "forward");
     for (int i = 0; i < 2; i++) {

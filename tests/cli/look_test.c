@@ -2,6 +2,7 @@
 /* The verbs that look at a grid, with nodes in processes of their own: ping, trace, ps, graph. moyai call has
  * call_test.c. */
 #include "tests/cli/look_kit.h"
+#include "tests/support/port.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -435,7 +436,7 @@ static void several_hosts(void **state) {
     static char base[64] = "/tmp/moyai-cli-look-XXXXXX", key[100], listen_at[220], dir[3][100], command[100];
     assert_non_null(mkdtemp(base));
     snprintf(key, sizeof key, "MOYAI_KEY_FILE=%s/key", base);
-    snprintf(grid, sizeof grid, "127.0.0.1:%d", kit_free_port());
+    snprintf(grid, sizeof grid, "127.0.0.1:%d", test_free_port());
     snprintf(listen_at, sizeof listen_at, "MOYAI_LISTEN=%s", grid);
     assert_int_equal(cli_do(&c, "key", "new", "--key-file", key + strlen("MOYAI_KEY_FILE="), NULL), 0);
     cli_free(&c);

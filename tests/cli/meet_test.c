@@ -2,6 +2,7 @@
 /* Nodes meet at a server: the asking side (overlay/io/meet.h) against `moyai endpoint`, and against servers that lie.
  */
 #include "tests/cli/kit.h"
+#include "tests/support/port.h"
 
 #include "exec/exec.h"
 #include "link/key.h"
@@ -200,7 +201,7 @@ static bool web_server_here(void) {
 static void who_is_not_there_is_said_in_the_system_s_words(void **state) {
     (void)state;
     char closed[60];
-    snprintf(closed, sizeof closed, "http://127.0.0.1:%u/g", kit_free_port());
+    snprintf(closed, sizeof closed, "http://127.0.0.1:%u/g", test_free_port());
     const struct {
         const char *url, *text;
     } wrong[] = {

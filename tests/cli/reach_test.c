@@ -2,6 +2,7 @@
 /* How nodes of a grid of several hosts are reached: the options --listen, --advertise, --port-range and
  * --outbound-only. */
 #include "tests/cli/kit.h"
+#include "tests/support/port.h"
 
 #include <netinet/in.h>
 #include <poll.h>
@@ -39,19 +40,8 @@ static int tear_down(void **state) {
     return kit_teardown(state);
 }
 
-/* A port that was just free; *fd: a socket that keeps it taken, or NULL. */
-static void a_port(char text[8], int *fd) {
-    struct sockaddr_in6 a = {.sin6_family = AF_INET6};
-    socklen_t n = sizeof a;
-    int s = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_int_equal(bind(s, (struct sockaddr *)&a, n), 0);
-    assert_int_equal(listen(s, 1), 0);
-    assert_int_equal(getsockname(s, (struct sockaddr *)&a, &n), 0);
-    snprintf(text, 8, "%u", ntohs(a.sin6_port));
-    if (fd)
-        *fd = s;
-    else
-        close(s);
+static void a_port(char text[8]) {
+    snprintf(text, 8, "%u", test_free_port());
 }
 
 static void says(struct cli *c, int status, int fd, const char *text) {
@@ -110,7 +100,7 @@ static void a_member_is_a_meeting_point(void **state) {
     (void)state;
     char port[8], address[40], advertised[40];
     struct cli node, c;
-    a_port(port, NULL);
+    a_port(port);
     snprintf(address, sizeof address, "127.0.0.1:%s", port);
     snprintf(advertised, sizeof advertised, "localhost:%s", port);
     cli_start(&node, NULL, "node", "--grid", NOWHERE, "--slots", "2", "--listen", address, "--listen", "[::1]",
@@ -156,7 +146,7 @@ static void a_node_is_linked_to_another_once(void **state) {
     (void)state;
     char port[8], address[40];
     struct cli node, run, c;
-    a_port(port, NULL);
+    a_port(port);
     snprintf(address, sizeof address, "127.0.0.1:%s", port);
     cli_start(&node, NULL, "node", "--grid", address, "--slots", "2", "--listen", address, NULL);
     (void)cli_line(&node, 2, "takes commands");
@@ -192,7 +182,7 @@ static void who_has_lost_the_grid_says_so(void **state) {
     (void)state;
     char port[8], address[40];
     struct cli node, c;
-    a_port(port, NULL);
+    a_port(port);
     snprintf(address, sizeof address, "127.0.0.1:%s", port);
     cli_start(&node, NULL, "node", "--grid", NOWHERE, "--slots", "2", "--listen", address, NULL);
     (void)cli_line(&node, 2, "takes commands");
@@ -247,7 +237,7 @@ static void who_may_open_few_files_has_few_places(void **state) {
     struct cli node, other[OTHERS], c;
     snprintf(run, sizeof run, "MOYAI_RUN_DIR=%s-run", key);
     assert_int_equal(mkdir(strchr(run, '=') + 1, 0700), 0);
-    a_port(port, NULL);
+    a_port(port);
     snprintf(address, sizeof address, "127.0.0.1:%s", port);
     cli_start(&node, &(struct cli_opts){.env = small, .files = 76}, "node", "--grid", address, "--slots", "1",
               "--listen", address, NULL);
@@ -312,7 +302,7 @@ static void who_is_shut_out_says_so(void **state) {
     char port[8], address[40], copy[80], command[200], dir[2][120];
     struct cli node[2], ping, c;
     for (int i = 0; i < 2; i++) snprintf(dir[i], sizeof dir[i], "MOYAI_RUN_DIR=%s/host%d", kit_dir(), i);
-    a_port(port, NULL);
+    a_port(port);
     snprintf(address, sizeof address, "127.0.0.1:%s", port);
     snprintf(copy, sizeof copy, "%s-copy", key);
     snprintf(command, sizeof command, "cp -p %s %s", key, copy);
@@ -357,7 +347,7 @@ static void who_is_killed_is_known_to_be(void **state) {
     struct cli node, c;
     for (size_t agent = 0; agent < 2; agent++)
         for (size_t i = 0; i < sizeof killed / sizeof killed[0]; i++) {
-            a_port(port, NULL);
+            a_port(port);
             snprintf(address, sizeof address, "127.0.0.1:%s", port);
             cli_start(&node, &(struct cli_opts){.env = patient}, "node", "--grid", agent ? address : NOWHERE, "--slots",
                       "2", "--listen", address, NULL);
@@ -393,8 +383,11 @@ static void what_cannot_be_had_is_named(void **state) {
     (void)state;
     char port[8], address[40], text[160], range[40];
     struct cli c;
-    int taken;
-    a_port(port, &taken);
+    struct sockaddr_in6 here = {.sin6_family = AF_INET6, .sin6_port = htons(test_free_port())};
+    int taken = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(taken, (struct sockaddr *)&here, sizeof here), 0);
+    assert_int_equal(listen(taken, 1), 0);
+    snprintf(port, sizeof port, "%u", ntohs(here.sin6_port));
     snprintf(address, sizeof address, "[::1]:%s", port);
     cli_start(&c, NULL, "run", "--grid", NOWHERE, "--port-range", port, "true", NULL);
     snprintf(text, sizeof text, "moyai run: --port-range: port %s is in use\n", port);

@@ -2,6 +2,7 @@
 /* Connections of strangers, who hold no key, take all places that a node has for those that have not said hello, again
  * and again: members get in all the same. */
 #include "tests/cli/kit.h"
+#include "tests/support/port.h"
 
 #include "link/tcp.h"
 #include "link/tls.h"
@@ -36,7 +37,7 @@ static double now(void) {
 
 /* Where an agent listens, that others can be told before it is there. */
 static void find_port(void) {
-    port = kit_free_port();
+    port = test_free_port();
     snprintf(address, sizeof address, "127.0.0.1:%u", port);
 }
 

@@ -6,6 +6,7 @@
  */
 #include "link/key.h"
 #include "tests/public/kit.h"
+#include "tests/support/port.h"
 
 #include <arpa/inet.h>
 #include <stdio.h>
@@ -42,13 +43,7 @@ static char key[128], place[40];
 static int round_;
 
 static void begin_grid(void) {
-    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t len = sizeof a;
-    int fd = socket(AF_INET, SOCK_STREAM, 0);
-    FIBER_ASSERT(fd >= 0 && bind(fd, (struct sockaddr *)&a, sizeof a) == 0 &&
-                 getsockname(fd, (struct sockaddr *)&a, &len) == 0);
-    close(fd);
-    snprintf(place, sizeof place, "127.0.0.1:%u", ntohs(a.sin_port));
+    snprintf(place, sizeof place, "127.0.0.1:%u", test_free_port());
     struct keyring r = {.n = 1};
     KIT_OK(key_new(&r.key[0], NULL));
     snprintf(key, sizeof key, "%s/key%d", kit_dir(), ++round_);

@@ -6,6 +6,7 @@
  */
 #include "link/key.h"
 #include "tests/public/kit.h"
+#include "tests/support/port.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -83,17 +84,8 @@ static pid_t ssh_pid(void) {
 }
 
 static void begin_grid(void) {
-    int fd[PORTS];
     struct keyring r = {.n = 1};
-    for (int i = 0; i < PORTS; i++) {
-        struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-        socklen_t len = sizeof a;
-        fd[i] = socket(AF_INET, SOCK_STREAM, 0);
-        FIBER_ASSERT(fd[i] >= 0 && bind(fd[i], (struct sockaddr *)&a, sizeof a) == 0 &&
-                     getsockname(fd[i], (struct sockaddr *)&a, &len) == 0);
-        port[i] = ntohs(a.sin_port);
-    }
-    for (int i = 0; i < PORTS; i++) close(fd[i]);
+    for (int i = 0; i < PORTS; i++) port[i] = test_free_port();
     KIT_OK(key_new(&r.key[0], NULL));
     snprintf(key, sizeof key, "%s/key%u", kit_dir(), port[NOBODY]);
     KIT_OK(keyfile_write(&r, key, false, NULL));

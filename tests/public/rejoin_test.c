@@ -9,6 +9,7 @@
  */
 #include "link/key.h"
 #include "tests/public/kit.h"
+#include "tests/support/port.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -345,14 +346,12 @@ static void *run(void *arg) {
 }
 
 static void net_begin(void) {
-    int fd[OPEN];
     FIBER_ASSERT(pipe(net.wake) == 0 && pthread_mutex_init(&net.mutex, NULL) == 0);
     for (int i = 0; i < OPEN; i++) {
-        fd[i] = bound(&net.port[i]);
+        net.port[i] = test_free_port();
         net.listener[i] = bound(&net.through[i]);
         FIBER_ASSERT(listen(net.listener[i], 64) == 0);
     }
-    for (int i = 0; i < OPEN; i++) close(fd[i]);
     FIBER_ASSERT(pthread_create(&net.thread, NULL, run, NULL) == 0);
 }
 

@@ -5,6 +5,7 @@
  */
 #include "link/key.h"
 #include "tests/public/kit.h"
+#include "tests/support/port.h"
 
 #include <arpa/inet.h>
 #include <dirent.h>
@@ -134,21 +135,13 @@ static int role_late(int argc, char **argv) {
 static char places[OPEN_MOST * 24 + 1]; /* where the grid is met: the addresses of those that can be connected to */
 static char place[OPEN_MOST][24];
 
-/* Ports that are free now. */
 static void choose_places(int n) {
-    int fd[OPEN_MOST];
     places[0] = 0;
     for (int i = 0; i < n; i++) {
-        struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-        socklen_t len = sizeof a;
-        fd[i] = socket(AF_INET, SOCK_STREAM, 0);
-        FIBER_ASSERT(fd[i] >= 0 && bind(fd[i], (struct sockaddr *)&a, sizeof a) == 0 &&
-                     getsockname(fd[i], (struct sockaddr *)&a, &len) == 0);
-        snprintf(place[i], sizeof place[i], "127.0.0.1:%u", ntohs(a.sin_port));
+        snprintf(place[i], sizeof place[i], "127.0.0.1:%u", test_free_port());
         if (i) strcat(places, " ");
         strcat(places, place[i]);
     }
-    for (int i = 0; i < n; i++) close(fd[i]);
 }
 
 static void make_key(const char *name, char path[128]) {
