@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A node, and another that is bytes on a link, written by the test: it listens at an address where the grid is met. The
+ * rendezvous is the test's, too.
+ */
+#include "overlay/io/wide.h"
+
+#include "link/key.h"
+#include "link/tls.h"
+#include "overlay/io/dial.h"
+#include "overlay/peers_internal.h"
+#include "overlay/peers_wire.h"
+#include "overlay/session_wire.h"
+
+#include <errno.h>
+#include <ftw.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define LIMIT (100 * MOYAI_SEC) /* hang guard */
+
+/* ---- the world ------------------------------------------------------------------------------- */
+
+static struct world {
+    struct exec *x;
+    struct overlay *o;
+    struct moyai_log log;
+    char dir[32], said[4096];
+    struct moyai_node_id other;
+    char at[TCP_TEXT];
+    uint8_t text[PEERS_TEXT];
+    uint32_t n_text;
+    struct keyfile *keys;
+    struct tls_ctx *tls;
+    int listener;
+    struct exec_fd *listening;
+    int n_links;
+    struct link *offered; /* the link by which the node's offer came, until it is down */
+    bool was_offered, farewell;
+    sem_t heard;         /* an answer has come by that link, or its end */
+    struct link *called; /* by the other one */
+    bool answered;       /* it has read what came by that */
+    int rendezvous;
+    uint16_t port;
+    pthread_t thread;
+} w;
+
+static void sink(const struct log_event *ev, void *arg) {
+    (void)arg;
+    size_t n = strlen(w.said);
+    snprintf(w.said + n, sizeof w.said - n, "%s %s\n", ev->id, ev->text);
+}
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw) {
+    (void)st, (void)type, (void)ftw;
+    return remove(path);
+}
+
+static void listen_on_loopback(int *fd, struct tcp_addr *at) {
+    struct tcp_addr a;
+    assert_int_equal(tcp_parse("127.0.0.1:0", &a, NULL), 0);
+    assert_int_equal(tcp_listen(fd, &a, 0, 0, at, NULL), 0);
+}
+
+#define UNTIL(cond)                                                                                                    \
+    do {                                                                                                               \
+        moyai_ns limit_ = moyai_now() + (moyai_ns)LIMIT;                                                               \
+        while (!(cond)) {                                                                                              \
+            static const atomic_bool never;                                                                            \
+            if (moyai_now() > limit_) fail_msg("has not come true: %s; log: %s", #cond, w.said);                       \
+            (void)exec_serve(w.x, &never, moyai_now() + 2 * MOYAI_MS);                                                 \
+        }                                                                                                              \
+    } while (0)
+
+/* ---- the other one --------------------------------------------------------------------------- */
+
+static void say(struct link *l, uint8_t type, const void *bytes, size_t n) {
+    const struct frame_head h = {.type = type, .class_ = FRAME_CONTROL, .hops = 1, .length = (uint32_t)n};
+    const struct link_piece piece = {bytes, n};
+    assert_int_equal(link_send(l, &h, &piece, 1), 0);
+}
+
+static int on_frame(struct link *l, const struct frame_head *h, uint8_t *payload, struct moyai_error *why) {
+    (void)payload, (void)why;
+    if (h->type == FRAME_PEERS + PEERS_OFFER && !w.was_offered) {
+        w.offered = l;
+        w.was_offered = true;
+    }
+    w.answered |= l == w.called && h->type == FRAME_PONG;
+    if (l != w.offered) return 0;
+    w.farewell |= h->type == FRAME_FAREWELL;
+    if (h->type == FRAME_PONG) sem_post(&w.heard);
+    return 0;
+}
+
+static size_t on_place(struct link *l, const struct frame_head *h, const uint8_t *prefix, uint8_t **dest) {
+    (void)l, (void)h, (void)prefix, (void)dest;
+    return 0;
+}
+
+static void on_room(struct link *l) {
+    (void)l;
+}
+
+static void on_down(struct link *l, const struct moyai_error *why) {
+    (void)why;
+    if (l == w.called) w.called = NULL;
+    if (l == w.offered) {
+        w.offered = NULL;
+        sem_post(&w.heard);
+    }
+    w.n_links--;
+    link_free(l);
+}
+
+static const struct link_ops other_ops = {.frame = on_frame, .place = on_place, .room = on_room, .down = on_down};
+
+static struct link *greet(int fd, struct tls *tls) {
+    static const uint8_t nowhere[16];
+    struct link_hello h;
+    uint8_t bytes[HELLO_MAX];
+    assert_non_null(tls);
+    struct link *l = link_new(w.x, fd, tls, &other_ops, NULL);
+    assert_non_null(l);
+    w.n_links++;
+    hello_fill(&h, &w.other, nowhere, "other", FRAME_MAX, 1000000);
+    h.n_endpoints = 1;
+    snprintf(h.endpoints[0], sizeof h.endpoints[0], "%s", w.at);
+    int n = hello_encode(&h, bytes, NULL);
+    assert_true(n > 0);
+    say(l, FRAME_HELLO, bytes, (size_t)n);
+    link_flush(l);
+    return l;
+}
+
+static void on_accept(struct exec_fd *f, int events, void *arg) {
+    (void)f, (void)events, (void)arg;
+    struct tcp_addr from;
+    int fd;
+    while (tcp_accept(w.listener, &fd, &from, NULL) == 0) (void)greet(fd, tls_new(w.tls, fd, true, 0));
+}
+
+static void on_dialled(void *arg, const struct dialled *got, const struct moyai_error *why) {
+    (void)arg;
+    if (!got) fail_msg("the node does not take a connection: %s", why->text);
+    w.called = greet(got->fd, got->tls);
+    say(w.called, FRAME_PING, "all read", 8);
+    link_flush(w.called);
+}
+
+/* It agrees to the link, and uses it at once: a session begins. The ping is answered when all that has been read: the
+ * node does read until the rendezvous has answered. */
+static void agree(void) {
+    exec_lock(w.x);
+    if (w.offered) {
+        struct peers_frame yes = {.kind = PEERS_ACCEPT, .flags = PEERS_ACCEPTS, .n = 1};
+        yes.e[0] = (struct peers_endpoint){
+            .id = w.other, .accepts = true, .lifetime = 600, .n_text = w.n_text, .text = w.text};
+        uint8_t bytes[8 + 30 + PEERS_TEXT], head[64];
+        assert_true(peers_wire_size(&yes) <= sizeof bytes);
+        peers_wire_put(bytes, &yes);
+        say(w.offered, FRAME_PEERS + PEERS_ACCEPT, bytes, peers_wire_size(&yes));
+        const struct session_frame open = {.kind = SESSION_OPEN, .id = 12345, .path = 1};
+        session_wire_put_head(head, &open);
+        say(w.offered, FRAME_SESSION + SESSION_OPEN, head, session_wire_head_size(&open));
+        say(w.offered, FRAME_PING, "all read", 8);
+        link_flush(w.offered);
+    }
+    exec_unlock(w.x);
+    while (sem_wait(&w.heard) < 0) assert_int_equal(errno, EINTR);
+}
+
+/* ---- the rendezvous -------------------------------------------------------------------------- */
+
+/* Reads a request with its body; false: there is none. It names no entries. */
+static bool serve(int fd, char *bytes, size_t cap) {
+    size_t have = 0, body = 0;
+    const char *end = NULL;
+    while (!end || have < (size_t)(end - bytes) + 4 + body) {
+        ssize_t n = have < cap - 1 ? read(fd, bytes + have, cap - 1 - have) : 0;
+        if (n <= 0) return false;
+        bytes[have += (size_t)n] = 0;
+        if (end || !(end = strstr(bytes, "\r\n\r\n"))) continue;
+        const char *length = strstr(bytes, "Content-Length: ");
+        if (length && length < end) body = strtoul(length + strlen("Content-Length: "), NULL, 10);
+    }
+    return true;
+}
+
+static void *run_rendezvous(void *arg) {
+    (void)arg;
+    static const char answer[] = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+    int fd;
+    while ((fd = accept(w.rendezvous, NULL, NULL)) >= 0) {
+        static char bytes[65536];
+        if (serve(fd, bytes, sizeof bytes)) {
+            if (strncmp(bytes, "DELETE ", 7) == 0) agree();
+            (void)!send(fd, answer, sizeof answer - 1, MSG_NOSIGNAL);
+        }
+        close(fd);
+    }
+    return NULL;
+}
+
+/* ---- the node -------------------------------------------------------------------------------- */
+
+static int node_message(void *ctx, struct peer *p, uint8_t *bytes, size_t n) {
+    (void)ctx, (void)p, (void)bytes, (void)n;
+    return 0;
+}
+static struct inbound *node_begin(void *ctx, struct peer *p, const uint8_t *bytes, size_t n, uint64_t total) {
+    (void)ctx, (void)p, (void)bytes, (void)n, (void)total;
+    return NULL;
+}
+static int node_complete(void *ctx, struct inbound *in) {
+    (void)ctx, (void)in;
+    return 0;
+}
+static void node_aborted(void *ctx, struct inbound *in) {
+    (void)ctx, (void)in;
+}
+static void node_failed(void *ctx, struct peer *p, const struct moyai_error *why) {
+    (void)ctx, (void)p, (void)why;
+}
+static void node_room(void *ctx, struct peer *p) {
+    (void)ctx, (void)p;
+}
+static bool node_busy(void *ctx, struct peer *p) {
+    (void)ctx, (void)p;
+    return false;
+}
+static const struct overlay_ops node_ops = {.message = node_message,
+                                            .begin = node_begin,
+                                            .complete = node_complete,
+                                            .aborted = node_aborted,
+                                            .failed = node_failed,
+                                            .room = node_room,
+                                            .owes_less = node_room,
+                                            .busy = node_busy};
+
+static void open_node(void) {
+    char path[64], grid[128];
+    snprintf(path, sizeof path, "%s/key", w.dir);
+    snprintf(grid, sizeof grid, "http://127.0.0.1:%u/lab %s", w.port, w.at);
+    const struct overlay_cfg cfg = {.grid = grid,
+                                    .run_dir = w.dir,
+                                    .title = "node",
+                                    .self = {{1, 2, 3}},
+                                    .queue_calls = 1000,
+                                    .queue_bytes = 1000000,
+                                    .open_calls = 100,
+                                    .max_message = 1000000,
+                                    .reattach = MOYAI_SEC,
+                                    .idle = 60 * MOYAI_SEC,
+                                    .key_file = path,
+                                    .listen = "127.0.0.1",
+                                    .log = &w.log};
+    struct moyai_error e = {0};
+    if (overlay_new(&w.o, w.x, &cfg, &node_ops, NULL, &e) < 0) fail_msg("overlay_new: %s", e.text);
+}
+
+/* Then all links have ended, too. */
+static void close_node(void) {
+    overlay_close(w.o);
+    overlay_free(w.o);
+    w.o = NULL;
+    UNTIL(w.n_links == 0);
+}
+
+static int open_world(void **state) {
+    (void)state;
+    char path[64];
+    struct tcp_addr at;
+    memset(&w, 0, sizeof w);
+    strcpy(w.dir, "/tmp/moyai-wide-XXXXXX");
+    if (!mkdtemp(w.dir)) return -1;
+    snprintf(path, sizeof path, "%s/key", w.dir);
+    struct keyring r = {.n = 1};
+    assert_int_equal(key_new(&r.key[0], NULL), 0);
+    assert_int_equal(keyfile_write(&r, path, false, NULL), 0);
+    assert_int_equal(keyfile_open(&w.keys, path, NULL), 0);
+    assert_int_equal(tls_ctx_new(&w.tls, w.keys, NULL), 0);
+    assert_int_equal(log_init(&w.log, "warning", NULL), 0);
+    log_set_sink(&w.log, sink, NULL);
+    assert_int_equal(sem_init(&w.heard, 0, 0), 0);
+
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof a;
+    w.rendezvous = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(w.rendezvous, (struct sockaddr *)&a, sizeof a), 0);
+    assert_int_equal(listen(w.rendezvous, 16), 0);
+    assert_int_equal(getsockname(w.rendezvous, (struct sockaddr *)&a, &len), 0);
+    w.port = ntohs(a.sin_port);
+    assert_int_equal(pthread_create(&w.thread, NULL, run_rendezvous, NULL), 0);
+
+    assert_int_equal(exec_new(&w.x, NULL, NULL), 0);
+    exec_lock(w.x); /* the test runs under it, and gives it away where it waits */
+    memset(w.other.b, 0x77, sizeof w.other.b);
+    listen_on_loopback(&w.listener, &at);
+    tcp_format(&at, w.at);
+    assert_true(peers_address_put(w.text, sizeof w.text, &w.n_text, w.at));
+    w.listening = exec_fd_new(w.x, w.listener, UV_READABLE, on_accept, NULL);
+    assert_non_null(w.listening);
+    open_node();
+    return 0;
+}
+
+static int close_world(void **state) {
+    (void)state;
+    sem_post(&w.heard); /* nobody waits any more for what has not come */
+    if (w.o) close_node();
+    exec_fd_free(w.listening, true, NULL);
+    exec_unlock(w.x);
+    shutdown(w.rendezvous, SHUT_RDWR);
+    pthread_join(w.thread, NULL);
+    close(w.rendezvous);
+    exec_free(w.x);
+    sem_destroy(&w.heard);
+    log_done(&w.log);
+    tls_ctx_free(w.tls);
+    keyfile_close(w.keys);
+    nftw(w.dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    return 0;
+}
+
+/* ---- tests ----------------------------------------------------------------------------------- */
+
+/* The node says goodbye to the rendezvous, and does not hear any more what others agree to. They are not told that the
+ * link had broken, and nobody logs that: they hear the farewell by it. */
+static void who_agrees_too_late_hears_the_farewell(void **state) {
+    (void)state;
+    UNTIL(w.offered);
+    close_node();
+    if (!w.farewell) fail_msg("the link has ended without a farewell; log: %s", w.said);
+    assert_string_equal(w.said, "");
+}
+
+/* Who says hello, and where it can be reached, is there: what is known of it is believed as long as if it had said so
+ * at the rendezvous. */
+static void a_hello_renews_the_word_of_a_node(void **state) {
+    (void)state;
+    const struct peers *p = wide_peers(w.o->wide);
+    UNTIL(w.offered);
+    assert_non_null(peers_find(p, w.other.b));
+    const moyai_ns before = peers_find(p, w.other.b)->until;
+    char at[PEERS_ADDRESS + 1];
+    assert_true(peers_address_get(wide_self(w.o->wide), 0, at));
+    const char *places[] = {at};
+    assert_non_null(dial_new(w.x, w.tls, w.keys, places, 1, LIMIT, on_dialled, NULL));
+    UNTIL(w.answered);
+    assert_true(peers_find(p, w.other.b)->until > before);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(who_agrees_too_late_hears_the_farewell, open_world, close_world),
+        cmocka_unit_test_setup_teardown(a_hello_renews_the_word_of_a_node, open_world, close_world),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
