@@ -193,19 +193,32 @@ static void go_on(void *who, uint64_t what) {
     n->g->stopped--; /* it is ill until it has been seen to have links (grid_turned): it may never have had any */
 }
 
-static struct grid_node *stop(struct grid *g) {
-    struct grid_node *n = draw(g);
-    if (!n || n->u->stopped || g->stopped > g->live / 100) return NULL;
+/* Nothing moves it, until go_on. */
+static void halt(struct grid_node *n) {
+    struct grid *g = n->g;
     g->stopped++;
-    moyai_dur span = 1 + (moyai_dur)rng_below(&g->rng, (uint64_t)g->faults.stop);
-    grid_say(g, n, "is stopped for %.1f s", (double)span * 1e-9);
     g->count.stops++;
     ground_stop(n->u, true);
     if (!n->ill) n->away = g->w->now;
     n->ill = true;
+}
+
+static struct grid_node *stop(struct grid *g) {
+    struct grid_node *n = draw(g);
+    if (!n || n->u->stopped || g->stopped > g->live / 100) return NULL;
+    moyai_dur span = 1 + (moyai_dur)rng_below(&g->rng, (uint64_t)g->faults.stop);
+    grid_say(g, n, "is stopped for %.1f s", (double)span * 1e-9);
+    halt(n);
     n->long_away |= g->w->now + (moyai_ns)span - n->away > 3 * (moyai_ns)g->cfg.reattach;
     world_in(g->w, span, go_on, n, 0);
     return n;
+}
+
+void grid_stop(struct grid *g, uint32_t a) {
+    struct grid_node *n = g->node[g->lives[a]];
+    if (n->u->stopped) return;
+    grid_say(g, n, "is stopped");
+    halt(n);
 }
 
 static void reset_all(struct grid *g) {

@@ -110,7 +110,13 @@ void grid_name(struct grid *g, uint32_t a);
 void grid_crash(struct grid *g, uint32_t a);
 void grid_witness(struct grid *g, uint32_t a, uint32_t index); /* the a-th sees that the node of that index has ended */
 void grid_leave(struct grid *g, uint32_t a);
+void grid_stop(struct grid *g, uint32_t a);                /* until grid_trouble(g, NULL) */
+void grid_connect(struct grid *g, uint32_t a, uint32_t b); /* a direct link, as after TELL (03-peers, 4.7) */
 
+bool grid_reached(const struct grid *g, uint32_t a); /* the a-th says that others have reached it (03-peers, 1.3) */
+bool grid_alone(const struct grid *g, uint32_t a);   /* it has no link that is of use */
+bool grid_linked(const struct grid *g, uint32_t a, uint32_t b); /* the a-th has a link to the b-th, or one coming */
+bool grid_begins(const struct grid *g, uint32_t a, uint32_t b); /* a session with it, by a path, as yet unanswered */
 bool grid_mourns(const struct grid *g, uint32_t who, uint32_t index); /* a live one knows that the other is dead */
 uint32_t grid_mourners(const struct grid *g,
                        uint32_t index);   /* live nodes that know the node of that index to be dead */

@@ -4,8 +4,9 @@
 
 #include "overlay/death.h"
 #include "overlay/io/route_internal.h"
+#include "overlay/io/wide.h"
 #include "overlay/locate_internal.h"
-#include "overlay/peers.h"
+#include "overlay/peers_internal.h"
 #include "overlay/relay_internal.h"
 
 #include <inttypes.h>
@@ -180,6 +181,36 @@ void grid_turned(void *ctx, struct ground_node *u) {
     }
     within(g, n);
     if (g->cfg.checked && ++n->turns % g->cfg.checked == 0) invariants(g, n);
+}
+
+static struct peer *peer_of(const struct grid *g, uint32_t a, uint32_t b) {
+    return overlay_find(g->node[g->lives[a]]->o, g->node[g->lives[b]]->u->id.b);
+}
+
+bool grid_reached(const struct grid *g, uint32_t a) {
+    const struct wide *w = g->node[g->lives[a]]->o->wide;
+    return wide_self(w)->reached && wide_peers(w)->reached; /* at the rendezvous, and to its peers */
+}
+
+bool grid_alone(const struct grid *g, uint32_t a) {
+    return overlay_links(g->node[g->lives[a]]->o) == 0;
+}
+
+bool grid_linked(const struct grid *g, uint32_t a, uint32_t b) {
+    const struct peer *p = peer_of(g, a, b);
+    return p && p->links;
+}
+
+bool grid_begins(const struct grid *g, uint32_t a, uint32_t b) {
+    const struct peer *p = peer_of(g, a, b);
+    return p && p->session && p->via.path && !p->opened;
+}
+
+void grid_connect(struct grid *g, uint32_t a, uint32_t b) {
+    struct grid_node *n = g->node[g->lives[a]], *to = g->node[g->lives[b]];
+    ground_enter(n->u);
+    wide_direct(n->o->wide, overlay_peer(n->o, to->u->id.b), wide_self(to->o->wide));
+    ground_leave(n->u);
 }
 
 bool grid_mourns(const struct grid *g, uint32_t who, uint32_t index) {

@@ -375,6 +375,83 @@ static const char *leaves(uint64_t seed, const struct options *o, uint64_t *hash
     return why ? why : no;
 }
 
+enum { DEGREE = 3 };
+/* Without a link between them, and with places for one: a node takes three times DEGREE. */
+static bool strangers(const struct run *x, uint32_t a, uint32_t b) {
+    return a != b && !grid_linked(&x->g, a, b) && !grid_linked(&x->g, b, a) &&
+           x->g.net.node[x->g.lives[a]]->n_conns < 2 * DEGREE && x->g.net.node[x->g.lives[b]]->n_conns < 2 * DEGREE;
+}
+
+/* A session that is begun by a path on which nobody answers, as all who could have been stopped, goes over to a link to
+ * its peer when that comes up: it does not wait for what the path may still bring. */
+static const char *begun(uint64_t seed, const struct options *o, uint64_t *hash) {
+    static struct run x;
+    const struct grid_cfg cfg = {.sites = 10, .open = 10, .delay = 20 * MOYAI_MS, .degree = DEGREE, .checked = 1};
+    begin(&x, seed, o, &cfg);
+    grid_join(&x.g, o->nodes ? o->nodes : 30, MOYAI_SEC);
+    (void)go(&x, 40 * MOYAI_SEC);
+    uint32_t a = 0, b = 0;
+    for (int i = 0; i < 10000 && !strangers(&x, a, b); i++) {
+        a = pick(&x.rng, x.g.live);
+        b = pick(&x.rng, x.g.live);
+    }
+    const char *no = NULL;
+    for (uint32_t i = 0; i < x.g.live; i++)
+        if (i != a && i != b) grid_stop(&x.g, i);
+    grid_call(&x.g, a, b, 100);
+    (void)go(&x, (1 + (moyai_dur)pick(&x.rng, 1000)) * MOYAI_MS);
+    if (!grid_begins(&x.g, a, b)) no = "the session is not being begun by a path";
+    moyai_ns from = x.w.now, until = from + 20 * SECOND;
+    grid_connect(&x.g, a, b);
+    while (!no && grid_open(&x.g) && x.w.now < until && go(&x, 10 * MOYAI_MS)) {
+    }
+    /* Seven ways there and back at most: to connect, to agree, to open the session, to call. */
+    double ms = (double)(x.w.now - from) * 1e-6;
+    if (!no && ms > 300) no = wrong("a call waits for %.0f ms beside a link to its peer", ms);
+    if (o->trace || o->runs < 50) printf("  a call is answered %.0f ms after its node has begun to connect\n", ms);
+    const char *why = finish(&x, hash);
+    return why ? why : no;
+}
+
+/* Most nodes are behind NATs that they do not know of, and filters that answer nothing. Those few that others can
+ * connect to find out, and say so, and who joins is linked soon. */
+static const char *few(uint64_t seed, const struct options *o, uint64_t *hash) {
+    static struct run x;
+    const struct grid_cfg cfg = {.sites = 60, .first = 6, .unaware = 10, .silent = true, .delay = 20 * MOYAI_MS};
+    begin(&x, seed, o, &cfg);
+    grid_join(&x.g, o->nodes ? o->nodes : 100, MOYAI_SEC);
+    (void)go(&x, 60 * MOYAI_SEC);
+    const char *no = NULL;
+    uint32_t open = 0;
+    for (uint32_t i = 0; i < x.g.live && !x.g.broken; i++) {
+        struct ground_node *u = x.g.net.node[x.g.lives[i]];
+        const bool is_open = x.g.net.site[u->site] == GROUND_OPEN;
+        bool reached = false; /* behind their NATs they have connected */
+        for (uint32_t k = 0; k < u->n_conns; k++)
+            reached |= x.g.net.site[ground_other(ground_conn_of(u, k), u)->site] == GROUND_NAT;
+        open += is_open;
+        if (is_open && reached && !grid_reached(&x.g, i)) no = "a node that others have reached does not say so";
+        if (!is_open && grid_reached(&x.g, i)) no = "a node behind a NAT says that it was reached";
+    }
+    moyai_ns longest = 0;
+    for (int i = 0; i < 10 && !no && !x.g.broken; i++) {
+        const uint32_t n = x.g.live;
+        const moyai_ns from = x.w.now, until = from + 60 * SECOND;
+        grid_join(&x.g, 1, 0);
+        while (x.w.now < until && go(&x, 10 * MOYAI_MS) && (x.g.live == n || grid_alone(&x.g, n))) {
+        }
+        if (x.w.now - from > longest) longest = x.w.now - from;
+        (void)go(&x, 5 * MOYAI_SEC);
+    }
+    const double s = (double)longest * 1e-9;
+    if (!no && open >= 3 && s > 5) no = wrong("who joins has a link after %.1f s only", s);
+    if (o->trace || o->runs < 50)
+        printf("  %" PRIu32 " of %" PRIu32 " nodes can be connected to; who joins has a link within %.2f s\n", open,
+               x.g.live, s);
+    const char *why = finish(&x, hash);
+    return why ? why : no;
+}
+
 /* How many of other hosts it has links to; 0: too few to judge its end (doc/spec/06-death.md, 4.2 and 6.3). */
 static uint32_t judges(struct run *x, uint32_t index, uint32_t per) {
     struct ground_node *u = x->g.net.node[index];
@@ -471,6 +548,8 @@ static const struct kind kinds[] = {
     {"hosts", hosts, 4, {3044}},
     {"witnessed", witnessed, 4, {1000044, 1000357}},
     {"leaves", leaves, 4, {3040}},
+    {"begun", begun, 1, {0}},
+    {"few", few, 4, {0}},
     {"hubs", hubs, 8, {12, 906, 5000, 7072}},
     {"halves", halves, 8, {906, 5000}},
     {"herd", herd, 8, {0}},
