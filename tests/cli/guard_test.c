@@ -16,6 +16,7 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 static pid_t keeper_of(const struct cli *c) {
@@ -211,6 +212,38 @@ static void front_stopped_keeper_killed(void **state) {
 static void front_stopped_runner_killed(void **state) {
     (void)state;
     for (int first = 0; first < 2; first++) stopped_and_killed(FRONT, RUNNER, first);
+}
+
+static bool has_ended(int process) {
+    struct pollfd p = {.fd = process, .events = POLLIN};
+    return poll(&p, 1, 0) == 1;
+}
+
+/* The front may be stopped at any moment of the end of a run whose keeper was killed. So at none of them may the runner
+ * be gone and its programs be there: it ends them, and then itself, and the front lets it. (A runner that takes too
+ * long is killed.) */
+static void the_runner_outlives_its_programs(void **state) {
+    (void)state;
+    enum { PATIENCE = 2 };
+    for (int i = 0; i < 8; i++) {
+        struct cli c;
+        struct timespec from, to;
+        start_stubborn(&c, NULL);
+        int runner = open_process(runner_of(&c)), programs[32];
+        size_t n = open_descendants(runner_of(&c), programs, 0, 32), left = 0;
+        assert_true(n >= 8);
+        clock_gettime(CLOCK_BOOTTIME, &from);
+        assert_int_equal(kill(keeper_of(&c), SIGKILL), 0);
+        await_end(runner);
+        for (size_t k = 0; k < n; k++) left += !has_ended(programs[k]);
+        clock_gettime(CLOCK_BOOTTIME, &to);
+        if (left > 0 && to.tv_sec - from.tv_sec < PATIENCE)
+            fail_msg("%zu programs are left when the runner has ended", left);
+        for (size_t k = 0; k < n; k++) close(programs[k]);
+        assert_int_equal(cli_wait(&c), 137);
+        cli_free(&c);
+        assert_int_equal(kit_left(), 0);
+    }
 }
 
 /* A front that has been killed, but has not had its turn to die, is as one that is stopped: it may not be relied on. */
@@ -472,6 +505,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(runner_stopped_front_killed),
         cmocka_unit_test(front_stopped_keeper_killed),
         cmocka_unit_test(front_stopped_runner_killed),
+        cmocka_unit_test(the_runner_outlives_its_programs),
         cmocka_unit_test(nothing_is_left_to_a_front),
         cmocka_unit_test(keeper_stopped_after_front_killed),
         cmocka_unit_test(two_stopped_one_killed),
