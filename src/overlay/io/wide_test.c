@@ -350,6 +350,7 @@ static void a_hello_renews_the_word_of_a_node(void **state) {
     const struct peers *p = wide_peers(w.o->wide);
     UNTIL(w.offered);
     assert_non_null(peers_find(p, w.other.b));
+    assert_true(peers_find(p, w.other.b)->reached); /* where the grid is met, this node has reached it itself */
     const moyai_ns before = peers_find(p, w.other.b)->until;
     char at[PEERS_ADDRESS + 1];
     assert_true(peers_address_get(wide_self(w.o->wide), 0, at));
