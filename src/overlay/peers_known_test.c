@@ -93,6 +93,30 @@ static void test_newer(void **state) {
     tested_free(t);
 }
 
+/* A word that is newer by no more than 10 s may be the same that has come by another way. */
+static void test_renewed(void **state) {
+    (void)state;
+    for (int by_hello = 0; by_hello < 2; by_hello++) {
+        struct tested *t = started((struct peers_cfg){.known = 8});
+        struct peers_endpoint e = open_node(1); /* for 600 s, as is what a hello says */
+        knows(t, e);
+        struct peers_known *k = peers_find(t->p, e.id.b);
+        for (uint32_t newer = 9; newer <= 11; newer++) {
+            for (uint32_t vain = 0; vain <= 3; vain += 3) {
+                k->until = t->now + (600 - newer) * SEC;
+                k->vain = vain;
+                if (by_hello)
+                    assert_int_equal(step(t, EV(SEEN, .id = e.id)), 0);
+                else
+                    knows(t, e);
+                assert_int_equal(k->until, t->now + 600 * SEC);
+                assert_int_equal(k->vain, newer <= 10 || vain == 0 ? vain : 1);
+            }
+        }
+        tested_free(t);
+    }
+}
+
 /* A quarter of the places for the own site, three for others; neither takes from the other. */
 static void test_shares(void **state) {
     (void)state;
@@ -503,18 +527,98 @@ static void test_reached(void **state) {
         tested_free(t);
     }
     assert_true(calls <= 3 * 40); /* every second one; by chance 12 and more */
-    struct tested *t = started((struct peers_cfg){.known = 32});
-    for (uint32_t i = 1; i <= 300; i++) knows(t, open_node(i));
-    struct peers_endpoint e = at_site(0, 0, true);
-    e.reached = true;
-    for (uint32_t i = 301; i <= 600; i++) {
-        e.id = node(i);
-        knows(t, e);
+    for (uint64_t seed = 1; seed <= 40; seed++) {
+        struct tested *t = started((struct peers_cfg){.seed = seed, .known = 32});
+        for (uint32_t i = 1; i <= 300; i++) knows(t, open_node(i));
+        struct peers_endpoint e = at_site(0, 0, true);
+        e.reached = true;
+        for (uint32_t i = 301; i <= 600; i++) {
+            e.id = node(i);
+            knows(t, e);
+        }
+        uint32_t n = 0;
+        for (uint32_t i = 0; i < t->p->known_n; i++) n += peers_knowns(t->p)[i].reached;
+        assert_in_range(n, 13, 20); /* of 24 at first the half, then by chance as any */
+        tested_free(t);
     }
+}
+
+/* In how many of 40 cases is the one that others have connected to called first, of 31 that are known? */
+static uint32_t first_called(uint32_t links) {
     uint32_t n = 0;
-    for (uint32_t i = 0; i < t->p->known_n; i++) n += peers_knowns(t->p)[i].reached;
-    assert_in_range(n, 13, 23); /* of 24 at first the half, then by chance as any */
+    for (uint64_t seed = 1; seed <= 40; seed++) {
+        struct tested *t = started((struct peers_cfg){.seed = seed, .degree = 15});
+        for (uint32_t i = 1; i <= links; i++) joins(t, 2000 + i, 2000 + i, 3);
+        struct peers_endpoint open = open_node(1000);
+        open.reached = true;
+        for (uint32_t i = 1; i <= 30; i++) knows(t, open_node(i));
+        knows(t, open);
+        (void)step(t, EV(LOOKED, .entries = 31));
+        while (t->dialled_n == 0) wait_next(t);
+        n += t->dialled[0] == 1000;
+        tested_free(t);
+    }
+    return n;
+}
+
+/* Every second call is for such a one, and not every one: all would call the same. With more links none is. */
+static void test_reached_first(void **state) {
+    (void)state;
+    assert_in_range(first_called(0), 10, 32);
+    assert_in_range(first_called(4), 10, 32);
+    assert_in_range(first_called(5), 0, 6);
+}
+
+/* How long until the next call, when the last one, of node 1, has failed and many before, and node 2 is as it says?
+ * Times: 0: as they are; 1: now; 2: a moment later. */
+static moyai_ns pause_beside(struct peers_known other, bool dialled, uint32_t links) {
+    struct tested *t = started((struct peers_cfg){.degree = 15, .attempts = 2});
+    for (uint32_t i = 1; i <= links; i++) joins(t, 2000 + i, 2000 + i, 3);
+    knows(t, open_node(1));
+    if (dialled) knows(t, open_node(2));
+    (void)step(t, EV(LOOKED, .entries = 2));
+    while (t->dialled_n < (dialled ? 2 : 1)) wait_next(t);
+    if (!dialled) knows(t, open_node(2));
+    struct peers_known *k = peers_find(t->p, node(2).b);
+    k->vain = other.vain;
+    k->retry = other.retry ? t->now + other.retry - 1 : 0;
+    if (other.until) k->until = t->now + other.until - 1;
+    t->p->misses = 8;
+    const moyai_ns now = t->now;
+    assert_int_equal(step(t, EV(FAILED, .id = node(1))), 0);
+    const moyai_ns pause = t->p->gap_at - now;
     tested_free(t);
+    return pause;
+}
+
+/* The pause does not grow while somebody can be called whom nobody has called in vain. */
+static void test_pause(void **state) {
+    (void)state;
+    const moyai_ns least = 500 * MS, most = 150 * MS; /* of a long one; of a short one */
+    assert_true(pause_beside((struct peers_known){0}, false, 0) <= most);
+    assert_true(pause_beside((struct peers_known){.retry = 1}, false, 0) <= most); /* just now it may be called again */
+    assert_true(pause_beside((struct peers_known){.retry = 2}, false, 0) >= least);
+    assert_true(pause_beside((struct peers_known){.vain = 1}, false, 0) >= least);
+    assert_true(pause_beside((struct peers_known){.until = 1}, false, 0) >= least);
+    assert_true(pause_beside((struct peers_known){.until = 2}, false, 0) <= most);
+    assert_true(pause_beside((struct peers_known){0}, true, 0) >= least);
+    assert_true(pause_beside((struct peers_known){0}, false, 1) >= least);
+}
+
+/* So often in a row: once it counts more than whose word was renewed. */
+static void test_in_vain(void **state) {
+    (void)state;
+    static const uint32_t counts[][2] = {{0, 2}, {1, 2}, {2, 3}, {3, 4}, {254, 255}, {255, 255}};
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+        struct tested *t = started((struct peers_cfg){0});
+        knows(t, open_node(1));
+        (void)step(t, EV(LOOKED, .entries = 1));
+        while (t->dialled_n == 0) wait_next(t);
+        peers_find(t->p, node(1).b)->vain = counts[i][0];
+        assert_int_equal(step(t, EV(FAILED, .id = node(1))), 0);
+        assert_int_equal(peers_find(t->p, node(1).b)->vain, counts[i][1]);
+        tested_free(t);
+    }
 }
 
 /* Without a link no time is lost over those that cannot be reached, as long as there are others. */
@@ -537,12 +641,13 @@ static void test_no_gap(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_again),     cmocka_unit_test(test_hasten), cmocka_unit_test(test_inward),
-        cmocka_unit_test(test_gap),       cmocka_unit_test(test_which),  cmocka_unit_test(test_newer),
-        cmocka_unit_test(test_shares),    cmocka_unit_test(test_fair),   cmocka_unit_test(test_give_way),
-        cmocka_unit_test(test_candidate), cmocka_unit_test(test_found),  cmocka_unit_test(test_earlier_lives),
-        cmocka_unit_test(test_in_turn),   cmocka_unit_test(test_newest), cmocka_unit_test(test_vain),
-        cmocka_unit_test(test_reached),   cmocka_unit_test(test_no_gap),
+        cmocka_unit_test(test_again),         cmocka_unit_test(test_hasten), cmocka_unit_test(test_inward),
+        cmocka_unit_test(test_gap),           cmocka_unit_test(test_which),  cmocka_unit_test(test_newer),
+        cmocka_unit_test(test_shares),        cmocka_unit_test(test_fair),   cmocka_unit_test(test_give_way),
+        cmocka_unit_test(test_candidate),     cmocka_unit_test(test_found),  cmocka_unit_test(test_earlier_lives),
+        cmocka_unit_test(test_in_turn),       cmocka_unit_test(test_newest), cmocka_unit_test(test_vain),
+        cmocka_unit_test(test_reached),       cmocka_unit_test(test_no_gap), cmocka_unit_test(test_renewed),
+        cmocka_unit_test(test_reached_first), cmocka_unit_test(test_pause),  cmocka_unit_test(test_in_vain),
     };
     return cmocka_run_group_tests_name("peers known", tests, NULL, NULL);
 }
