@@ -83,7 +83,7 @@ int log_init(struct moyai_log *log, const char *spec, struct moyai_error *reterr
             n += (size_t)snprintf(list + n, sizeof list - n, "%s%s", i ? ", " : "", sources[i]);
         rc = err_set(reterr, MOYAI_EINVAL,
                      "log levels \"%.64s\": expected off, error, warning, info, debug or trace, or a list such as "
-                     "\"warning,link=trace\" of at most %u sources, which are %s",
+                     "\"warning,overlay=debug\" of at most %u sources, which are %s",
                      spec, LOG_RULES, list);
     }
     log->max = log->other;

@@ -18,7 +18,7 @@
  * Of errors and warnings of one id at most LOG_BURST are written in LOG_SPAN, whatever others do to provoke them; the
  * next one after that, log_left_out, or the end of the log says how many were left out.
  *
- * $MOYAI_LOG: a comma-separated list of a level for all sources and of source=level: "warning", "debug,link=trace",
+ * $MOYAI_LOG: a comma-separated list of a level for all sources and of source=level: "warning", "debug,overlay=trace",
  * "off". Any thread may log; a sink runs under the log's lock and must not log.
  */
 #ifndef BASE_LOG_H

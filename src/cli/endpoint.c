@@ -268,7 +268,10 @@ static int write_port(struct server *s, const char *path, uint16_t port, const s
     }
     ssize_t k = write(fd, text, (size_t)n);
     int e = k < 0 ? errno : k < n ? ENOSPC : 0;
+    struct stat st;
+    const bool file = fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
     if (close(fd) < 0 && e == 0) e = errno;
+    if (e && file) (void)unlink(path); /* half a port is another one */
     return e ? err_sys(why, e, "cannot write %.150s", path) : 0;
 }
 

@@ -139,7 +139,7 @@ static error_t on_option(int key, char *arg, struct argp_state *state) {
         state->next = state->argc;
         return 0;
     case ARGP_KEY_NO_ARGS:
-        cli_usage(state, "no verb; there are: %s", all_verbs().text);
+        cli_usage(state, "no verb; there are: %s, and help", all_verbs().text);
         return 0;
     case ARGP_KEY_END:
         if (p->help && !p->verb) argp_state_help(state, state->out_stream, ARGP_HELP_STD_HELP);

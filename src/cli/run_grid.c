@@ -229,7 +229,10 @@ static int find_directory(const char *where, char path[PATH_MAX], struct moyai_e
     if (stat(path, &st) == 0 && !S_ISDIR(st.st_mode))
         return err_set(reterr, MOYAI_EPERM, "there is no grid at '%s', which is not a directory", dir);
     if (!places_may_be_grid(path))
-        return err_set(reterr, MOYAI_ENOENT, "there is no grid at '%s', but something else", dir);
+        return err_set(reterr, MOYAI_ENOENT,
+                       "there is no grid at '%s', but something else: a grid's directory is empty at first, and holds "
+                       "nothing but the grid",
+                       dir);
     return 0;
 }
 

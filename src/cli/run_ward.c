@@ -90,7 +90,7 @@ void ward_obituary(const struct guard *g, const struct run_grid *grid, const cha
  * be another's. Not if something is left that will not be killed: the keeper tries once more. */
 _Noreturn void ward_end_orphaned(const struct guard *g, moyai_node *node, struct run_grid *grid) {
     bool gone = guard_sweep(g);
-    if (!grid->path[0]) node_obituary(node, "its front or its keeper was killed");
+    if (!grid->path[0]) node_obituary(node, "one of the processes that guard it was killed");
     ward_left(g);
     (void)run_grid_end(grid, NULL);
     events_flush(node_events(node));

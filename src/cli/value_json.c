@@ -32,10 +32,12 @@ int value_json_read(const char *text, json_t **ret, struct moyai_error *why) {
         return 0;
     }
     if (json_error_code(&e) == json_error_numeric_overflow) /* it is JSON, which knows no limits */
-        return err_set(
-            why, MOYAI_EINVAL, "'%.60s'%s is larger than %s (column %d)", text, strlen(text) > 60 ? "..." : "",
-            strstr(e.text, "integer") ? "2^63 - 1; up to 2^64 - 1 it is written {\"$uint\": \"...\"}" : "a double",
-            e.column);
+        return err_set(why, MOYAI_EINVAL, "'%.60s'%s is %s (column %d)", text, strlen(text) > 60 ? "..." : "",
+                       !strstr(e.text, "integer")   ? "larger than a double"
+                       : strstr(e.text, "negative") ? "less than -2^63, the least integer there is"
+                                                    : "larger than 2^63 - 1; up to 2^64 - 1 it is written {\"$uint\": "
+                                                      "\"...\"}",
+                       e.column);
     return err_set(why, MOYAI_EINVAL, "'%.60s' is not JSON: %.100s (column %d)%s", text, e.text, e.column,
                    strpbrk(text, "\"[{") ? "" : "; a text has quotes within: '\"text\"'");
 }
@@ -183,9 +185,9 @@ static int read_array(const json_t *j, enum moyai_elem elem, moyai_value **ret, 
     double d;
     if (elem == MOYAI_ELEM_F32 && json_is_number(j)) return read_float(j, ret, why);
     if (!json_is_array(j) && elem == MOYAI_ELEM_F32)
-        return err_set(why, MOYAI_EINVAL, "$f32: its value is an array or a number%s",
+        return err_set(why, MOYAI_EINVAL, "$f32: its value must be an array or a number%s",
                        special_double(j, &d) ? "; what is none is written {\"$float\": \"...\"}" : "");
-    if (!json_is_array(j)) return err_set(why, MOYAI_EINVAL, "$%s: its value is an array", elem_names[elem]);
+    if (!json_is_array(j)) return err_set(why, MOYAI_EINVAL, "$%s: its value must be an array", elem_names[elem]);
     size_t n = json_array_size(j);
     uint64_t *p = calloc(n + 1, sizeof *p);
     if (!p) return no_memory(why);
@@ -205,7 +207,7 @@ static int too_deep(struct moyai_error *why) {
 }
 
 static int read_list(moyai_node *n, const json_t *j, int depth, moyai_value **ret, struct moyai_error *why) {
-    if (!json_is_array(j)) return err_set(why, MOYAI_EINVAL, "$list: its value is an array");
+    if (!json_is_array(j)) return err_set(why, MOYAI_EINVAL, "$list: its value must be an array");
     if (depth == DEPTH_MOST) return too_deep(why);
     size_t count = json_array_size(j), k = 0;
     moyai_value **items = calloc(count + 1, sizeof(moyai_value *));
@@ -267,7 +269,8 @@ static int read_marked(moyai_node *n, const char *key, const json_t *j, int dept
     }
     if (strcmp(key, "$float") == 0) {
         struct moyai_arg a = {.tag = MOYAI_T_DOUBLE};
-        if (!special_double(j, &a.v.d)) return err_set(why, MOYAI_EINVAL, "$float: \"nan\", \"inf\" or \"-inf\"");
+        if (!special_double(j, &a.v.d))
+            return err_set(why, MOYAI_EINVAL, "$float: its value must be \"nan\", \"inf\" or \"-inf\"");
         return made(moyai_value_new(a), ret, why);
     }
     if (strcmp(key, "$uint") == 0) {

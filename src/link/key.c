@@ -170,8 +170,8 @@ int keyring_parse(struct keyring *r, const char *text, size_t n, const char *sho
     if (rc == 0 && r->n == 0)
         rc = err_set(reterr, MOYAI_EDATA,
                      "%s: holds no key: remove it, and copy it from a host of the grid, or make the first "
-                     "with: moyai key new",
-                     shown);
+                     "with: moyai key new --key-file %s",
+                     shown, shown);
     OPENSSL_cleanse(copy, n);
     free(copy);
     if (rc < 0) keyring_wipe(r);
@@ -247,8 +247,8 @@ static int read_keys(struct keyring *r, const char *path, struct stat *st, struc
         if (errno == ENOENT || errno == ENOTDIR)
             return err_set(reterr, MOYAI_ENOENT,
                            "no key file %s: copy it from a host of the grid, or make the first with: "
-                           "moyai key new",
-                           path);
+                           "moyai key new --key-file %s",
+                           path, path);
         return err_sys(reterr, errno, "key file %s", path);
     }
     char *text = malloc(FILE_MOST + 1);

@@ -74,7 +74,8 @@ int tcp_parse(const char *text, struct tcp_addr *ret, struct moyai_error *reterr
     /* Of IPv4 it takes short forms besides: "127.1". With these flags it asks nobody. */
     bool whole = strchr(host, ':') || inet_pton(AF_INET, host, &v4) == 1;
     if (!whole || getaddrinfo(host, number, &hints, &found) != 0)
-        return err_set(reterr, MOYAI_EINVAL, "\"%.80s\": not a numeric address", text);
+        return err_set(reterr, MOYAI_EINVAL, "\"%.80s\": not a numeric address%s", text,
+                       strcmp(host, "any") == 0 ? "; any address at a port of your choice is 0.0.0.0:PORT" : "");
     memcpy(&a.ss, found->ai_addr, found->ai_addrlen);
     a.n = found->ai_addrlen;
     freeaddrinfo(found);

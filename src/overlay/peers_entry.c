@@ -49,3 +49,8 @@ int64_t peers_entry_left(const struct peers_entry *e, int64_t now) {
     if (age < 0) age = 0;
     return age < (int64_t)e->e.lifetime ? (int64_t)e->e.lifetime - age : 0;
 }
+
+int64_t peers_entry_over(const struct peers_entry *e, int64_t now) {
+    const int64_t age = now - e->made;
+    return age > (int64_t)e->e.lifetime ? age - (int64_t)e->e.lifetime : 0;
+}

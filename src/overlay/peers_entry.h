@@ -27,5 +27,6 @@ int peers_entry_get(const uint8_t *p, size_t n, struct peers_entry *ret) MOYAI_M
 /* For how many seconds it is still to be believed; 0: it has ended; negative: it seems to be made that many seconds
  * from now, and is not. */
 int64_t peers_entry_left(const struct peers_entry *e, int64_t now);
+int64_t peers_entry_over(const struct peers_entry *e, int64_t now); /* seconds since it has ended; 0: it has not */
 
 #endif

@@ -10,6 +10,10 @@
 
 #include "base/dur.h"
 #include "base/id.h"
+#include "overlay/io/wide.h"
+#include "overlay/peers.h"
+
+#include <string.h>
 
 #define ALONE_TIME  (3 * MOYAI_SEC)
 #define ALONE_LOST  (15 * MOYAI_SEC) /* so long a loss counts */
@@ -21,6 +25,13 @@ static const char *what(const struct alone *a) {
     return a->far ? "host" : "node";
 }
 
+/* A process that has ended is no loss of the grid, as the last one of a run whose workers are ended by a signal:
+ * whoever comes next finds this node. One that nobody can connect to depended on it. */
+static bool nobody_else_is_known(const struct alone *a) {
+    const struct peer *last = overlay_find(a->o, a->last_id);
+    return last && last->dead && overlay_accepts(a->o) && peers_count(wide_peers(a->o->wide)).known == 0;
+}
+
 static void due(struct exec *x, struct exec_timer *t) {
     struct alone *a = (struct alone *)((char *)t - offsetof(struct alone, timer));
     moyai_ns now = moyai_now();
@@ -28,6 +39,10 @@ static void due(struct exec *x, struct exec_timer *t) {
         a->again = 0;
         a->back = 0;
         log_mended(a->o->cfg.log, "overlay", "MOYAI-ALONE", "there is a link to another %s again", what(a));
+        return;
+    }
+    if (a->again == 0 && nobody_else_is_known(a)) {
+        a->until = 0;
         return;
     }
     if (a->again == 0) {
@@ -56,6 +71,7 @@ void alone_lost(struct alone *a, const struct olink *k) {
     if (!a->far || !counts) a->far = alone_elsewhere(k);
     char who[PEER_NAME];
     peer_name(k->peer, who);
+    memcpy(a->last_id, k->peer->id, sizeof a->last_id);
     snprintf(a->last, sizeof a->last, "%s%s%s", who, k->at[0] ? " at " : "", k->at);
     a->until = moyai_now() + (moyai_ns)ALONE_LOST;
 }

@@ -13,6 +13,7 @@ struct alone {
     moyai_ns since;          /* alone, if it has been said */
     moyai_dur again;         /* after which it is said again; 0: it has not been said */
     moyai_ns back;           /* it has been said, and there is a link since then; 0: none */
+    uint8_t last_id[16];
     char last[PEER_NAME + TCP_TEXT + 4]; /* whose link was lost last, and where that led */
 };
 

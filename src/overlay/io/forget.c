@@ -2,6 +2,8 @@
 /* What the dead have left in the rendezvous directory, and in the run directory, is removed. */
 #include "base/err.h"
 #include "overlay/io/internal.h"
+#include "overlay/io/wide.h"
+#include "overlay/peers.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -132,4 +134,15 @@ void forget_close(struct overlay *o) {
         free(f);
     }
     o->forgets_last = NULL;
+}
+
+/* Others that have not heard of it pass on where it was; ages in such frames are its own, so it would be taken for
+ * alive once more. */
+void wide_living(const struct olink *k, struct peers_frame *f) {
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < f->n; i++) {
+        const struct peer *p = overlay_find(k->o, f->e[i].id.b);
+        if (!p || !p->dead || p == k->peer) f->e[n++] = f->e[i];
+    }
+    f->n = n;
 }

@@ -184,9 +184,14 @@ int gridfile_parse(struct gridfile *g, const char *path, const char *text, size_
             struct gridfile_line *l = &g->line[found];
             int rc = take_line(&w, line, l);
             if (rc < 0) return rc;
-            for (size_t i = 0; i < found; i++)
-                if (gridfile_hash(&g->line[i]) == gridfile_hash(l))
-                    return bad(&w, "it says the same as line %u", g->line[i].number);
+            for (size_t i = 0; i < found; i++) {
+                const struct gridfile_line *other = &g->line[i];
+                if (gridfile_hash(other) == gridfile_hash(l))
+                    return bad(&w, "it says the same as line %u", other->number);
+                if (l->listen && l->listen == other->listen && gridfile_is_host(l->host[0], other->host[0]))
+                    return bad(&w, "listen=%u of %s is taken by line %u: give each a port of its own", l->listen,
+                               l->host[0], other->number);
+            }
             found++;
         }
         text += len + (stop != NULL);

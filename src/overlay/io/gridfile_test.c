@@ -104,6 +104,8 @@ static void errors_name_line_and_remedy(void **state) {
         {"forward a b reversed", "\"reversed\" is none of reverse, user=, port=, jump=, listen= and to="},
         {"forward a b reverse", "reverse needs listen=PORT, a free port that ssh is to open at a"},
         {"forward a b\nforward c d\nforward A b", "line 3: it says the same as line 1"},
+        {"forward a b listen=9\nforward A.x c reverse listen=9",
+         "line 2: listen=9 of A.x is taken by line 1: give each a port of its own"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         struct moyai_error e = {0};

@@ -47,6 +47,23 @@ bool met_ahead(struct met *m, int64_t seconds) {
     return first;
 }
 
+const char *met_ahead_text(const struct met *m, char out[MET_TEXT]) {
+    snprintf(
+        out, MET_TEXT,
+        "an entry there seems to be made %lld s from now, and is not believed: this host's clock is behind, or the "
+        "other's ahead",
+        (long long)m->ahead);
+    return out;
+}
+
+/* Where the grid is met entries are removed when their time is over: by another clock than this host's. */
+void met_over(struct met *m, int64_t seconds) {
+    if (m->over == 0 || seconds < m->over) m->over = seconds;
+}
+
+static const char ahead_text[] = "an entry there was over %s ago, and is not believed: this host's clock is ahead, or "
+                                 "the other's behind, or its node has ended without a word";
+
 enum met_what met_dial_what(const struct moyai_error *why) {
     if (!why) return MET_OTHER;
     if (why->sys == ECONNREFUSED) return MET_REFUSED;
@@ -110,11 +127,11 @@ bool met_nobody(const struct met *m, char *out, size_t n, unsigned *what) {
             *what |= MET_CLOCK;
         }
     } else if (!places && m->ahead) {
-        snprintf(
-            out, n,
-            "an entry there seems to be made %lld s from now, and is not believed: this host's clock is behind, or "
-            "the other's ahead",
-            (long long)m->ahead);
+        char text[MET_TEXT];
+        snprintf(out, n, "%s", met_ahead_text(m, text));
+        *what = MET_CLOCK;
+    } else if (!places && m->over && !m->others) {
+        snprintf(out, n, ahead_text, DUR((moyai_dur)m->over * MOYAI_SEC));
         *what = MET_CLOCK;
     }
     return places && !well;
@@ -151,7 +168,7 @@ bool met_empty(const struct met *m) {
         const struct met_place *p = &m->of[i];
         if (!p->own && (p->asked < 2 || p->code || p->foreign)) return false;
     }
-    return m->n > 0 && !m->ahead;
+    return m->n > 0 && !m->ahead && !m->over;
 }
 
 static void add(char *out, size_t n, const char *fmt, ...) MOYAI_PRINTF(3, 4);
@@ -204,9 +221,13 @@ unsigned met_report(const struct met *m, moyai_dur waited, char *out, size_t n) 
     /* Then others that an endpoint is still to hear of are not what is missing. */
     if (m->others && (!m->dial[0] || m->dial_what == MET_SILENT)) what = (what & ~(unsigned)MET_YOUNG) | MET_KNOWN;
     if (m->ahead) {
-        add(out, n, "an entry seems to be made %lld s from now: clocks differ, and it is not believed",
-            (long long)m->ahead);
+        char text[MET_TEXT];
+        add(out, n, "%s", met_ahead_text(m, text));
         what |= MET_CLOCK;
+    }
+    if (m->over && !m->others) {
+        add(out, n, ahead_text, DUR((moyai_dur)m->over * MOYAI_SEC));
+        what = (what & ~(unsigned)MET_EMPTY) | MET_CLOCK;
     }
     return what;
 }

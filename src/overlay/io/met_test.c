@@ -71,6 +71,18 @@ static void tells_of_clocks(void **state) {
          "an entry there seems to be made 71 s from now, and is not believed: this host's clock is behind, or the "
          "other's "
          "ahead");
+    m.ahead = 0;
+    met_over(&m, 3000);
+    met_over(&m, 2940);
+    met_over(&m, 2960);
+    says(&m, false, MET_CLOCK,
+         "an entry there was over 49 min ago, and is not believed: this host's clock is ahead, or the other's behind, or "
+         "its node has ended without a word");
+    assert_false(met_empty(&m));
+    m.others = true; /* some are believed: so the clock is right */
+    says(&m, false, 0, "");
+    m.others = false;
+    assert_true(met_ahead(&m, 71));
     assert_true(met_tell(&m, a, -1, MET_SILENT, "no answer"));
     says(&m, true, MET_SILENT, "no answer");
 }

@@ -30,6 +30,7 @@ struct asked {
  * all of them would let frames wander that never arrive. */
 #define SUBJECT_HOPS 4u
 #define PROBE_WAIT   (2 * MOYAI_SEC)
+#define KEEP_LEAST   (75 * MOYAI_SEC) /* longer than others may take its last word of where it is for new */
 
 /* A word that can wait. */
 struct later {
@@ -393,6 +394,7 @@ static int begin(struct mourn *m) {
     struct death_cfg c = {.self = o->cfg.self,
                           .host = host_hash(o->hello.host),
                           .keep = o->cfg.reattach < MOYAI_FOREVER / 3 ? 3 * o->cfg.reattach : MOYAI_FOREVER};
+    if (c.keep < KEEP_LEAST) c.keep = KEEP_LEAST;
     if (o->cfg.small) {
         c.links = 2 * SMALL_LINKS;
         c.dead = 128;
@@ -427,6 +429,7 @@ int mourn_new(struct overlay *o, struct moyai_error *reterr) {
 
 void mourn_close(struct mourn *m) {
     if (!m || m->closing) return;
+    on_later(m->o->x, &m->news.timer); /* perhaps nobody else knows it who stays */
     m->closing = true;
     exec_timer_clear(m->o->x, &m->timer);
     later_clear(&m->cases);

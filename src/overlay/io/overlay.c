@@ -293,7 +293,7 @@ static int on_hello(struct olink *k, const uint8_t *p, size_t n, struct moyai_er
     }
     if (k->peer && !id_equal(k->peer->id, h.node.b)) {
         if (k->tcp && o->wide) wide_another(k, &h); /* as does a node that was started anew */
-        return err_set(why, k->tcp ? MOYAI_ECLOSED : MOYAI_EPROTO, "another node answers at the address of this one");
+        return err_set(why, k->tcp ? MOYAI_ECLOSED : MOYAI_EPROTO, "another node answers at the address of this one: is its id right?");
     }
     if (is_elsewhere(k, peer, &h)) {
         char id[33];

@@ -678,6 +678,7 @@ static int receive(struct peer *p, struct via via, struct session_frame *f, uint
             if (rc < 0) return err_set(why, rc, "out of memory for a session");
         }
         if (!open || !p->session) {
+            if (o->closing) return 0; /* a farewell follows, which says more than that there is no such session */
             struct session_frame refuse = {0};
             if (!session_refuse(f, &refuse)) return 0;
             if (!via.link) {

@@ -294,12 +294,10 @@ static void on_entry(void *ctx, const uint8_t *p, size_t n) {
     if (peers_entry_get(p, n, &of) < 0) return; /* of a later version */
     struct peers_endpoint *e = &of.e;
     int64_t left = peers_entry_left(&of, (int64_t)time(NULL));
+    char text[MET_TEXT];
     if (left < 0 && met_ahead(&w->met, -left))
-        log_warning(
-            w->o->cfg.log, "overlay", "MOYAI-RENDEZVOUS",
-            "an entry seems to be made %lld s from now, and is not believed: this host's clock is behind, or the "
-            "other's ahead",
-            (long long)-left);
+        log_warning(w->o->cfg.log, "overlay", "MOYAI-RENDEZVOUS", "%s", met_ahead_text(&w->met, text));
+    if (left == 0) met_over(&w->met, peers_entry_over(&of, (int64_t)time(NULL)) + 1);
     if (left <= 0) return;
     e->lifetime = (uint32_t)left;
     if (id_equal(e->id.b, w->o->cfg.self.b) || e->n_text == 0) return;
@@ -585,8 +583,8 @@ int wide_frame(struct olink *k, const struct frame_head *h, const uint8_t *paylo
     struct wide *w = k->o->wide;
     struct peers_frame *f = &w->frame;
     int rc = peers_wire_get(h->type, payload, h->length, f, why);
-    if (rc < 0) return rc;
-    if (w->closing) return 0;
+    if (rc < 0 || w->closing) return rc;
+    wide_living(k, f);
     struct peers_event ev = {
         .kind = PEERS_EV_FRAME, .link = k->number, .frame = f, .looks = k->observer, .here = !alone_elsewhere(k)};
     memcpy(ev.id.b, k->peer->id, 16);

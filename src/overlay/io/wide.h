@@ -15,6 +15,7 @@ struct met;
 struct peers;
 struct wide;
 struct peers_endpoint;
+struct peers_frame;
 
 /* Listen, begin to look for others. EINVAL, EPERM, ENOENT (no key), EEXIST (a port is in use) ... */
 int wide_new(struct overlay *o, const struct places *places, struct moyai_error *reterr);
@@ -35,7 +36,9 @@ int wide_frame(struct olink *k, const struct frame_head *h, const uint8_t *paylo
 void wide_link_down(struct olink *k,
                     const struct moyai_error *why); /* it has ended, by whoever's doing; it still exists */
 void wide_waits(struct wide *w);                    /* a session finds no path; said again with each attempt */
-void wide_leave(struct wide *w);                    /* no more links are made or taken */
+/* What a frame of its peer says of nodes that are dead is left out. forget.c */
+void wide_living(const struct olink *k, struct peers_frame *f);
+void wide_leave(struct wide *w); /* no more links are made or taken */
 void wide_died(struct wide *w, const uint8_t id[16]);
 const struct peers_endpoint *wide_self(const struct wide *w); /* where this node is */
 /* Make a link for the session with that node, which is there; not if there is one, or being made. */

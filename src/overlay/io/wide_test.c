@@ -7,6 +7,7 @@
 
 #include "link/key.h"
 #include "link/tls.h"
+#include "overlay/death.h"
 #include "overlay/io/dial.h"
 #include "overlay/peers_internal.h"
 #include "overlay/peers_wire.h"
@@ -34,7 +35,7 @@ static struct world {
     struct overlay *o;
     struct moyai_log log;
     char dir[32], said[4096];
-    struct moyai_node_id other;
+    struct moyai_node_id other, caller; /* the one that calls is another, perhaps */
     char at[TCP_TEXT];
     uint8_t text[PEERS_TEXT];
     uint32_t n_text;
@@ -48,6 +49,8 @@ static struct world {
     sem_t heard;         /* an answer has come by that link, or its end */
     struct link *called; /* by the other one */
     bool answered;       /* it has read what came by that */
+    bool up, read;       /* the offer was accepted; and what came after that was read */
+    bool refused, told;  /* a session was; of one that has left */
     int rendezvous;
     uint16_t port;
     pthread_t thread;
@@ -89,7 +92,7 @@ static void say(struct link *l, uint8_t type, const void *bytes, size_t n) {
 }
 
 static int on_frame(struct link *l, const struct frame_head *h, uint8_t *payload, struct moyai_error *why) {
-    (void)payload, (void)why;
+    (void)why;
     if (h->type == FRAME_PEERS + PEERS_OFFER && !w.was_offered) {
         w.offered = l;
         w.was_offered = true;
@@ -97,6 +100,9 @@ static int on_frame(struct link *l, const struct frame_head *h, uint8_t *payload
     w.answered |= l == w.called && h->type == FRAME_PONG;
     if (l != w.offered) return 0;
     w.farewell |= h->type == FRAME_FAREWELL;
+    w.refused |= h->type == FRAME_SESSION + SESSION_REFUSE;
+    w.told |= h->type == FRAME_FORWARD && payload[32] == FRAME_DEATH + DEATH_LEFT;
+    w.read |= h->type == FRAME_PONG;
     if (h->type == FRAME_PONG) sem_post(&w.heard);
     return 0;
 }
@@ -123,7 +129,7 @@ static void on_down(struct link *l, const struct moyai_error *why) {
 
 static const struct link_ops other_ops = {.frame = on_frame, .place = on_place, .room = on_room, .down = on_down};
 
-static struct link *greet(int fd, struct tls *tls) {
+static struct link *greet(int fd, struct tls *tls, const struct moyai_node_id *id) {
     static const uint8_t nowhere[16];
     struct link_hello h;
     uint8_t bytes[HELLO_MAX];
@@ -131,7 +137,7 @@ static struct link *greet(int fd, struct tls *tls) {
     struct link *l = link_new(w.x, fd, tls, &other_ops, NULL);
     assert_non_null(l);
     w.n_links++;
-    hello_fill(&h, &w.other, nowhere, "other", FRAME_MAX, 1000000);
+    hello_fill(&h, id, nowhere, "other", FRAME_MAX, 1000000);
     h.n_endpoints = 1;
     snprintf(h.endpoints[0], sizeof h.endpoints[0], "%s", w.at);
     int n = hello_encode(&h, bytes, NULL);
@@ -145,29 +151,40 @@ static void on_accept(struct exec_fd *f, int events, void *arg) {
     (void)f, (void)events, (void)arg;
     struct tcp_addr from;
     int fd;
-    while (tcp_accept(w.listener, &fd, &from, NULL) == 0) (void)greet(fd, tls_new(w.tls, fd, true, 0));
+    while (tcp_accept(w.listener, &fd, &from, NULL) == 0) (void)greet(fd, tls_new(w.tls, fd, true, 0), &w.other);
 }
 
 static void on_dialled(void *arg, const struct dialled *got, const struct moyai_error *why) {
     (void)arg;
     if (!got) fail_msg("the node does not take a connection: %s", why->text);
-    w.called = greet(got->fd, got->tls);
+    w.called = greet(got->fd, got->tls, &w.caller);
     say(w.called, FRAME_PING, "all read", 8);
     link_flush(w.called);
 }
 
-/* It agrees to the link, and uses it at once: a session begins. The ping is answered when all that has been read: the
- * node does read until the rendezvous has answered. */
+/* ids: of nodes that it says there are besides, at an address where nobody is. */
+static void say_peers(struct link *l, const struct moyai_node_id *self, enum peers_frame_kind kind,
+                      const struct moyai_node_id *ids, uint32_t n) {
+    uint8_t bytes[2000], text[PEERS_TEXT];
+    uint32_t n_text = 0;
+    struct peers_frame f = {.kind = kind, .flags = kind <= PEERS_ACCEPT ? PEERS_ACCEPTS : 0, .n = n + 1};
+    assert_true(peers_address_put(text, sizeof text, &n_text, "127.0.0.1:1"));
+    f.e[0] = (struct peers_endpoint){.id = *self, .accepts = true, .lifetime = 600, .n_text = w.n_text, .text = w.text};
+    for (uint32_t i = 0; i < n; i++)
+        f.e[i + 1] =
+            (struct peers_endpoint){.id = ids[i], .accepts = true, .lifetime = 600, .n_text = n_text, .text = text};
+    assert_true(peers_wire_size(&f) <= sizeof bytes);
+    peers_wire_put(bytes, &f);
+    say(l, (uint8_t)(FRAME_PEERS + kind), bytes, peers_wire_size(&f));
+}
+
+/* It agrees to the link, if it has not, and uses it: a session begins. The ping is answered when all that has been
+ * read: the node does read until the rendezvous has answered. */
 static void agree(void) {
     exec_lock(w.x);
     if (w.offered) {
-        struct peers_frame yes = {.kind = PEERS_ACCEPT, .flags = PEERS_ACCEPTS, .n = 1};
-        yes.e[0] = (struct peers_endpoint){
-            .id = w.other, .accepts = true, .lifetime = 600, .n_text = w.n_text, .text = w.text};
-        uint8_t bytes[8 + 30 + PEERS_TEXT], head[64];
-        assert_true(peers_wire_size(&yes) <= sizeof bytes);
-        peers_wire_put(bytes, &yes);
-        say(w.offered, FRAME_PEERS + PEERS_ACCEPT, bytes, peers_wire_size(&yes));
+        uint8_t head[64];
+        if (!w.up) say_peers(w.offered, &w.other, PEERS_ACCEPT, NULL, 0);
         const struct session_frame open = {.kind = SESSION_OPEN, .id = 12345, .path = 1};
         session_wire_put_head(head, &open);
         say(w.offered, FRAME_SESSION + SESSION_OPEN, head, session_wire_head_size(&open));
@@ -304,6 +321,7 @@ static int open_world(void **state) {
     assert_int_equal(exec_new(&w.x, NULL, NULL), 0);
     exec_lock(w.x); /* the test runs under it, and gives it away where it waits */
     memset(w.other.b, 0x77, sizeof w.other.b);
+    w.caller = w.other;
     listen_on_loopback(&w.listener, &at);
     tcp_format(&at, w.at);
     assert_true(peers_address_put(w.text, sizeof w.text, &w.n_text, w.at));
@@ -333,6 +351,14 @@ static int close_world(void **state) {
 
 /* ---- tests ----------------------------------------------------------------------------------- */
 
+static void call_the_node(void) {
+    char at[PEERS_ADDRESS + 1];
+    assert_true(peers_address_get(wide_self(w.o->wide), 0, at));
+    const char *places[] = {at};
+    assert_non_null(dial_new(w.x, w.tls, w.keys, places, 1, LIMIT, on_dialled, NULL));
+    UNTIL(w.answered);
+}
+
 /* The node says goodbye to the rendezvous, and does not hear any more what others agree to. They are not told that the
  * link had broken, and nobody logs that: they hear the farewell by it. */
 static void who_agrees_too_late_hears_the_farewell(void **state) {
@@ -352,16 +378,90 @@ static void a_hello_renews_the_word_of_a_node(void **state) {
     assert_non_null(peers_find(p, w.other.b));
     assert_true(peers_find(p, w.other.b)->reached); /* where the grid is met, this node has reached it itself */
     const moyai_ns before = peers_find(p, w.other.b)->until;
-    char at[PEERS_ADDRESS + 1];
-    assert_true(peers_address_get(wide_self(w.o->wide), 0, at));
-    const char *places[] = {at};
-    assert_non_null(dial_new(w.x, w.tls, w.keys, places, 1, LIMIT, on_dialled, NULL));
-    UNTIL(w.answered);
+    call_the_node();
     assert_true(peers_find(p, w.other.b)->until > before);
+}
+
+static void link_up(void) {
+    UNTIL(w.offered);
+    say_peers(w.offered, &w.other, PEERS_ACCEPT, NULL, 0);
+    w.up = true;
+    say(w.offered, FRAME_PING, "all read", 8);
+    link_flush(w.offered);
+    UNTIL(w.read);
+    assert_int_equal(sem_trywait(&w.heard), 0);
+}
+
+/* That the node leaves says more than that it has no such session. */
+static void who_opens_a_session_too_late_is_not_refused(void **state) {
+    (void)state;
+    link_up();
+    close_node();
+    assert_true(w.farewell);
+    assert_false(w.refused);
+}
+
+/* Others that have not heard of it say where the dead were. */
+static void the_dead_are_not_known_once_more(void **state) {
+    (void)state;
+    static const struct moyai_node_id ids[] = {{{8}}, {{9}}};
+    const struct peers *p = wide_peers(w.o->wide);
+    link_up();
+    overlay_declare_dead(w.o, ids[0].b, "it was killed");
+    w.read = false;
+    say_peers(w.offered, &w.other, PEERS_ASK, ids, 2);
+    say(w.offered, FRAME_PING, "all read", 8);
+    link_flush(w.offered);
+    UNTIL(w.read);
+    assert_false(peers_knows(p, ids[0].b));
+    assert_true(peers_knows(p, ids[1].b));
+}
+
+/* That one of its neighbours has left can wait, to be told to others, but not if the node leaves as well. */
+static void who_leaves_tells_of_others_before(void **state) {
+    (void)state;
+    link_up();
+    memset(w.caller.b, 0x88, sizeof w.caller.b);
+    call_the_node();
+    say_peers(w.called, &w.caller, PEERS_OFFER, NULL, 0);
+    say(w.called, FRAME_FAREWELL, NULL, 0);
+    link_flush(w.called);
+    link_free(w.called);
+    w.called = NULL;
+    w.n_links--;
+    UNTIL(overlay_find(w.o, w.caller.b) && overlay_find(w.o, w.caller.b)->dead);
+    assert_false(w.told);
+    close_node();
+    assert_true(w.farewell && w.told);
+}
+
+#define ALONE (4 * MOYAI_SEC) /* some more than it takes until that is said */
+
+/* But where the connection broke that is another matter. */
+static void who_has_seen_the_last_one_die_has_not_lost_the_grid(void **state) {
+    (void)state;
+    static const atomic_bool never;
+    link_up();
+    overlay_declare_dead(w.o, w.other.b, "it was killed");
+    (void)exec_serve(w.x, &never, moyai_now() + (moyai_ns)ALONE);
+    if (strstr(w.said, "MOYAI-ALONE")) fail_msg("%s", w.said);
+}
+
+static void who_has_lost_a_connection_has(void **state) {
+    (void)state;
+    link_up();
+    exec_fd_events(w.listening, 0); /* nor is there another */
+    link_reset(w.offered, MOYAI_ECLOSED, "it breaks");
+    UNTIL(strstr(w.said, "MOYAI-ALONE"));
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(who_opens_a_session_too_late_is_not_refused, open_world, close_world),
+        cmocka_unit_test_setup_teardown(the_dead_are_not_known_once_more, open_world, close_world),
+        cmocka_unit_test_setup_teardown(who_leaves_tells_of_others_before, open_world, close_world),
+        cmocka_unit_test_setup_teardown(who_has_seen_the_last_one_die_has_not_lost_the_grid, open_world, close_world),
+        cmocka_unit_test_setup_teardown(who_has_lost_a_connection_has, open_world, close_world),
         cmocka_unit_test_setup_teardown(who_agrees_too_late_hears_the_farewell, open_world, close_world),
         cmocka_unit_test_setup_teardown(a_hello_renews_the_word_of_a_node, open_world, close_world),
     };
