@@ -67,19 +67,20 @@ MOYAI_API MOYAI_MUST_USE int moyai_node_new(moyai_node **ret, const struct moyai
                                             struct moyai_error *reterr);
 
 /*
- * End a node: its objects end, calls in progress on them are abandoned with their fibers, its calls
- * to others fail, its names are removed, peers are told farewell. NULL is fine. Free futures and sets of
- * the node before; references may be released afterwards, but not used. On the thread that made the node, outside
- * methods and fibers, or, with own_thread, on any but the node's: elsewhere that is logged, and nothing happens.
- * Threads that are blocked in a function of the node come back from it with ECLOSED before this returns,
- * and must not use the node, its futures or sets any more; nor may any thread call a function of it from
- * then on.
+ * End a node. If it was told to leave, what it has begun is finished first (moyai_leave). Then its objects end, calls
+ * in progress on them are abandoned with their fibers, its calls to others fail, its names are removed, peers are told
+ * farewell. NULL is fine. Free futures and sets of the node before; references may be released afterwards, but not
+ * used. On the thread that made the node, outside methods and fibers, or, with own_thread, on any but the node's:
+ * elsewhere that is logged, and nothing happens. Threads that are blocked in a function of the node come back from it
+ * with ECLOSED before this returns, and must not use the node, its futures or sets any more; nor may any thread call a
+ * function of it from then on.
  */
 MOYAI_API void moyai_node_free(moyai_node *node);
 
 /*
- * Serve calls until moyai_node_stop() is called, the timeout passes, or (opts.signals) a signal
- * asks to stop. What is in progress then is in progress still: who wants to finish it ends the objects
+ * Serve calls until moyai_node_stop() is called, the timeout passes, (opts.signals) a signal asks to stop, or the node
+ * was told to leave (moyai_leave) and has finished what it had begun. But for the latter what is in progress then is in
+ * progress still: who wants to finish it ends the objects
  * (moyai_object_end), so that nothing new begins, and sleeps (moyai_sleep_masked) until the fibers of
  * moyai_node_stats() are 0; only then moyai_node_free(), which abandons them. See moyai(7). Returns 0, ETIMEDOUT,
  * ESTATE (not there), EINVAL, or EFORK. May switch fibers. Node thread, not a method or fiber.
@@ -94,6 +95,22 @@ MOYAI_API struct moyai_node_id moyai_node_self(const moyai_node *node);
 
 /* True if the node was asked to end (moyai_node_stop, a signal): long methods should return early. */
 MOYAI_API bool moyai_node_stopping(const moyai_node *node);
+
+/*
+ * Tell the node to leave the grid in order, within that time; 0 or less: $MOYAI_LEAVE_DEADLINE (30 s), MOYAI_FOREVER:
+ * it takes its time. Returns at once, from any thread; told again, the shorter time holds. From then on
+ *  - calls of other nodes that have not begun here are refused with ELEAVING, never executed; not those that a method
+ * of this node waits for, nor one-way calls;
+ *  - methods go on, and what they call; moyai_leaving() is true for them, and moyai_sleep() and moyai_wait() tell each
+ *    fiber and thread once, by ELEAVING;
+ *  - on_leave of each object is called whose class has one.
+ * When no method runs any more whose caller waits, no call made here is open, and all that was sent has been taken,
+ * moyai_node_serve() returns 0; moyai_node_free() waits for that as well. When the time has passed, too: then what is
+ * not finished fails as in any node that ends, and the log says what that was (MOYAI-LEAVE-CUT). Fibers of moyai_go are
+ * not waited for. 0, EINVAL, EFORK.
+ */
+MOYAI_API int moyai_leave(moyai_node *node, moyai_dur time);
+MOYAI_API bool moyai_leaving(const moyai_node *node); /* it has been told to. NULL: true */
 
 /*
  * A round trip to another node through its runtime, not its user code: it is answered while a method there computes.

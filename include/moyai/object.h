@@ -42,15 +42,23 @@ struct moyai_method {
     moyai_method_fn fn;
 };
 
+/* Called once for each object of a class when its node begins to leave (moyai_leave), on a fiber of its own, in the
+ * object's scope: to save its state elsewhere, to take back what it has asked for, to have its methods return early.
+ * The node does not end before it has returned, unless the time for leaving has passed. ref is borrowed. */
+typedef void (*moyai_leave_fn)(moyai_node *node, moyai_ref *ref, void *self);
+
 /* A class. Constant, and valid as long as any object of it exists. */
 struct moyai_class {
     size_t size; /* set by MOYAI_CLASS */
     const char *name;
     const struct moyai_method *methods; /* ends with a NULL name */
     void (*destroy)(void *self);        /* frees self once no fiber is in scope; may be NULL */
+    moyai_leave_fn on_leave;            /* may be NULL */
 };
 #define MOYAI_CLASS(name, methods, destroy)                                                                            \
-    { sizeof(struct moyai_class), name, methods, destroy }
+    { sizeof(struct moyai_class), name, methods, destroy, NULL }
+#define MOYAI_CLASS_LEAVING(name, methods, destroy, on_leave)                                                          \
+    { sizeof(struct moyai_class), name, methods, destroy, on_leave }
 
 /*
  * Make an object of this node with the given state; *ret is the caller's reference to it. The
@@ -212,8 +220,8 @@ MOYAI_API MOYAI_MUST_USE moyai_future *moyai_set_next(moyai_set *set);
 
 /*
  * Wait until at least one future of the set has completed: returns how many have (> 0), or
- * MOYAI_SIGNALLED, ETIMEDOUT, ECANCELED, EINVAL (the set is NULL, or was freed), ESTATE, EFORK. An empty set
- * waits for a signal or the timeout.
+ * MOYAI_SIGNALLED, ETIMEDOUT, ECANCELED, EINVAL (the set is NULL, or was freed), ESTATE, EFORK; once, unless masked,
+ * ELEAVING when the node begins to leave (moyai_leave). An empty set waits for a signal or the timeout.
  * Consumes nothing. May switch fibers unless a result is there. moyai_wait_all waits for all of
  * them (an empty set: returns 0 at once).
  */

@@ -25,7 +25,8 @@ enum config_type {
  * is the field with '-' for '_'. least and most are ignored for strings and bools. */
 #define CONFIG_TABLE(X)                                                                                                \
     X(grid, char *, STRING, "MOYAI_GRID", NULL, 0, 0, "address",                                                       \
-      "rendezvous of the grid to join: /dir, file:/dir, http://host:port/GRID, host:port of a member; none: a node alone")   \
+      "rendezvous of the grid to join: /dir, file:/dir, http://host:port/GRID, host:port of a member; none: a node "   \
+      "alone")                                                                                                         \
     X(run_dir, char *, STRING, "MOYAI_RUN_DIR", NULL, 0, 0, "path",                                                    \
       "directory for sockets, mode 0700; none: $XDG_RUNTIME_DIR/moyai, then /tmp/moyai-UID")                           \
     X(key_file, char *, STRING, "MOYAI_KEY_FILE", NULL, 0, 0, "path",                                                  \
@@ -62,6 +63,8 @@ enum config_type {
       "arguments or results of one call")                                                                              \
     X(reattach, moyai_dur, DURATION, "MOYAI_REATTACH", "10s", 0, INT64_MAX, "time",                                    \
       "how long a broken session tries to resume before it fails")                                                     \
+    X(leave_deadline, moyai_dur, DURATION, "MOYAI_LEAVE_DEADLINE", "30s", 0, INT64_MAX, "time",                        \
+      "how long a node that is told to leave may take to finish what it has begun")                                    \
     X(session_idle, moyai_dur, DURATION, "MOYAI_SESSION_IDLE", "60s", 0, INT64_MAX, "time",                            \
       "after which an unused session is closed")                                                                       \
     X(log, char *, STRING, "MOYAI_LOG", "error", 0, 0, "levels",                                                       \

@@ -139,6 +139,20 @@ static void on_signal(int sig, void *arg) {
     agent_end(h->agent, false);
 }
 
+/* By moyai leave: as by SIGTERM, but that it may be told so again. */
+static void on_told(void *arg) {
+    struct host *h = arg;
+    size_t n = agent_running(h->agent);
+    if (h->ending) return;
+    if (n > 0)
+        say(h, "told to leave: ending %zu command%s in order; a signal kills %s", n, n == 1 ? "" : "s",
+            n == 1 ? "it" : "them");
+    else
+        say(h, "told to leave");
+    h->ending = true;
+    agent_end(h->agent, false);
+}
+
 static void end_now(void *arg) {
     struct host *h = arg;
     h->orphaned = true;
@@ -214,6 +228,7 @@ static int begin(struct host *h, struct moyai_error *why) {
     exec_lock(h->x);
     rc = ward_watch(&h->ward, why);
     node_witness(h->node);
+    node_on_leave(h->node, on_told, h);
     moyai_dur first = h->grid->path[0] ? GRID_LOOK : UNMET_FIRST;
     unmet_begin(&h->unmet, UNMET_AGENT);
     if (rc == 0) exec_timer_set(h->x, &h->grid_look, moyai_now() + (moyai_ns)first);

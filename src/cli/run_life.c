@@ -321,6 +321,12 @@ static void end_now(void *arg) {
     moyai_node_stop(r->node);
 }
 
+/* By moyai leave: as by SIGTERM, but that it may be told so again. */
+static void on_told(void *arg) {
+    struct run *r = arg;
+    if (r->state == RUN_ON) on_signal(SIGTERM, r);
+}
+
 static const struct ward_ops ward_ops = {.signal = on_signal, .orphaned = end_now};
 
 /* ---- processes ------------------------------------------------------------------------------- */
@@ -591,6 +597,7 @@ static int prepare(struct run *r, struct moyai_error *why) {
     }
     number_all(r);
     node_witness(r->node);
+    node_on_leave(r->node, on_told, r);
     bool wide = !r->grid->path[0];
     unmet_begin(&r->unmet, UNMET_RUN);
     if (r->a->grid || wide)

@@ -15,6 +15,7 @@
 #include "base/events.h"
 #include "base/log.h"
 #include "exec/process.h"
+#include "object/drain.h"
 #include "object/message.h"
 
 #include <errno.h>
@@ -138,7 +139,8 @@ static void on_signal(struct exec_fd *f, int events, void *arg) {
     struct signalfd_siginfo si;
     if (read(n->signal_fd, &si, sizeof si) != sizeof si) return;
     /* Who runs the process may ask it when somebody else has already, and kills it himself when its time is over. */
-    bool again = atomic_exchange(&n->stop, true);
+    bool again = (atomic_exchange(&n->stop, true) && !n->drain.over) || n->signalled;
+    n->signalled = true;
     if (again && !(n->config.parent && si.ssi_signo == SIGTERM)) {
         /* The second one: its default course, which this thread lets through. */
         sigset_t set;
@@ -194,6 +196,23 @@ static void withdraw(moyai_node *n) {
     exec_waiter_init(n->x, &l.w);
     n->leaving = true;
     if (overlay_withdraw(n->o, withdrawn, &l)) (void)exec_wait_aside(n->x, &l.w, moyai_now() + (moyai_ns)WITHDRAW_MOST);
+}
+
+/* A node that leaves finishes what it has begun, wherever its program ends it. */
+static void await_drained(moyai_node *n) {
+    int rc = 0;
+    if (n->observer) return; /* nobody calls it, and it has asked for nothing that it still wants */
+    api_enter(n);
+    n->drain.freeing = true;
+    exec_attention(n->x);
+    while (n->drain.begun && !n->drain.over && rc == 0) {
+        struct exec_waiter w;
+        exec_waiter_init(n->x, &w);
+        n->drain.waiter = &w;
+        rc = exec_wait(n->x, &w, UINT64_MAX);
+        n->drain.waiter = NULL;
+    }
+    api_leave(n);
 }
 
 static void say_farewell(void) {
@@ -266,6 +285,7 @@ static int make(moyai_node **ret, const struct moyai_node_opts *user, bool obser
     n->started = moyai_now();
     n->observer = observer;
     atomic_init(&n->self, &n->first_id);
+    drain_init(n);
     struct moyai_node_opts opts;
     int rc = configure(n, user, &opts, reterr);
     if (rc < 0) {
@@ -367,12 +387,14 @@ void moyai_node_free(moyai_node *n) {
     }
     EVENT(n->events, node_id(n), "node-end", event_int("calls-made", (int64_t)n->calls_made),
           event_int("calls-served", (int64_t)n->calls_served));
+    await_drained(n);
     exec_halt(n->x); /* own thread: no user code runs from here on */
     exec_lock(n->x);
     withdraw(n);
     n->ending = true;
     exec_foreign_drain(n->x);
     if (n->signal_watch) exec_fd_free(n->signal_watch, false, NULL);
+    drain_done(n);
     names_unwait(n);
     overlay_close(n->o);
     futures_fail_all(n);
@@ -417,7 +439,7 @@ struct moyai_node_id moyai_node_self(const moyai_node *n) {
     return n ? *node_id(n) : none;
 }
 bool moyai_node_stopping(const moyai_node *n) {
-    return !n || atomic_load(&n->stop);
+    return !n || atomic_load(&n->stop) || moyai_leaving(n);
 }
 
 void moyai_node_id_format(struct moyai_node_id id, char text[33]) {
@@ -502,6 +524,11 @@ struct events *node_events(moyai_node *n) {
 
 struct overlay *node_overlay(moyai_node *n) {
     return n->o;
+}
+
+void node_on_leave(moyai_node *n, void (*fn)(void *arg), void *arg) {
+    n->drain.told = fn;
+    n->drain.told_arg = arg;
 }
 
 void node_witness(moyai_node *n) {

@@ -31,6 +31,10 @@ void node_obituary(moyai_node *n, const char *cause);
 /* As a witness: that node has died. It is passed on by those that this one is linked to. Lock not held. */
 void node_declare_dead(moyai_node *n, struct moyai_node_id id, const char *cause);
 
+/* For who ends the node by himself when it is told to leave, and has things to end before: fn is called instead of what
+ * moyai_leave does, perhaps several times; it must not block. Lock held, here and there. */
+void node_on_leave(moyai_node *n, void (*fn)(void *arg), void *arg);
+
 /* moyai_node_new, of one that looks at others only: reports leave it out. */
 int node_new_observer(moyai_node **ret, const struct moyai_node_opts *opts, struct moyai_error *reterr) MOYAI_MUST_USE;
 

@@ -62,6 +62,7 @@ struct object {
 
 const struct moyai_method *klass_find(const struct klass *k, const char *name, size_t n);
 const char *klass_name(const struct klass *k);
+moyai_leave_fn klass_on_leave(const struct klass *k);                              /* NULL: none */
 void klass_list(const struct klass *k, const char *wanted, char *out, size_t cap); /* behind "has no method" */
 
 struct moyai_ref {
@@ -98,6 +99,7 @@ struct context {
     struct object *scope; /* NULL: in no object's scope */
     moyai_future *held;   /* of the last synchronous call: its text and arrays are borrowed from it */
     bool counted;         /* a fiber: one of node->active */
+    bool leave_told;      /* that the node leaves */
     struct moyai_error last;
     struct context *next, **prev; /* node's list; of main and foreign contexts */
 };
@@ -107,6 +109,7 @@ static inline void context_begin(struct context *c, moyai_request *rq) {
     c->scope = rq ? rq->object : NULL;
     c->held = NULL;
     c->counted = true;
+    c->leave_told = false;
     err_none(&c->last);
     c->next = NULL;
     c->prev = NULL;
@@ -126,11 +129,16 @@ struct blocked {
     const char *what; /* for reports: "sleeps" ... */
     const char *name; /* and of what name, as long as it blocks; NULL: none */
     bool counted;     /* one of node->n_blocked */
+    /* It is told when the node begins to leave, and until then in the list of those. drain.c */
+    bool tells_leave;
+    struct context *context;
+    struct blocked *tell_next, **tell_at;
 };
 /*
  * Block until blocked_wake or the deadline. Returns what the waker gave, or ETIMEDOUT, SIGNALLED (unless masked),
- * ECANCELED (the running call was cancelled; once), ESTATE and ECLOSED of exec_wait. What is no result and no
- * time-out is the last error already. The caller takes b out of whatever list it has put it into.
+ * ELEAVING (if b tells_leave; once), ECANCELED (the running call was cancelled; once), ESTATE and ECLOSED of exec_wait.
+ * What is no result and no time-out is the last error already. The caller takes b out of whatever list it has put it
+ * into.
  */
 int block(moyai_node *n, struct blocked *b, moyai_ns deadline, bool masked);
 int block_failed(moyai_node *n, int code, const char *what); /* make these the last error; returns code */
@@ -186,6 +194,7 @@ struct moyai_node {
     size_t active;    /* fibers, and requests that will have one: taken and not finished */
     size_t n_blocked; /* of these: in block(), and not woken as far as is known */
     size_t n_parked;  /* of these: calls held back by owed.c */
+    size_t wanted;    /* requests that have not been answered, one-way ones: that are not over */
     /* Calls within this node that wait for a place; [1]: made by fibers, which hold one. serve.c */
     struct {
         moyai_request *first, *last;
@@ -207,8 +216,23 @@ struct moyai_node {
     struct exec_timer again_timer;
     uint8_t watching; /* names in the rendezvous; name.c */
     bool leaving;     /* it is about to end: nothing begins for others */
+    struct {          /* to leave: drain.c */
+        atomic_bool begun;
+        bool over;    /* nothing is outstanding any more; or its time has passed */
+        bool freeing; /* the program ends it: nobody reads answers any more but methods */
+        moyai_ns until;
+        moyai_dur patience;
+        size_t hooks; /* on_leave functions that have not returned */
+        void (*told)(void *arg); /* instead of all this, for who ends the node by himself; NULL: none */
+        void *told_arg;
+        struct blocked *blocked;
+        struct exec_waiter *waiter; /* for its end */
+        struct exec_hook hook;
+        struct exec_timer timer;
+    } drain;
     bool ending;
     atomic_bool stop;
+    bool signalled; /* by a signal: another one is the second */
     int signal_fd;
     struct exec_fd *signal_watch;
     uint64_t calls_made, calls_served, calls_open;

@@ -12,8 +12,10 @@
 
 #include "base/err.h"
 #include "link/hello.h"
+#include "object/drain.h"
 
 #include <fcntl.h>
+#include <math.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -176,6 +178,7 @@ static moyai_value *info(moyai_node *n) {
     put_uint(&f, "calls_open", n->calls_open);
     put_uint(&f, "fibers", n->active);
     if (n->agent.ref) put(&f, "agent", agent_of(n));
+    if (n->drain.begun) put_uint(&f, "leaving", n->wanted + n->drain.hooks);
     put_uint(&f, "locating", self.locating);
     put_uint(&f, "forwarded", self.forwarded);
     put_uint(&f, "n_links", overlay_links(n->o));
@@ -322,10 +325,26 @@ static moyai_value *do_way(moyai_node *n, struct arguments *a, struct moyai_erro
     return map_of(&f);
 }
 
+/* leave([seconds]): as moyai_leave. In how many seconds it has left at the latest; infinity: it takes its time. */
+static moyai_value *do_leave(moyai_node *n, struct arguments *a, struct moyai_error *no) {
+    double s = 0;
+    static const struct moyai_into none = {NULL, 0};
+    int rc = count_values(a) == 0 ? get(n, a, &none, no) : get(n, a, MOYAI_INTO(&s), no);
+    if (rc < 0) return NULL;
+    if (!(s >= 0)) {
+        err_set(no, MOYAI_ERANGE, "leave(seconds): a time is not negative");
+        return NULL;
+    }
+    const bool far = s * 1e9 >= (double)MOYAI_FOREVER;
+    drain_begin(n, s == 0 ? n->config.leave_deadline : far ? MOYAI_FOREVER : (moyai_dur)(s * 1e9) + 1);
+    const double left = n->drain.until == UINT64_MAX ? INFINITY : seconds(moyai_now(), n->drain.until);
+    return moyai_value_new((struct moyai_arg){.tag = MOYAI_T_DOUBLE, .v.d = left});
+}
+
 static const struct {
     const char *name;
     moyai_value *(*run)(moyai_node *n, struct arguments *a, struct moyai_error *no);
-} methods[] = {{"info", do_info}, {"objects", do_objects}, {"ping", do_ping}, {"way", do_way}};
+} methods[] = {{"info", do_info}, {"objects", do_objects}, {"ping", do_ping}, {"way", do_way}, {"leave", do_leave}};
 
 int node_object_call(moyai_node *n, const struct peer *p, const struct request_head *h, const uint8_t *bytes,
                      size_t len, struct codec_out *out, uint8_t *buf, size_t cap, struct moyai_error *no) {
@@ -336,8 +355,8 @@ int node_object_call(moyai_node *n, const struct peer *p, const struct request_h
         m++;
     if (m == n_methods)
         return failure_set(no, MOYAI_ENOMETHOD, MOYAI_AT_PEER, MOYAI_NEVER_EXECUTED,
-                           "a node has no method '%.*s', but 'info', 'objects', 'ping' and 'way'", h->method_len,
-                           h->method);
+                           "a node has no method '%.*s', but 'info', 'leave', 'objects', 'ping' and 'way'",
+                           h->method_len, h->method);
     if (p && overlay_owes_much(p))
         return failure_set(no, MOYAI_EBUSY, MOYAI_AT_PEER, MOYAI_NEVER_EXECUTED,
                            "its caller does not take earlier answers");

@@ -40,6 +40,10 @@ const char *klass_name(const struct klass *k) {
     return k->cls->name;
 }
 
+moyai_leave_fn klass_on_leave(const struct klass *k) {
+    return k->cls->size < sizeof *k->cls ? NULL : k->cls->on_leave;
+}
+
 /* The methods it has, as many as there is room for, and which of them was meant: "; did you mean 'give'? It has: add,
  * give, ...". */
 void klass_list(const struct klass *k, const char *wanted, char *out, size_t cap) {
@@ -69,7 +73,8 @@ static struct klass *klass_get(moyai_node *n, const struct moyai_class *cls, str
         k->users++;
         return k;
     }
-    if (cls->size != sizeof *cls || !cls->name || !cls->methods) {
+    if ((cls->size != sizeof *cls && cls->size != offsetof(struct moyai_class, on_leave)) || !cls->name ||
+        !cls->methods) {
         err_set(reterr, MOYAI_EINVAL,
                 "a class is made with MOYAI_CLASS(name, methods, destroy), none of them but destroy NULL");
         return NULL;

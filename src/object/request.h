@@ -28,6 +28,8 @@ struct moyai_request {
     struct object *object;
     const struct moyai_method *method;
     bool oneway, told, cancelled, cancel_told, answered, arriving, counted, from_local, parked, any_ancestor;
+    bool nested;     /* this node is among its ancestors */
+    bool wanted;     /* one of node->wanted */
     bool running;    /* user code is in it: what it may write to, `reply` and `out`, is its own */
     bool over;       /* finished: the record goes with its reply */
     uint8_t storage; /* enum result_storage: where the message lives */
@@ -80,6 +82,8 @@ void serve_aborted(moyai_node *n, struct inbound *in);
 void serve_peer_failed(moyai_node *n, struct peer *p);
 /* A local call: f's request. Fails f itself if it cannot be. */
 void serve_local(moyai_node *n, moyai_future *f, bool oneway);
+/* One that somebody waits for; NULL: none. */
+const moyai_request *serve_wanted(const moyai_node *n);
 /* A fiber has ended or blocks: may a local call that waits begin? */
 void serve_waiting(moyai_node *n);
 /* Around a fiber that is no method's: moyai_go, moyai_future_then. c is its context. */

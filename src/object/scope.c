@@ -14,10 +14,12 @@
  *  - A fiber that has been made runnable by its result or its deadline is not blocked any more: a signal that comes
  *    before it runs goes to another, or stays pending.
  *  - A cancelled call is woken once with ECANCELED, masked or not.
+ *  - Who sleeps or waits on a set, unmasked, is woken once with ELEAVING when the node begins to leave (drain.c), or
+ *    does not block the next time; a signal that is pending comes before it.
  *  - Contexts outside methods have no scope and receive no signals.
  */
 #include "base/err.h"
-#include "object/internal.h"
+#include "object/drain.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -115,6 +117,11 @@ static int do_block(moyai_node *n, struct context *c, struct blocked *b, moyai_n
             ob->blocked_first = b;
         ob->blocked_last = b;
     }
+    int told = drain_tells(n, c, b);
+    if (told < 0) {
+        scope_remove(b);
+        return told;
+    }
     if (rq) rq->blocked = b;
     if (c->counted) {
         b->counted = true;
@@ -124,6 +131,7 @@ static int do_block(moyai_node *n, struct context *c, struct blocked *b, moyai_n
     int rc = exec_wait(n->x, &b->w, deadline);
     uncount(n, b);
     scope_remove(b);
+    drain_untell(b);
     if (rq) rq->blocked = NULL;
     return rc;
 }
@@ -132,6 +140,12 @@ int block_failed(moyai_node *n, int code, const char *what) {
     switch (code) {
     case MOYAI_SIGNALLED:
         return api_fail(n, code, "forced open by a signal to the object (this function %s)", what);
+    case MOYAI_ELEAVING:
+        return api_fail(
+            n, code,
+            "this node leaves: what it has begun is to be finished soon (this function %s, and goes on if it "
+            "is called again)",
+            what);
     case MOYAI_ECANCELED:
         return api_fail(n, code, "the call that runs here, '%s', was cancelled, or nobody waits for it any more",
                         context_get(n)->rq->method->name);
@@ -236,6 +250,7 @@ static int sleep_for(moyai_node *n, moyai_dur d, bool masked) {
     api_enter(n);
     struct blocked b;
     blocked_init(n, &b, "sleeps");
+    b.tells_leave = !masked;
     moyai_ns until = d == MOYAI_FOREVER ? UINT64_MAX : moyai_now() + (moyai_ns)(d > 0 ? d : 0);
     int rc = block(n, &b, until, masked);
     api_leave(n);

@@ -23,6 +23,7 @@
  * (deadline.c).
  */
 #include "base/err.h"
+#include "object/drain.h"
 #include "object/message.h"
 #include "object/node_object.h"
 
@@ -30,7 +31,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define BUSY_TEXT "%zu calls and fibers are in progress in the object's node, its limit (max_fibers)"
+#define LEAVING_TEXT "the object's node is leaving"
+#define BUSY_TEXT    "%zu calls and fibers are in progress in the object's node, its limit (max_fibers)"
 
 static void run_request(struct exec_task *t);
 static void refuse_request(struct exec_task *t);
@@ -139,10 +141,17 @@ static void put_reply_head(uint8_t *p, uint8_t flags, uint64_t id) {
     cursor_put_u64(&c, id);
 }
 
+/* Nobody waits for it any more. */
+static void unwant(moyai_request *rq) {
+    if (rq->wanted) rq->node->wanted--;
+    rq->wanted = false;
+}
+
 /* Send bytes as the reply; the message takes over head if owned. */
 static void send_reply(moyai_request *rq, uint8_t *head, size_t len, bool owned) {
     moyai_node *n = rq->node;
     rq->answered = true;
+    unwant(rq);
     if (rq->from_local) {
         moyai_future *f = rq->caller;
         if (f) {
@@ -252,8 +261,10 @@ void serve_waiting(moyai_node *n) {
 }
 
 static void count(moyai_request *rq) {
-    if (!rq->counted) rq->node->active++;
-    rq->counted = true;
+    if (rq->counted) return;
+    rq->counted = rq->wanted = true;
+    rq->node->active++;
+    rq->node->wanted++;
 }
 
 /* The request is over: out of all counts; its record goes now, or with its reply. serve_waiting is to follow. */
@@ -263,6 +274,7 @@ static void finish(moyai_request *rq) {
     struct object *ob = rq->object;
     rq->object = NULL;
     rq->over = true;
+    unwant(rq);
     if (rq->counted) {
         rq->counted = false;
         n->active--;
@@ -308,6 +320,8 @@ static void run_request(struct exec_task *t) {
         request_fail(rq, MOYAI_ENOOBJECT, MOYAI_AT_PEER, MOYAI_NEVER_EXECUTED, "the object has ended");
     } else if (rq->cancelled) {
         request_fail(rq, MOYAI_ECANCELED, MOYAI_AT_PEER, MOYAI_NEVER_EXECUTED, "cancelled before it began");
+    } else if (n->drain.begun && !rq->from_local && !rq->nested && !rq->oneway) {
+        request_fail(rq, MOYAI_ELEAVING, MOYAI_AT_PEER, MOYAI_NEVER_EXECUTED, LEAVING_TEXT);
     } else if (!request_late(rq)) {
         struct context c;
         context_begin(&c, rq);
@@ -400,8 +414,10 @@ static moyai_request *take(moyai_node *n, struct peer *p, const uint8_t *bytes, 
         failure_set(no, MOYAI_EPROTO, REFUSED, "malformed request");
         return NULL;
     }
-    if (p && n->leaving) {
-        failure_set(no, MOYAI_ELEAVING, REFUSED, "the object's node is leaving");
+    bool nested = h.flags & MESSAGE_ANY;
+    for (uint8_t i = 0; i < h.n_ancestors && !nested; i++) nested = node_is(n, h.ancestors + i * 16u);
+    if (p && (n->leaving || (n->drain.begun && !nested && !(h.flags & MESSAGE_ONEWAY)))) {
+        failure_set(no, MOYAI_ELEAVING, REFUSED, LEAVING_TEXT);
         return NULL;
     }
     if (node_is(n, h.object)) {
@@ -427,8 +443,6 @@ static moyai_request *take(moyai_node *n, struct peer *p, const uint8_t *bytes, 
                     (unsigned long long)total, n->max_message);
         return NULL;
     }
-    bool nested = h.flags & MESSAGE_ANY;
-    for (uint8_t i = 0; i < h.n_ancestors && !nested; i++) nested = node_is(n, h.ancestors + i * 16u);
     if (p && n->active >= (nested ? nested_limit(n) : n->max_calls)) {
         failure_set(no, MOYAI_EBUSY, REFUSED, BUSY_TEXT, n->active);
         return NULL;
@@ -460,6 +474,7 @@ static moyai_request *take(moyai_node *n, struct peer *p, const uint8_t *bytes, 
     if (!rq->oneway) rq->task.refuse = refuse_request; /* of a one-way call there is nobody to be told: it waits */
     rq->depth = h.depth;
     rq->any_ancestor = h.flags & MESSAGE_ANY;
+    rq->nested = nested;
     rq->n_ancestors = h.n_ancestors;
     rq->ancestors = rq->bytes + (h.ancestors - bytes);
     rq->args_at = h.size;
@@ -737,8 +752,29 @@ void serve_peer_failed(moyai_node *n, struct peer *p) {
         rq->peer = NULL;
         peer_link(n, rq);
         rq->answered = true;
-        if (rq->object && !rq->oneway) request_cancel(rq); /* one-way calls outlive their caller */
+        if (!rq->oneway) unwant(rq); /* one-way calls outlive their caller */
+        if (rq->object && !rq->oneway) request_cancel(rq);
     }
+}
+
+static const moyai_request *oldest_wanted(const moyai_request *first) {
+    const moyai_request *found = NULL;
+    for (const moyai_request *rq = first; rq; rq = rq->peer_next) /* new ones go to the front */
+        if (rq->wanted) found = rq;
+    return found;
+}
+
+static bool look_wanted(struct peer *p, void *ctx) {
+    const moyai_request **found = ctx;
+    const struct peer_calls *pc = peer_calls(p, false);
+    *found = pc ? oldest_wanted(pc->served) : NULL;
+    return !*found;
+}
+
+const moyai_request *serve_wanted(const moyai_node *n) {
+    const moyai_request *found = oldest_wanted(n->all_local);
+    if (!found) overlay_each_peer(n->o, look_wanted, &found);
+    return found;
 }
 
 void request_abandon(void *rq) {

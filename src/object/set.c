@@ -155,6 +155,7 @@ static int set_wait(moyai_set *s, moyai_dur timeout, bool all, bool masked) {
         struct blocked b;
         blocked_init(n, &b, all ? "waits for all of several calls" : "waits for one of several calls");
         b.on_set = s;
+        b.tells_leave = !masked;
         s->waiter = &b;
         s->wait_all = all;
         rc = block(n, &b, until, masked);

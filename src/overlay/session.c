@@ -599,6 +599,10 @@ bool session_idle(const struct session *s) {
            session_bit_next(s, SET_RX_USED, 0) == s->streams;
 }
 
+bool session_owes(const struct session *s) {
+    return s->used > 0;
+}
+
 bool session_refuse(const struct session_frame *in, struct session_frame *out) {
     if (in->kind == SESSION_REFUSE || in->kind == SESSION_CLOSED) return false;
     struct session_chunk *chunks = out->chunks;

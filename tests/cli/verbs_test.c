@@ -35,8 +35,8 @@ static void help(void **state) {
     assert_int_equal(cli_do(&a, "-h", NULL), 0);
     cli_free(&a);
 
-    static const char *const verbs[] = {"run", "node",  "config", "key",  "endpoint",
-                                        "ps",  "graph", "call",   "ping", "trace"};
+    static const char *const verbs[] = {"run",   "node", "config", "key",   "endpoint", "ps",
+                                        "graph", "call", "ping",   "trace", "leave"};
     for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++) {
         assert_int_equal(cli_do(&a, verbs[i], "--help", NULL), 0);
         assert_int_equal(cli_do(&b, "help", verbs[i], NULL), 0);
@@ -89,8 +89,8 @@ static bool has_word(const char *text, const char *word) {
 /* What a verb accepts, what --help and --usage list and what its page explains are the same. */
 static void help_and_pages_agree(void **state) {
     (void)state;
-    static const char *const verbs[] = {"",   "run",   "node", "config", "key",  "endpoint",
-                                        "ps", "graph", "call", "ping",   "trace"};
+    static const char *const verbs[] = {"",   "run",   "node", "config", "key",   "endpoint",
+                                        "ps", "graph", "call", "ping",   "trace", "leave"};
     for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++) {
         const char *const help_words[] = {verbs[i][0] ? verbs[i] : "--help", verbs[i][0] ? "--help" : NULL, NULL};
         const char *const usage_words[] = {verbs[i][0] ? verbs[i] : "--usage", verbs[i][0] ? "--usage" : NULL, NULL};
@@ -131,7 +131,7 @@ static void help_and_pages_agree(void **state) {
 /* What is alike in all verbs that look at a grid stands in each of their pages. */
 static void pages_say_alike_how_long_is_waited(void **state) {
     (void)state;
-    static const char *const verbs[] = {"ps", "graph", "call", "ping", "trace"};
+    static const char *const verbs[] = {"ps", "graph", "call", "ping", "trace", "leave"};
     static const char begin[] = "\nIn a grid of several hosts the first link is waited for", end[] = "\nreached.\n";
     char path[1000], *first = NULL;
     for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++) {
@@ -158,7 +158,8 @@ static void usage_errors(void **state) {
     } wrong[] = {
         {{NULL}, "no verb; there are: run, node, ps,"},
         {{"frob"},
-         "unknown verb 'frob'; the verbs are: run, node, ps, graph, call, ping, trace, key, endpoint, config, and "
+         "unknown verb 'frob'; the verbs are: run, node, ps, graph, call, ping, trace, leave, key, endpoint, config, "
+         "and "
          "help"},
         {{"pnig"}, "unknown verb 'pnig' (did you mean 'ping'?); the verbs are: run, "},
         {{"hlep"}, "unknown verb 'hlep' (did you mean 'help'?); "},

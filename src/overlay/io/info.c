@@ -98,6 +98,24 @@ static const char *kind_of(const struct olink *k) {
     return link_tls(k->link) ? "tcp" : "unix";
 }
 
+void overlay_each_peer(const struct overlay *o, bool (*fn)(struct peer *p, void *ctx), void *ctx) {
+    struct peer *p, *tmp;
+    HASH_ITER (hh, o->peers, p, tmp)
+        if (!fn(p, ctx)) return;
+}
+
+static bool is_quiet(struct peer *p, void *ctx) {
+    bool *quiet = ctx;
+    *quiet = p->dead || (!peer_waiting(p) && !(p->session && session_owes(p->session)));
+    return *quiet;
+}
+
+bool overlay_quiet(const struct overlay *o) {
+    bool quiet = true;
+    overlay_each_peer(o, is_quiet, &quiet);
+    return quiet;
+}
+
 void overlay_each_link(const struct overlay *o, bool (*fn)(const struct overlay_link_info *l, void *ctx), void *ctx) {
     for (const struct olink *k = o->links; k; k = k->next) {
         if (!k->up) continue;

@@ -167,6 +167,10 @@ void **peer_data(struct peer *p); /* the layer above's: NULL at first, malloc'ed
 bool peer_dead(const struct peer *p, struct moyai_error *why);
 const struct moyai_error *peer_why(const struct peer *p); /* everything with it failed last; code 0: never yet */
 
+/* Until fn returns false. */
+void overlay_each_peer(const struct overlay *o, bool (*fn)(struct peer *p, void *ctx), void *ctx);
+bool overlay_quiet(const struct overlay *o); /* all that was sent has been taken by those it was for */
+
 /* Room in the queue? Requests only; others are always taken. */
 bool overlay_has_room(const struct peer *p);
 /* Do answers of more than queue_bytes wait to be taken by the peer? Then nothing should begin that makes more of them.

@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* moyai leave: tell nodes to leave the grid in order, and see them go. */
+#include "base/dur.h"
+#include "base/err.h"
+#include "base/id.h"
+#include "cli/cli.h"
+#include "cli/crawl.h"
+#include "cli/seek.h"
+#include "cli/value_json.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TARGETS 256u
+#define LOOK    (100 * MOYAI_MS)
+#define MARGIN  (10 * MOYAI_SEC) /* beyond a node's own time: what passes through it is withdrawn, its program ends */
+
+enum { KEY_HOST = 0x100, KEY_SITE, KEY_DEADLINE };
+
+struct request {
+    struct observe_opts o;
+    const char *target[TARGETS], *host, *site;
+    size_t n_targets;
+    moyai_dur deadline; /* 0: each node's own */
+};
+
+static error_t on_option(int key, char *arg, struct argp_state *state) {
+    struct request *q = state->input;
+    cli_help(key, state);
+    if (observe_option(key, arg, state, &q->o)) return 0;
+    switch (key) {
+    case KEY_HOST:
+        q->host = arg;
+        return 0;
+    case KEY_SITE:
+        q->site = arg;
+        return 0;
+    case KEY_DEADLINE:
+        q->deadline = cli_duration(state, "deadline", arg);
+        if (q->deadline == 0)
+            cli_usage(state, "--deadline: a node needs some time to leave in order: 1ms is the least");
+        return 0;
+    case ARGP_KEY_ARG:
+        if (q->n_targets == TARGETS) cli_usage(state, "more than %u nodes: --host and --site name many", TARGETS);
+        q->target[q->n_targets++] = arg;
+        return 0;
+    case ARGP_KEY_END:
+        if (q->n_targets == 0 && !q->host && !q->site)
+            cli_usage(state, "who is to leave? Name nodes, or a --host or --site");
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+/* ---- those who are to go --------------------------------------------------------------------- */
+
+enum state { GOES, GONE, DIED, LOST, STAYS };
+static const char *const states[] = {"leaving", "left", "died", "lost", "stays"};
+
+struct leaver {
+    char id[33], called[160];
+    moyai_ref *ref;
+    moyai_future *asked;
+    bool told;
+    enum state state;
+    int64_t in_progress; /* as was said last; -1: nothing was */
+    moyai_ns until, began;
+    double seconds;
+    struct moyai_error why;
+};
+
+struct leave {
+    struct observer *o;
+    const struct request *q;
+    struct leaver *all;
+    size_t n;
+};
+
+static bool add(struct leave *l, const char *id, const char *title, const char *host) {
+    struct moyai_node_id node;
+    for (size_t i = 0; i < l->n; i++)
+        if (strcmp(l->all[i].id, id) == 0) return true;
+    struct leaver *more = realloc(l->all, (l->n + 1) * sizeof *more);
+    if (!more) return false;
+    l->all = more;
+    struct leaver *k = &more[l->n];
+    *k = (struct leaver){.in_progress = -1};
+    snprintf(k->id, sizeof k->id, "%s", id);
+    snprintf(k->called, sizeof k->called, "node %.8s%s%.63s%s%.63s%s", id, *title ? " (" : "", title,
+             *title && *host ? ", " : "", host, *title ? ")" : "");
+    if (!id_parse(id, 32, node.b) || moyai_node_ref(l->o->node, node, &k->ref) < 0) return false;
+    l->n++;
+    return true;
+}
+
+static int add_named(struct leave *l, const char *target, struct moyai_error *why) {
+    moyai_ref *ref = NULL, *home = NULL;
+    moyai_value *info = NULL;
+    char id[33];
+    int rc = observer_find(l->o, target, &ref, why);
+    if (rc < 0) {
+        seek_hint(target, why);
+        return rc;
+    }
+    const struct moyai_node_id node = moyai_ref_home(ref);
+    moyai_ref_unref(ref);
+    moyai_node_id_format(node, id);
+    if (moyai_node_ref(l->o->node, node, &home) < 0) return err_set(why, MOYAI_ENOMEM, "out of memory");
+    moyai_future *f = moyai_call_async(home, "info", MOYAI_NONE);
+    moyai_future_deadline(f, l->q->o.timeout);
+    rc = moyai_future_get(f, MOYAI_INTO(&info));
+    if (rc < 0) (void)moyai_future_error(f, 0, why);
+    moyai_future_free(f);
+    moyai_ref_unref(home);
+    if (rc == 0 && !add(l, id, info_text(info, "title"), info_text(info, "host")))
+        rc = err_set(why, MOYAI_ENOMEM, "out of memory");
+    moyai_value_free(info);
+    return rc;
+}
+
+static bool is_wanted(const struct request *q, const struct crawl_node *k) {
+    return k->state == CRAWL_UP && (q->host || q->site) &&
+           (!q->host || strcmp(info_text(k->info, "host"), q->host) == 0) &&
+           (!q->site || strcmp(info_text(k->info, "site"), q->site) == 0);
+}
+
+static int add_matching(struct leave *l, struct moyai_error *why) {
+    struct crawl c = {.all_known = false};
+    int rc = crawl(&c, l->o->node, l->q->o.timeout, why);
+    const size_t before = l->n;
+    for (size_t i = 0; rc == 0 && i < c.n; i++)
+        if (is_wanted(l->q, c.node[i]) &&
+            !add(l, c.node[i]->id, info_text(c.node[i]->info, "title"), info_text(c.node[i]->info, "host")))
+            rc = err_set(why, MOYAI_ENOMEM, "out of memory");
+    if (rc == 0 && l->n == before)
+        rc = err_set(why, MOYAI_ENOENT, "no node of %s%s%s%s%s is in the grid: moyai ps shows hosts and sites",
+                     l->q->host ? "host " : "", l->q->host ? l->q->host : "", l->q->host && l->q->site ? " and " : "",
+                     l->q->site ? "site " : "", l->q->site ? l->q->site : "");
+    crawl_done(&c);
+    return rc;
+}
+
+/* ---- telling them, and looking --------------------------------------------------------------- */
+
+static void say(const struct leave *l, const struct leaver *k, const char *fmt, ...) MOYAI_PRINTF(3, 4);
+static void say(const struct leave *l, const struct leaver *k, const char *fmt, ...) {
+    char text[MOYAI_ERROR_TEXT + 100];
+    va_list ap;
+    if (l->q->o.json) return;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    print_clean(stdout, k->called);
+    fputs(" ", stdout);
+    print_clean(stdout, text);
+    fputc('\n', stdout);
+    fflush(stdout);
+}
+
+static void over(struct leave *l, struct leaver *k, enum state state) {
+    k->state = state;
+    k->seconds = (double)(moyai_now() - k->began) * 1e-9;
+    if (state == GONE)
+        say(l, k, "has left after %.1f s", k->seconds);
+    else if (state == STAYS)
+        say(l, k, "is still there: its program has not ended");
+    else
+        say(l, k, "%s: %s", state == DIED ? "has died" : "cannot be reached any more", k->why.text);
+}
+
+static void ask(struct leave *l, struct leaver *k) {
+    const double s = l->q->deadline == MOYAI_FOREVER ? INFINITY : (double)l->q->deadline * 1e-9;
+    k->asked =
+        k->told ? moyai_call_async(k->ref, "info", MOYAI_NONE) : moyai_call_async(k->ref, "leave", MOYAI_ARGS(s));
+    moyai_future_deadline(k->asked, l->q->o.timeout);
+}
+
+static void take_told(struct leave *l, struct leaver *k, double seconds) {
+    k->told = true;
+    k->until = seconds > 1e9 ? UINT64_MAX : moyai_now() + (moyai_ns)(seconds * 1e9) + (moyai_ns)MARGIN;
+    if (seconds > 1e9)
+        say(l, k, "leaves, and takes its time");
+    else
+        say(l, k, "leaves, within %.1f s", seconds);
+}
+
+static void take_info(struct leave *l, struct leaver *k, const moyai_value *info) {
+    const int64_t n = info_int(info, "leaving");
+    if (n == k->in_progress || !moyai_value_find(info, "leaving")) return; /* an agent ends its commands instead */
+    k->in_progress = n;
+    if (n > 0)
+        say(l, k, "finishes %lld call%s", (long long)n, n == 1 ? "" : "s");
+    else
+        say(l, k, "has finished its calls");
+}
+
+static void take(struct leave *l, struct leaver *k) {
+    moyai_value *info = NULL;
+    double seconds = 0;
+    int rc = k->told ? moyai_future_get(k->asked, MOYAI_INTO(&info)) : moyai_future_get(k->asked, MOYAI_INTO(&seconds));
+    if (rc == 0 && k->told)
+        take_info(l, k, info);
+    else if (rc == 0)
+        take_told(l, k, seconds);
+    else
+        (void)moyai_future_error(k->asked, 0, &k->why);
+    if (rc == MOYAI_ECLOSED)
+        over(l, k, GONE);
+    else if (rc == MOYAI_EDEAD)
+        over(l, k, DIED);
+    else if (rc < 0 && (rc != MOYAI_ETIMEDOUT || !k->told))
+        over(l, k, LOST);
+    moyai_value_free(info);
+    moyai_future_free(k->asked);
+    k->asked = NULL;
+}
+
+static bool look(struct leave *l) {
+    bool more = false;
+    for (size_t i = 0; i < l->n; i++) {
+        struct leaver *k = &l->all[i];
+        if (k->state != GOES) continue;
+        if (!k->asked) ask(l, k);
+        if (moyai_future_ready(k->asked)) take(l, k);
+        if (k->state == GOES && k->told && moyai_now() >= k->until) over(l, k, STAYS);
+        more |= k->state == GOES;
+    }
+    return more;
+}
+
+static void print_json(const struct leave *l) {
+    fputs("{\"nodes\": [", stdout);
+    for (size_t i = 0; i < l->n; i++) {
+        const struct leaver *k = &l->all[i];
+        printf("%s{\"node\": \"%s\"", i ? ",\n " : "\n ", k->id);
+        json_print_field(stdout, ", ", "called", k->called);
+        json_print_field(stdout, ", ", "state", states[k->state]);
+        printf(", \"seconds\": %.6f", k->seconds);
+        if (k->state == DIED || k->state == LOST) json_print_field(stdout, ", ", "error", k->why.text);
+        fputc('}', stdout);
+    }
+    fputs("]}\n", stdout);
+}
+
+static int run(struct leave *l, struct moyai_error *why) {
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < l->q->n_targets; i++) rc = add_named(l, l->q->target[i], why);
+    if (rc == 0 && (l->q->host || l->q->site)) rc = add_matching(l, why);
+    const moyai_ns now = moyai_now();
+    for (size_t i = 0; i < l->n; i++) l->all[i].began = now;
+    while (rc == 0 && look(l) && !moyai_node_stopping(l->o->node)) (void)moyai_sleep(l->o->node, LOOK);
+    return rc;
+}
+
+int cli_leave(int argc, char **argv) {
+    static const struct argp_option options[] = {
+        {"deadline", KEY_DEADLINE, "TIME", 0,
+         "What is not finished by then is cut short (default: as the node's own MOYAI_LEAVE_DEADLINE, 30s)", 0},
+        {"host", KEY_HOST, "HOST", 0, "All nodes of that host, as moyai ps shows it", 0},
+        {"site", KEY_SITE, "NAME", 0, "All nodes of that site", 0},
+        OBSERVE_OPTIONS("How long to wait for each answer (default 5s)", "Print one JSON object at the end"),
+        {0},
+    };
+    static const struct argp parser = {
+        .options = options,
+        .parser = on_option,
+        .args_doc = "[NODE|NAME|REF...]",
+        .doc =
+            "Tells nodes to leave the grid in order: they finish the calls they have begun, take no others, and end. "
+            "Waits until they have gone, and says how far they are.\v"
+            "NODE is a node's id or its beginning; a NAME or a reference REF stands for the node of that "
+            "object. With --host and --site: the nodes of that host in that site.\n\n" CLI_TIME_FORM,
+    };
+    struct request *q = calloc(1, sizeof *q);
+    struct observer o;
+    struct moyai_error why = {0};
+    if (!q) {
+        cli_say(argv[0], "out of memory");
+        return CLI_FAILED;
+    }
+    q->o.timeout = 5 * MOYAI_SEC;
+    cli_parse(&parser, argc, argv, CLI_ANY_ORDER, q);
+    int status = observer_join(&o, argv[0], &q->o);
+    if (status) {
+        free(q);
+        return status;
+    }
+    struct leave l = {.o = &o, .q = q};
+    int rc = run(&l, &why);
+    status = seek_interrupted(&o, q->o.json);
+    if (status == CLI_OK && rc < 0) {
+        observer_failed(argv[0], q->o.json, why.code, why.text);
+        status = CLI_FAILED;
+    } else if (status == CLI_OK) {
+        for (size_t i = 0; i < l.n; i++)
+            if (l.all[i].state != GONE) status = CLI_FAILED;
+        if (q->o.json) print_json(&l);
+    }
+    for (size_t i = 0; i < l.n; i++) {
+        moyai_future_free(l.all[i].asked);
+        moyai_ref_unref(l.all[i].ref);
+    }
+    free(l.all);
+    observer_leave(&o);
+    free(q);
+    return status;
+}

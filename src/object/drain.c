@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Leaving, first phase (doc/spec/09-leave.md, 9): what this node has begun is finished, and nothing of others begins.
+ *
+ * From when it is told to leave, a call from another node is refused, never executed, also one that has come and has
+ * not begun; but not what an own method waits for (a nested call with this node among its ancestors), nor a one-way
+ * call, of whose refusal nobody would hear. Methods go on: their calls, replies, signals and cancels flow both ways.
+ * Who sleeps or waits for one of several, unmasked, is told so once (ELEAVING). Each object whose class has on_leave
+ * has it called, in its scope.
+ *
+ * It is over when no method of somebody who still waits for it runs, nor an on_leave, no call from here is open that
+ * somebody could ask for, and what was sent has been taken by those it was for; or when the time for it has passed:
+ * then what is unfinished fails as in any node that ends, and the log says what that was. Fibers of moyai_go are not
+ * waited for, as many only watch over something: what they call is.
+ */
+#include "object/drain.h"
+
+#include "base/dur.h"
+#include "base/err.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+struct leaving_object {
+    struct exec_task task;
+    struct object *object;
+};
+
+/* ---- who waits is told ----------------------------------------------------------------------- */
+
+int drain_tells(moyai_node *n, struct context *c, struct blocked *b) {
+    if (!b->tells_leave) return 0;
+    if (!n->drain.begun) {
+        b->context = c;
+        b->tell_next = n->drain.blocked;
+        b->tell_at = &n->drain.blocked;
+        if (b->tell_next) b->tell_next->tell_at = &b->tell_next;
+        n->drain.blocked = b;
+        return 0;
+    }
+    if (c->leave_told) return 0;
+    c->leave_told = true;
+    return MOYAI_ELEAVING;
+}
+
+void drain_untell(struct blocked *b) {
+    if (!b->tell_at) return;
+    *b->tell_at = b->tell_next;
+    if (b->tell_next) b->tell_next->tell_at = b->tell_at;
+    b->tell_at = NULL;
+}
+
+static void tell_all(moyai_node *n) {
+    for (struct blocked *b; (b = n->drain.blocked);) {
+        drain_untell(b);
+        if (blocked_wake(n, b, MOYAI_ELEAVING)) b->context->leave_told = true;
+    }
+}
+
+/* ---- on_leave -------------------------------------------------------------------------------- */
+
+static void run_on_leave(struct exec_task *t) {
+    struct leaving_object l = *(struct leaving_object *)t;
+    struct object *ob = l.object;
+    moyai_node *n = ob->node;
+    struct context c;
+    free(t);
+    n->active++;
+    fiber_begin(n, &c);
+    c.scope = ob;
+    if (!ob->ended) {
+        moyai_leave_fn fn = klass_on_leave(ob->klass);
+        exec_user_enter(n->x);
+        fn(n, ob->ref, ob->self);
+        user_leave(n);
+    }
+    fiber_end(n, &c);
+    n->drain.hooks--;
+    object_leave(ob);
+}
+
+static void call_on_leave(moyai_node *n) {
+    struct object *ob, *tmp;
+    HASH_ITER (hh, n->objects, ob, tmp) {
+        if (ob->ended || !klass_on_leave(ob->klass)) continue;
+        struct leaving_object *l = malloc(sizeof *l);
+        if (!l) {
+            log_error(n->log, "object", "MOYAI-LEAVE",
+                      "out of memory: on_leave of an object of class \"%s\" is not called", klass_name(ob->klass));
+            continue;
+        }
+        *l = (struct leaving_object){.task.run = run_on_leave, .object = ob};
+        ob->users++;
+        n->drain.hooks++;
+        exec_submit(n->x, &l->task);
+    }
+}
+
+/* ---- the end --------------------------------------------------------------------------------- */
+
+static void over(moyai_node *n) {
+    n->drain.over = true;
+    exec_timer_clear(n->x, &n->drain.timer);
+    atomic_store(&n->stop, true);
+    exec_kick(n->x);
+    if (n->drain.waiter) (void)exec_wake(n->x, n->drain.waiter, 0);
+}
+
+static bool is_done(const moyai_node *n) {
+    return n->drain.hooks == 0 && n->wanted == 0 && (n->calls_open == 0 || n->drain.freeing) && n->local_waiting == 0 &&
+           overlay_quiet(n->o);
+}
+
+static void look(struct exec_hook *h) {
+    moyai_node *n = (moyai_node *)(void *)((char *)h - offsetof(struct moyai_node, drain.hook));
+    if (!n->drain.over && is_done(n)) over(n);
+}
+
+/* What is cut short. */
+static void describe(const moyai_node *n, char *out, size_t cap) {
+    size_t at = 0;
+    const struct {
+        size_t n;
+        const char *one, *many;
+    } what[] = {{n->wanted, "call in progress here", "calls in progress here"},
+                {n->drain.hooks, "on_leave that has not returned", "on_leave that have not returned"},
+                {(size_t)n->calls_open, "call from here that has not been answered",
+                 "calls from here that have not been answered"}};
+    out[0] = 0;
+    for (size_t i = 0; i < sizeof what / sizeof what[0] && at < cap; i++)
+        if (what[i].n > 0)
+            at += (size_t)snprintf(out + at, cap - at, "%s%zu %s", at ? ", " : "", what[i].n,
+                                   what[i].n == 1 ? what[i].one : what[i].many);
+    if (at == 0) snprintf(out, cap, "what was sent and its addressee has not taken");
+}
+
+static void is_late(struct exec *x, struct exec_timer *t) {
+    (void)x;
+    moyai_node *n = (moyai_node *)(void *)((char *)t - offsetof(struct moyai_node, drain.timer));
+    char what[200], doing[MOYAI_ERROR_TEXT] = "";
+    if (n->drain.over) return;
+    describe(n, what, sizeof what);
+    const moyai_request *rq = serve_wanted(n);
+    if (rq) request_describe(rq, doing, sizeof doing);
+    log_error(n->log, "object", "MOYAI-LEAVE-CUT", "this node leaves now, and its time (%s) is over: cut short: %s%s%s",
+              DUR(n->drain.patience), what, doing[0] ? ": " : "", doing);
+    n->leaving = true; /* nothing is taken any more */
+    over(n);
+}
+
+/* ---- the beginning --------------------------------------------------------------------------- */
+
+void drain_begin(moyai_node *n, moyai_dur patience) {
+    const moyai_ns now = moyai_now();
+    const moyai_ns until = patience >= MOYAI_FOREVER - (moyai_dur)now ? UINT64_MAX : now + (moyai_ns)patience;
+    if (n->ending || n->drain.over || (n->drain.begun && until >= n->drain.until)) return;
+    n->drain.patience = patience;
+    n->drain.until = until;
+    if (n->drain.told) {
+        n->drain.told(n->drain.told_arg);
+        return;
+    }
+    exec_timer_clear(n->x, &n->drain.timer);
+    if (until != UINT64_MAX) exec_timer_set(n->x, &n->drain.timer, until);
+    if (n->drain.begun) return;
+    log_info(n->log, "object", "MOYAI-LEAVE", "this node leaves: %zu calls are in progress here, and %llu from here",
+             n->wanted, (unsigned long long)n->calls_open);
+    EVENT(n->events, node_id(n), "node-leave", event_int("calls-in-progress", (int64_t)n->wanted),
+          event_int("calls-open", (int64_t)n->calls_open));
+    atomic_store(&n->drain.begun, true);
+    n->drain.hook.fn = look;
+    exec_hook_add(n->x, &n->drain.hook);
+    tell_all(n);
+    call_on_leave(n);
+    exec_attention(n->x);
+}
+
+void drain_init(moyai_node *n) {
+    exec_timer_init(&n->drain.timer, is_late);
+}
+
+void drain_done(moyai_node *n) {
+    exec_timer_clear(n->x, &n->drain.timer);
+    if (n->drain.begun) exec_hook_remove(n->x, &n->drain.hook);
+}
+
+bool moyai_leaving(const moyai_node *n) {
+    return !n || atomic_load(&n->drain.begun);
+}
+
+int moyai_leave(moyai_node *n, moyai_dur patience) {
+    if (!n) return MOYAI_EINVAL;
+    if (exec_forked(n->x)) return MOYAI_EFORK;
+    exec_lock(n->x);
+    drain_begin(n, patience > 0 ? patience : n->config.leave_deadline);
+    exec_unlock(n->x);
+    return 0;
+}

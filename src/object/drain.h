@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A node that was told to leave: the first phase. All with the node lock held. */
+#ifndef OBJECT_DRAIN_H
+#define OBJECT_DRAIN_H
+
+#include "object/internal.h"
+
+void drain_init(moyai_node *n);
+/* To leave, within that time. Told again: the shorter time holds. */
+void drain_begin(moyai_node *n, moyai_dur patience);
+void drain_done(moyai_node *n); /* the node ends */
+
+/* Somebody blocks, who is to be told: ELEAVING, if that is so and he has not been. */
+int drain_tells(moyai_node *n, struct context *c, struct blocked *b);
+void drain_untell(struct blocked *b); /* he blocks no more */
+
+#endif

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* moyai leave: nodes that finish what they have begun, agents that end what they run, and those that do not go. */
+#include "tests/cli/kit.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char grid[100], places[60];
+
+static int set_up(void **state) {
+    if (kit_setup(state) != 0) return -1;
+    snprintf(grid, sizeof grid, "%s/grid", kit_dir());
+    snprintf(places, sizeof places, "%s/moyai", kit_dir());
+    if (mkdir(grid, 0700) != 0) return -1;
+    setenv("MOYAI_GRID", grid, 1);
+    return 0;
+}
+
+static int tear_down(void **state) {
+    char command[300];
+    snprintf(command, sizeof command, "rm -rf %s %s", grid, places);
+    if (system(command) != 0) return -1;
+    return kit_teardown(state);
+}
+
+static void serve(struct cli *c, const char *name) {
+    char line[60];
+    snprintf(line, sizeof line, "serving %s", name);
+    cli_start(c, NULL, "run", "--grid", grid, "@n", "serve", name, NULL);
+    (void)cli_line(c, 1, line);
+}
+
+/* The only one that is not of the command itself. */
+static void find_node(char id[9]) {
+    struct cli c;
+    assert_int_equal(cli_do(&c, "ps", NULL), 0);
+    const char *row = strstr(c.text[0].p, "cli_node");
+    assert_non_null(row);
+    while (row > c.text[0].p && row[-1] != '\n') row--;
+    snprintf(id, 9, "%s", row);
+    cli_free(&c);
+}
+
+#define HAS(text, part)                                                                                                \
+    do {                                                                                                               \
+        if (!strstr(text, part)) fail_msg("no \"%s\" in: %s", part, text);                                             \
+    } while (0)
+
+/* By its name; its call is finished before, and it ends as its program wants to. */
+static void a_node_leaves_in_order(void **state) {
+    (void)state;
+    struct cli a, call, c;
+    char id[9];
+    serve(&a, "a");
+    find_node(id);
+    cli_start(&call, NULL, "call", "a", "block", NULL);
+    bool begun = false;
+    for (; !begun; cli_free(&c)) {
+        assert_int_equal(cli_do(&c, "call", id, "info", NULL), 0);
+        begun = strstr(c.text[0].p, "\"fibers\": 1") != NULL;
+    }
+    assert_int_equal(cli_do(&c, "leave", "a", NULL), 0); /* its method is told, and returns */
+    HAS(c.text[0].p, " leaves, within 30.0 s\n");
+    HAS(c.text[0].p, " has left after ");
+    assert_string_equal(c.text[1].p, "");
+    cli_free(&c);
+    assert_int_equal(cli_wait(&call), 1);
+    HAS(call.text[1].p, "MOYAI_ELEAVING");
+    cli_free(&call);
+    (void)cli_line(&a, 1, "ended a");
+    assert_int_equal(cli_wait(&a), 0);
+    cli_free(&a);
+}
+
+/* All of a host at once, with an agent, whose command is asked to end, and a run, which ends what it has started. */
+static void a_host_leaves(void **state) {
+    (void)state;
+    struct cli node, run, c;
+    char host[100];
+    cli_start(&node, NULL, "node", "--slots", "1", NULL);
+    (void)cli_line(&node, 2, "takes commands");
+    cli_start(&run, NULL, "run", "--grid", grid, "--on-nodes", "@h", "until-asked", "0", NULL);
+    (void)cli_line(&run, 1, "ready");
+    assert_int_equal(gethostname(host, sizeof host), 0);
+    assert_int_equal(cli_do(&c, "leave", "--host", host, "--json", NULL), 0);
+    HAS(c.text[0].p, "\"state\": \"left\"");
+    cli_free(&c);
+    (void)cli_wait(&run);
+    cli_free(&run);
+    assert_int_equal(cli_wait(&node), 0);
+    HAS(node.text[1].p, "told to leave: ending 1 command in order; a signal kills it");
+    cli_free(&node);
+}
+
+/* Whose program does not end is still there, and it is said. */
+static void who_does_not_go_is_told_of(void **state) {
+    (void)state;
+    struct cli master, c;
+    cli_start(&master, NULL, "run", "--grid", grid, "@n", "master", NULL);
+    cli_type(&master, "links\n");
+    (void)cli_line(&master, 1, "links: ");
+    char id[9];
+    find_node(id);
+    assert_int_equal(cli_do(&c, "leave", "--deadline", "10ms", id, NULL), 1);
+    HAS(c.text[0].p, " leaves, within 0.0 s\n");
+    HAS(c.text[0].p, " is still there: its program has not ended\n");
+    cli_free(&c);
+    cli_close_in(&master);
+    assert_int_equal(cli_wait(&master), 0);
+    cli_free(&master);
+}
+
+static void nobody_is_told_by_mistake(void **state) {
+    (void)state;
+    struct cli a, c;
+    static const struct {
+        const char *words[8];
+        int status;
+        const char *text;
+    } wrong[] = {
+        {{"leave"}, 2, "who is to leave? Name nodes, or a --host or --site"},
+        {{"leave", "--deadline", "0", "a"}, 2, "--deadline: a node needs some time to leave in order"},
+        {{"leave", "a", "nosuch"}, 1, "nobody has registered the name"},
+        {{"leave", "--host", "nosuch"}, 1, "no node of host nosuch is in the grid: moyai ps shows hosts and sites"},
+        {{"leave", "a", "--site", "x", "--host", "y"}, 1, "no node of host y and site x is in the grid"},
+    };
+    serve(&a, "a");
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        cli_startv(&c, NULL, wrong[i].words);
+        cli_close_in(&c);
+        assert_int_equal(cli_wait(&c), wrong[i].status);
+        HAS(c.text[1].p, wrong[i].text);
+        assert_string_equal(c.text[0].p, "");
+        cli_free(&c);
+    }
+    assert_int_equal(cli_do(&c, "call", "a", "pid", NULL), 0);
+    cli_free(&c);
+    kill(a.pid, SIGTERM);
+    (void)cli_wait(&a);
+    cli_free(&a);
+}
+
+int main(int argc, char **argv) {
+    if (argc > 1) cmocka_set_test_filter(argv[1]);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_node_leaves_in_order),
+        cmocka_unit_test(a_host_leaves),
+        cmocka_unit_test(who_does_not_go_is_told_of),
+        cmocka_unit_test(nobody_is_told_by_mistake),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}

@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Leaving in order, first phase: what a node that is told to leave has begun is finished, nothing of others begins
+ * there, and who calls it knows which is which.
+ */
+#include "tests/public/kit.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
+
+static moyai_node *node;
+static _Atomic uint32_t *counts;
+enum { BEGUN, ENDED, TOLD, HOOKS, ONEWAY, COUNTS };
+
+/* ---- the one that leaves --------------------------------------------------------------------- */
+
+/* Until somebody signals. */
+static int m_hold(moyai_request *rq, void *self) {
+    (void)rq, (void)self;
+    counts[BEGUN]++;
+    int rc = moyai_sleep(node, MOYAI_FOREVER);
+    if (rc == MOYAI_ELEAVING) { /* once */
+        counts[TOLD]++;
+        FIBER_ASSERT(moyai_leaving(node));
+        rc = moyai_sleep(node, MOYAI_FOREVER);
+    }
+    KIT_RC(rc, MOYAI_SIGNALLED);
+    counts[ENDED]++;
+    return moyai_return(rq, MOYAI_ARGS(1));
+}
+
+/* Calls the caller's object, which calls this one. */
+static int m_there_and_back(moyai_request *rq, void *self) {
+    (void)self;
+    moyai_ref *other = NULL;
+    int x = 0;
+    KIT_OK(moyai_args(rq, MOYAI_INTO(&other)));
+    counts[BEGUN]++;
+    (void)moyai_sleep(node, MOYAI_FOREVER); /* until the node leaves */
+    FIBER_ASSERT(moyai_leaving(node));
+    KIT_OK(moyai_call(other, "back", MOYAI_ARGS(moyai_self(rq)), MOYAI_INTO(&x), NULL));
+    moyai_ref_unref(other);
+    counts[ENDED]++;
+    return moyai_return(rq, MOYAI_ARGS(x + 1));
+}
+
+static int m_echo(moyai_request *rq, void *self) {
+    (void)self;
+    int x;
+    KIT_OK(moyai_args(rq, MOYAI_INTO(&x)));
+    return moyai_return(rq, MOYAI_ARGS(x));
+}
+
+static int m_count(moyai_request *rq, void *self) {
+    (void)rq, (void)self;
+    counts[ONEWAY]++;
+    return 0;
+}
+
+/* As much as is asked for. */
+static int m_give(moyai_request *rq, void *self) {
+    (void)self;
+    size_t n;
+    KIT_OK(moyai_args(rq, MOYAI_INTO(&n)));
+    counts[BEGUN]++;
+    while (!moyai_leaving(node)) (void)moyai_sleep_masked(node, MOYAI_MS);
+    uint8_t *p = calloc(n, 1);
+    FIBER_ASSERT(p);
+    int rc = moyai_return(rq, MOYAI_ARGS(moyai_bytes(p, n)));
+    free(p);
+    return rc;
+}
+
+static int m_never(moyai_request *rq, void *self) {
+    (void)rq, (void)self;
+    counts[BEGUN]++;
+    return moyai_sleep_masked(node, MOYAI_FOREVER);
+}
+
+static moyai_ref *keeper;
+static void on_leave(moyai_node *n, moyai_ref *ref, void *self) {
+    (void)self;
+    int x = 0;
+    FIBER_ASSERT(n == node && moyai_ref_is_local(ref));
+    counts[HOOKS]++;
+    if (!keeper) return;
+    KIT_OK(moyai_call(keeper, "echo", MOYAI_ARGS(41), MOYAI_INTO(&x), NULL)); /* blocks: others run meanwhile */
+    FIBER_ASSERT_INT(x, 41);
+    KIT_OK(moyai_signal(ref));
+    counts[HOOKS]++;
+}
+
+static int m_keep(moyai_request *rq, void *self) {
+    (void)self;
+    KIT_OK(moyai_args(rq, MOYAI_INTO(&keeper)));
+    return 0;
+}
+
+static const struct moyai_method methods[] = {{"hold", m_hold}, {"there_and_back", m_there_and_back},
+                                              {"echo", m_echo}, {"count", m_count},
+                                              {"give", m_give}, {"never", m_never},
+                                              {"keep", m_keep}, {NULL, NULL}};
+static const struct moyai_class cls = MOYAI_CLASS_LEAVING("Leaver", methods, NULL, on_leave);
+
+static int role_leaver(int argc, char **argv) {
+    (void)argc;
+    counts = kit_shared(argv[0], COUNTS);
+    struct moyai_node_opts opts = MOYAI_NODE_OPTS_INIT;
+    opts.signals = true;
+    node = kit_node(&opts);
+    moyai_ref *ref = kit_object(node, &cls, NULL);
+    KIT_OK(moyai_register(ref, argv[0]));
+    KIT_OK(moyai_node_serve(node, MOYAI_FOREVER));
+    FIBER_ASSERT(moyai_leaving(node) && moyai_node_stopping(node));
+    moyai_ref_unref(keeper);
+    moyai_ref_unref(ref);
+    moyai_node_free(node);
+    return 0;
+}
+
+/* ---- those that stay ------------------------------------------------------------------------- */
+
+static int m_back(moyai_request *rq, void *self) {
+    (void)self;
+    moyai_ref *leaver = NULL;
+    int x = 0;
+    KIT_OK(moyai_args(rq, MOYAI_INTO(&leaver)));
+    KIT_OK(moyai_call(leaver, "echo", MOYAI_ARGS(7), MOYAI_INTO(&x), NULL));
+    moyai_ref_unref(leaver);
+    return moyai_return(rq, MOYAI_ARGS(x));
+}
+static const struct moyai_method staying[] = {{"back", m_back}, {"echo", m_echo}, {NULL, NULL}};
+static const struct moyai_class stayer = MOYAI_CLASS("Stayer", staying, NULL);
+
+/* As moyai leave does. */
+static void tell(moyai_ref *of) {
+    moyai_ref *home = NULL;
+    double seconds = 0;
+    KIT_OK(moyai_node_ref(node, moyai_ref_home(of), &home));
+    KIT_OK(moyai_call(home, "leave", MOYAI_NONE, MOYAI_INTO(&seconds), NULL));
+    FIBER_ASSERT(seconds > 0 && seconds <= 30);
+    moyai_ref_unref(home);
+}
+
+static pid_t begin(const char *name, moyai_ref **ref) {
+    counts = kit_shared(name, COUNTS);
+    pid_t pid = kit_child_quiet("leaver", name, NULL);
+    *ref = kit_lookup(node, name);
+    return pid;
+}
+
+/* What has begun ends; what comes later is refused, never executed, and one can tell. */
+static void what_has_begun_is_finished(void **state) {
+    (void)state;
+    moyai_ref *ref;
+    node = kit_node(NULL);
+    pid_t pid = begin("holds", &ref);
+    moyai_future *f = moyai_call_async(ref, "hold", MOYAI_NONE);
+    KIT_UNTIL(node, counts[BEGUN] == 1);
+    tell(ref);
+    KIT_UNTIL(node, counts[HOOKS] == 1 && counts[TOLD] == 1);
+    for (int i = 0; i < 3; i++) {
+        moyai_future *late = moyai_call_async(ref, "echo", MOYAI_ARGS(i));
+        struct moyai_error e = KIT_FAILED(late, MOYAI_ELEAVING, MOYAI_AT_PEER, MOYAI_NEVER_EXECUTED);
+        KIT_TEXT(e.text, "the object's node is leaving");
+        moyai_future_free(late);
+    }
+    for (int i = 0; i < 5; i++) KIT_OK(moyai_call_oneway(ref, "count", MOYAI_NONE)); /* who would tell of their end? */
+    KIT_UNTIL(node, counts[ONEWAY] == 5);
+    FIBER_ASSERT(!kit_gone(pid));
+    KIT_OK(moyai_signal(ref));
+    int x = 0;
+    KIT_OK(moyai_future_get(f, MOYAI_INTO(&x)));
+    FIBER_ASSERT_INT(x, 1);
+    moyai_future_free(f);
+    FIBER_ASSERT_INT(kit_reap(pid), 0);
+    FIBER_ASSERT_INT(counts[TOLD], 1);
+    moyai_ref_unref(ref);
+    moyai_node_free(node);
+}
+
+/* What a method here waits for is taken, wherever it comes from. */
+static void nested_calls_are_taken(void **state) {
+    (void)state;
+    moyai_ref *ref;
+    node = kit_node(NULL);
+    moyai_ref *self = kit_object(node, &stayer, NULL);
+    pid_t pid = begin("nested", &ref);
+    moyai_future *f = moyai_call_async(ref, "there_and_back", MOYAI_ARGS(self));
+    KIT_UNTIL(node, counts[BEGUN] == 1);
+    tell(ref);
+    int x = 0;
+    KIT_OK(moyai_future_get(f, MOYAI_INTO(&x)));
+    FIBER_ASSERT_INT(x, 8);
+    moyai_future_free(f);
+    FIBER_ASSERT_INT(kit_reap(pid), 0);
+    moyai_ref_unref(self);
+    moyai_ref_unref(ref);
+    moyai_node_free(node);
+}
+
+/* on_leave runs in the object's scope, may block, and is waited for; here it lets the method go. */
+static void objects_are_told(void **state) {
+    (void)state;
+    moyai_ref *ref;
+    node = kit_node(NULL);
+    moyai_ref *self = kit_object(node, &stayer, NULL);
+    pid_t pid = begin("told", &ref);
+    KIT_OK(moyai_call(ref, "keep", MOYAI_ARGS(self), MOYAI_NONE, NULL));
+    moyai_future *f = moyai_call_async(ref, "hold", MOYAI_NONE);
+    KIT_UNTIL(node, counts[BEGUN] == 1);
+    tell(ref);
+    KIT_OK(moyai_future_get(f, MOYAI_NONE));
+    moyai_future_free(f);
+    FIBER_ASSERT_INT(kit_reap(pid), 0);
+    FIBER_ASSERT_INT(counts[HOOKS], 2);
+    FIBER_ASSERT_INT(counts[ENDED], 1);
+    moyai_ref_unref(self);
+    moyai_ref_unref(ref);
+    moyai_node_free(node);
+}
+
+/* What is large, and taken slowly: the end comes behind it. */
+static void answers_are_taken_before_the_end(void **state) {
+    (void)state;
+    enum { SIZE = 30000000 };
+    moyai_ref *ref;
+    setenv("MOYAI_LINK_RATE", "100MiB", 1);
+    node = kit_node(NULL);
+    pid_t pid = begin("gives", &ref);
+    moyai_future *f = moyai_call_async(ref, "give", MOYAI_ARGS((size_t)SIZE));
+    KIT_UNTIL(node, counts[BEGUN] == 1);
+    tell(ref);
+    kit_compute(20 * MOYAI_MS);
+    const void *p = NULL;
+    size_t n = 0;
+    KIT_OK(moyai_future_get(f, MOYAI_INTO(moyai_into_bytes(&p, &n))));
+    moyai_future_free(f);
+    FIBER_ASSERT_INT(kit_reap(pid), 0);
+    FIBER_ASSERT_INT(n, SIZE);
+    moyai_ref_unref(ref);
+    moyai_node_free(node);
+    unsetenv("MOYAI_LINK_RATE");
+}
+
+/* A method that does not end is cut short when the time is over, and everybody knows. */
+static void what_takes_too_long_is_cut_short(void **state) {
+    (void)state;
+    moyai_ref *ref;
+    setenv("MOYAI_LEAVE_DEADLINE", "300ms", 1);
+    node = kit_node(NULL);
+    pid_t pid = begin("never", &ref);
+    moyai_future *f = moyai_call_async(ref, "never", MOYAI_NONE);
+    KIT_UNTIL(node, counts[BEGUN] == 1);
+    tell(ref);
+    KIT_RC(moyai_future_get(f, MOYAI_NONE), MOYAI_ECLOSED);
+    moyai_future_free(f);
+    FIBER_ASSERT_INT(kit_reap(pid), 0);
+    char *said = kit_stderr(pid);
+    KIT_TEXT(said, "MOYAI-LEAVE-CUT this node leaves now, and its time (300 ms) is over: cut short: 1 call in progress "
+                   "here: 'never' sleeps");
+    free(said);
+    moyai_ref_unref(ref);
+    moyai_node_free(node);
+    unsetenv("MOYAI_LEAVE_DEADLINE");
+}
+
+/* ---- in one process -------------------------------------------------------------------------- */
+
+static int waited[2];
+static void fiber_waits(void *arg) {
+    (void)arg;
+    moyai_set *set = kit_set(node);
+    waited[0] = moyai_wait(set, MOYAI_FOREVER);
+    waited[1] = moyai_wait(set, 10 * MOYAI_MS);
+    moyai_set_free(set);
+}
+
+/* Who does not serve is told as well, once each; and the shorter time holds. */
+static void whoever_waits_is_told_once(void **state) {
+    (void)state;
+    node = kit_node(NULL);
+    KIT_RC(moyai_leave(NULL, 0), MOYAI_EINVAL);
+    FIBER_ASSERT(moyai_leaving(NULL) && !moyai_leaving(node) && !moyai_node_stopping(node));
+    KIT_OK(moyai_go(node, fiber_waits, NULL));
+    kit_settle(node);
+    KIT_OK(moyai_leave(node, MOYAI_FOREVER));
+    FIBER_ASSERT(moyai_leaving(node) && moyai_node_stopping(node));
+    KIT_RC(moyai_sleep(node, MOYAI_FOREVER), MOYAI_ELEAVING);
+    struct moyai_error e = {0};
+    moyai_last_error(node, &e);
+    KIT_TEXT(e.text, "this node leaves");
+    KIT_OK(moyai_sleep(node, MOYAI_MS));
+    KIT_UNTIL(node, waited[1]);
+    KIT_RC(waited[0], MOYAI_ELEAVING);
+    KIT_RC(waited[1], MOYAI_ETIMEDOUT);
+    KIT_OK(moyai_leave(node, MOYAI_SEC));
+    KIT_OK(moyai_leave(node, MOYAI_FOREVER));
+    KIT_OK(moyai_node_serve(node, MOYAI_FOREVER)); /* nothing is outstanding */
+    moyai_node_free(node);
+}
+
+static void *leave_it(void *arg) {
+    KIT_OK(moyai_leave(arg, 0));
+    return NULL;
+}
+
+static int m_slow(moyai_request *rq, void *self) {
+    (void)self;
+    counts[BEGUN]++;
+    (void)moyai_sleep_masked(moyai_request_node(rq), 50 * MOYAI_MS);
+    counts[ENDED]++;
+    return 0;
+}
+static const struct moyai_method slow_methods[] = {{"slow", m_slow}, {NULL, NULL}};
+static const struct moyai_class slow = MOYAI_CLASS("Slow", slow_methods, NULL);
+
+/* As of a program that was compiled when classes had no on_leave: what lies behind them is not looked at. */
+static void classes_of_before_have_none(void **state) {
+    (void)state;
+    static const struct {
+        struct moyai_class cls;
+    } old = {{offsetof(struct moyai_class, on_leave), "Old", slow_methods, NULL, on_leave}};
+    counts = kit_shared("old", COUNTS);
+    node = kit_node(NULL);
+    moyai_ref *ref = kit_object(node, &old.cls, NULL);
+    KIT_OK(moyai_leave(node, MOYAI_SEC));
+    KIT_OK(moyai_node_serve(node, MOYAI_FOREVER));
+    FIBER_ASSERT_INT(counts[HOOKS], 0);
+    moyai_ref_unref(ref);
+    moyai_node_free(node);
+}
+
+/* moyai_node_free waits for what has begun, also of a node with a thread of its own. */
+static void who_frees_it_waits(void **state) {
+    (void)state;
+    counts = kit_shared("slow", COUNTS);
+    for (int own = 0; own < 2; own++) {
+        counts[BEGUN] = counts[ENDED] = 0;
+        struct moyai_node_opts opts = MOYAI_NODE_OPTS_INIT;
+        opts.own_thread = own;
+        node = kit_node(&opts);
+        moyai_ref *ref = kit_object(node, &slow, NULL);
+        KIT_OK(moyai_call_oneway(ref, "slow", MOYAI_NONE));
+        KIT_UNTIL(node, counts[BEGUN] == 1);
+        pthread_t t;
+        FIBER_ASSERT(pthread_create(&t, NULL, leave_it, node) == 0 && pthread_join(t, NULL) == 0);
+        moyai_ref_unref(ref);
+        moyai_node_free(node);
+        FIBER_ASSERT_INT(counts[ENDED], 1);
+    }
+}
+
+static int tests(void) {
+    const struct CMUnitTest list[] = {
+        cmocka_unit_test(what_has_begun_is_finished),
+        cmocka_unit_test(nested_calls_are_taken),
+        cmocka_unit_test(objects_are_told),
+        cmocka_unit_test(answers_are_taken_before_the_end),
+        cmocka_unit_test(what_takes_too_long_is_cut_short),
+        cmocka_unit_test(whoever_waits_is_told_once),
+        cmocka_unit_test(who_frees_it_waits),
+        cmocka_unit_test(classes_of_before_have_none),
+    };
+    return cmocka_run_group_tests(list, NULL, NULL);
+}
+
+int main(int argc, char **argv) {
+    static const struct kit_role roles[] = {{"leaver", role_leaver}, {NULL, NULL}};
+    return kit_main(argc, argv, roles, tests);
+}
