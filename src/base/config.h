@@ -68,7 +68,7 @@ enum config_type {
     X(session_idle, moyai_dur, DURATION, "MOYAI_SESSION_IDLE", "60s", 0, INT64_MAX, "time",                            \
       "after which an unused session is closed")                                                                       \
     X(log, char *, STRING, "MOYAI_LOG", "error", 0, 0, "levels",                                                       \
-      "off, error, warning, info, debug or trace, also for one source: warning,overlay=debug")                            \
+      "off, error, warning, info, debug or trace, also for one source: warning,overlay=debug")                         \
     X(events, char *, STRING, "MOYAI_EVENTS", NULL, 0, 0, "path",                                                      \
       "file for the event log (JSON lines); %p stands for the process id; none: no event log")                         \
     X(link_delay, moyai_dur, DURATION, "MOYAI_LINK_DELAY", "0", 0, 3600000000000, "time",                              \

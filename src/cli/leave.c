@@ -89,8 +89,9 @@ static bool add(struct leave *l, const char *id, const char *title, const char *
     struct leaver *k = &more[l->n];
     *k = (struct leaver){.in_progress = -1};
     snprintf(k->id, sizeof k->id, "%s", id);
-    snprintf(k->called, sizeof k->called, "node %.8s%s%.63s%s%.63s%s", id, *title ? " (" : "", title,
-             *title && *host ? ", " : "", host, *title ? ")" : "");
+    const bool both = *title && *host;
+    snprintf(k->called, sizeof k->called, "node %.8s%s%.63s%s%.63s%s", id, *title || *host ? " (" : "", title,
+             both ? ", " : "", host, *title || *host ? ")" : "");
     if (!id_parse(id, 32, node.b) || moyai_node_ref(l->o->node, node, &k->ref) < 0) return false;
     l->n++;
     return true;
