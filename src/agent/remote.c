@@ -93,6 +93,13 @@ static void take_fate(struct remote *r, moyai_node *n) {
     }
 }
 
+/* The agent's node refuses calls because it leaves, which it does when all its commands are over. What it has taken of
+ * the other call it answers, but perhaps later. */
+static bool at_its_end(const struct moyai_error *e) {
+    return e->where == MOYAI_AT_PEER && e->executed == MOYAI_NEVER_EXECUTED &&
+           (e->code == MOYAI_ELEAVING || e->code == MOYAI_ENOOBJECT);
+}
+
 void remote_run(struct remote *r, moyai_node *n, moyai_ref *agent, const struct remote_order *order,
                 const struct remote_ops *ops, void *arg) {
     memset(r, 0, sizeof *r);
@@ -109,7 +116,7 @@ void remote_run(struct remote *r, moyai_node *n, moyai_ref *agent, const struct 
     int rc = fetch_all(r, n, ops, arg);
     /* No such command: it has not been started, or is over, which the other call tells. What it writes can be fetched
      * no more, and it would wait for that: */
-    if (rc < 0 && rc != MOYAI_ENOENT && !moyai_future_ready(r->run)) {
+    if (rc < 0 && rc != MOYAI_ENOENT && !at_its_end(&r->why) && !moyai_future_ready(r->run)) {
         moyai_future_cancel(r->run);
         r->fate = REMOTE_LOST;
     } else {

@@ -27,7 +27,6 @@
 
 #define GRID_LOOK  MOYAI_SEC        /* between looks whether the grid's directory is still there */
 #define LEAVE_TIME (10 * MOYAI_SEC) /* for answers that are under way when all commands have ended */
-#define LEAVE_LOOK (5 * MOYAI_MS)
 
 #define FILES_NODE    128u /* descriptors: links, and what a node has besides; and ... */
 #define FILES_LISTENS 320u /* ... of one that has places for those who can connect to nobody else */
@@ -250,14 +249,6 @@ static void warn_of_few_files(const struct host *h) {
         (unsigned long long)r.rlim_cur, (long long)h->q->slots, (unsigned long long)need);
 }
 
-/* What commands have come to is told before this node leaves. */
-static void leave(struct host *h) {
-    moyai_ns until = moyai_now() + (moyai_ns)LEAVE_TIME;
-    struct moyai_node_stats s = {.size = sizeof s};
-    for (moyai_node_stats(h->node, &s); s.fibers > 0 && moyai_now() < until; moyai_node_stats(h->node, &s))
-        (void)moyai_sleep_masked(h->node, LEAVE_LOOK);
-}
-
 static int live(const struct request *q, struct run_grid *grid, const struct guard *guard) {
     struct host h = {.q = q, .grid = grid};
     struct moyai_error why = {0};
@@ -274,7 +265,7 @@ static int live(const struct request *q, struct run_grid *grid, const struct gua
         say(&h, "node %.8s takes commands, %lld at once", strchr(h.env[ENV_PARENT], '=') + 1, (long long)q->slots);
         (void)moyai_node_serve(h.node, MOYAI_FOREVER);
         if (h.orphaned) ward_end_orphaned(guard, h.node, grid);
-        leave(&h);
+        node_drain(h.node, LEAVE_TIME); /* what commands have come to is known where they were started */
     } else {
         cli_say(q->title, "%s", why.text);
     }

@@ -531,6 +531,14 @@ void node_on_leave(moyai_node *n, void (*fn)(void *arg), void *arg) {
     n->drain.told_arg = arg;
 }
 
+void node_drain(moyai_node *n, moyai_dur patience) {
+    exec_lock(n->x);
+    n->drain.told = NULL;
+    exec_unlock(n->x);
+    (void)moyai_leave(n, patience);
+    await_drained(n);
+}
+
 void node_witness(moyai_node *n) {
     overlay_set_witness(n->o, true);
 }

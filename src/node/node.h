@@ -34,6 +34,9 @@ void node_declare_dead(moyai_node *n, struct moyai_node_id id, const char *cause
 /* For who ends the node by himself when it is told to leave, and has things to end before: fn is called instead of what
  * moyai_leave does, perhaps several times; it must not block. Lock held, here and there. */
 void node_on_leave(moyai_node *n, void (*fn)(void *arg), void *arg);
+/* And then: leave as moyai_leave does, and wait until that is over or the time for it. Lock not held; may switch
+ * fibers. */
+void node_drain(moyai_node *n, moyai_dur patience);
 
 /* moyai_node_new, of one that looks at others only: reports leave it out. */
 int node_new_observer(moyai_node **ret, const struct moyai_node_opts *opts, struct moyai_error *reterr) MOYAI_MUST_USE;
