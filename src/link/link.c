@@ -93,7 +93,7 @@ struct link {
     /* shaping */
     moyai_dur delay;
     uint64_t rate;
-    moyai_ns line_free; /* when the simulated line has sent what is held */
+    struct link_line own, *line; /* the simulated line: its own, or one that is shared */
     struct held *held_first, *held_last;
     size_t held_bytes;
     struct exec_timer shape_timer;
@@ -330,9 +330,9 @@ static void hold(struct link *l) {
     }
     outq_clear(&l->out);
     moyai_ns now = moyai_now();
-    if (l->line_free < now) l->line_free = now;
-    if (l->rate) l->line_free += (moyai_ns)((double)n * 1e9 / (double)l->rate);
-    h->due = l->line_free + (moyai_ns)l->delay;
+    if (l->line->free < now) l->line->free = now;
+    if (l->rate) l->line->free += (moyai_ns)((double)n * 1e9 / (double)l->rate);
+    h->due = l->line->free + (moyai_ns)l->delay;
     h->n = n;
     h->next = NULL;
     if (l->held_last)
@@ -678,6 +678,7 @@ struct link *link_new(struct exec *x, int fd, struct tls *tls, const struct link
     l->fd = fd;
     l->ops = ops;
     l->owner = owner;
+    l->line = &l->own;
     l->rcap = READ_BUFFER + FRAME_HEAD;
     l->rbuf = malloc(l->rcap);
     exec_timer_init(&l->reset_timer, reset_due);
@@ -734,4 +735,8 @@ void *link_owner(const struct link *l) {
 void link_shape(struct link *l, moyai_dur delay, uint64_t rate) {
     l->delay = delay;
     l->rate = rate;
+}
+
+void link_share(struct link *l, struct link_line *line) {
+    l->line = line;
 }

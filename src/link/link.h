@@ -54,6 +54,13 @@ void *link_owner(const struct link *l);
  * benches that need a slow network. Before the first frame. */
 void link_shape(struct link *l, moyai_dur delay, uint64_t rate);
 
+/* What several links send goes over one line, as from a host with one network card: together no more than the rate,
+ * which is the same for all. The line is zeroed, and outlives them. After link_shape, before the first frame. */
+struct link_line {
+    moyai_ns free; /* when all that they gave it is sent */
+};
+void link_share(struct link *l, struct link_line *line);
+
 /* A piece of payload. small pieces are copied; pieces of LINK_LARGE bytes and more are borrowed until written. */
 struct link_piece {
     const uint8_t *p;

@@ -408,6 +408,32 @@ static void shaped(void **state) {
     close_pair(&t);
 }
 
+/* Links that share a line wait for what the others send. */
+static void shared_line(void **state) {
+    (void)state;
+    struct fixture t;
+    struct link_line line = {0};
+    uint8_t *bytes = malloc(20000);
+    open_pair(&t, false);
+    struct link *both[] = {t.a.link, t.b.link};
+    for (int i = 0; i < 2; i++) {
+        link_shape(both[i], 0, 10u << 20);
+        link_share(both[i], &line);
+    }
+    moyai_ns begin = moyai_now();
+    for (uint32_t i = 0; i < 50; i++) {
+        struct frame_head h = {.type = FRAME_SESSION, .class_ = FRAME_SMALL, .label = i, .length = 20000};
+        fill(bytes, 20000, i);
+        memcpy(link_reserve(both[i % 2], &h), bytes, 20000);
+        link_flush(both[i % 2]);
+    }
+    free(bytes);
+    until(&t, &t.a, 25);
+    until(&t, &t.b, 25);
+    assert_true(moyai_now() - begin >= (moyai_ns)(50 * 20016 * MOYAI_SEC / (10 << 20)));
+    close_pair(&t);
+}
+
 /* ---- over TLS -------------------------------------------------------------------------------- */
 
 static int make_keys(void **state) {
@@ -540,6 +566,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(reset),
         cmocka_unit_test(peer_stops_reading),
         cmocka_unit_test(shaped),
+        cmocka_unit_test(shared_line),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
