@@ -139,6 +139,7 @@ void grid_witness(struct grid *g, uint32_t a, uint32_t index) {
 void grid_crash(struct grid *g, uint32_t a) {
     struct grid_node *n = g->node[g->lives[a]];
     g->count.crashes++;
+    n->well_left = false;
     grid_say(g, n, "crashes");
     end(n, true);
 }
@@ -163,12 +164,19 @@ void grid_leave(struct grid *g, uint32_t a) {
     if (n->u->stopped || n->leaving) return;
     g->count.leaves++;
     grid_say(g, n, "leaves");
+    n->well_left = grid_well(n, g->w->now);
     n->leaving = true;
     n->leaves = g->w->now;
     ground_enter(n->u);
     bool later = overlay_withdraw(n->o, withdrawn, n);
     ground_leave(n->u);
     if (!later) end(n, false);
+}
+
+uint32_t grid_leaving(const struct grid *g) {
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < g->live; i++) n += g->node[g->lives[i]]->leaving;
+    return n;
 }
 
 static void on_log(const struct log_event *ev, void *arg) {

@@ -15,7 +15,7 @@
  *    it was made until now is answered, unless they are behind NATs and no other that is well could take them; a name
  *    that such a node has held for a while is found.
  *  - No frame of a session is sent over the same link twice, nor by one node twice: paths have no loops.
- *  - Nobody who is well is declared dead.
+ *  - Nobody who is well is declared dead, nor who was and leaves.
  *  - A relay holds no more than its memory and what is each path's own; links, pointers, requests, peers are within
  *    bounds that do not know how large the grid is; no more connections a second are begun than are right.
  *
@@ -110,6 +110,7 @@ void grid_name(struct grid *g, uint32_t a);
 void grid_crash(struct grid *g, uint32_t a);
 void grid_witness(struct grid *g, uint32_t a, uint32_t index); /* the a-th sees that the node of that index has ended */
 void grid_leave(struct grid *g, uint32_t a);
+uint32_t grid_leaving(const struct grid *g);               /* so many are on their way out */
 void grid_stop(struct grid *g, uint32_t a);                /* until grid_trouble(g, NULL) */
 void grid_connect(struct grid *g, uint32_t a, uint32_t b); /* a direct link, as after TELL (03-peers, 4.7) */
 

@@ -19,6 +19,7 @@ struct grid_node {
     uint32_t index, at; /* at: its place in grid.lives */
     bool gone;          /* it ends: nobody is to be told anything */
     bool leaving;       /* it is about to */
+    bool well_left;     /* it was well then: to nobody it is dead */
     moyai_ns leaves;    /* since when */
     bool ill;           /* stopped, without links */
     bool told;          /* that it is dead, and has not joined again */

@@ -110,7 +110,9 @@ void grid_ahead(void *ctx, const struct ground_node *u, const void *owner, unsig
 
 static void ended(struct grid *g, struct grid_node *n, const struct peer *p) {
     struct grid_node *dead = grid_node_of(g, p->id);
-    if (!grid_is_now(dead, p->id)) return;
+    if (dead && dead->well_left && id_equal(dead->u->id.b, p->id) && p->why_code != MOYAI_ECLOSED)
+        grid_law(g, n, "takes %" PRIu32 " for dead, which leaves in order: %s", dead->index, peer_why(p)->text);
+    if (!grid_is_now(dead, p->id) || p->why_code == MOYAI_ECLOSED) return;
     g->count.declared++;
     grid_say(g, n, "believes %" PRIu32 " dead: %s", dead->index, peer_why(p)->text);
     if (grid_well(dead, g->w->now))

@@ -326,7 +326,7 @@ static void name_of(const struct grid_node *n, char out[24]) {
 static void on_claimed(struct name_ask *a, int code, const uint8_t object[16], const uint8_t node[16]) {
     struct grid_node *n = (struct grid_node *)((char *)a - offsetof(struct grid_node, claim));
     (void)object, (void)node;
-    if (n->gone) return;
+    if (n->gone || (n->leaving && code == MOYAI_ECLOSED)) return;
     if (code < 0) {
         grid_law(n->g, n, "its name is said to be another's: %d", code);
         return;

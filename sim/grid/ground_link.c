@@ -51,7 +51,7 @@ struct link {
     void *owner;
     struct ground_conn *c;
     int end;
-    bool down_told, reset, freed, telling;
+    bool down_told, reset, freed, telling, last;
     int code, sys;
     char text[96];
 };
@@ -381,7 +381,8 @@ uint8_t *link_reserve(struct link *l, const struct frame_head *h) {
     *b = (struct box){.head = *h};
     struct ground_conn *c = l->c;
     struct ground_node *n = l->x->node;
-    if (n->mute || l->reset || l->down_told || !c->mine[1 - l->end]) { /* into the void; the end has been sent */
+    if (n->mute || l->reset || l->last || l->down_told ||
+        !c->mine[1 - l->end]) { /* into the void; the end has been sent */
         static _Thread_local uint8_t nowhere[FRAME_MAX];
         box_free(n->g, b);
         return nowhere;
@@ -390,6 +391,10 @@ uint8_t *link_reserve(struct link *l, const struct frame_head *h) {
     n->g->bytes += h->length + FRAME_HEAD;
     put(c, l->end, b);
     return b->payload;
+}
+
+void link_last(struct link *l) {
+    l->last = true;
 }
 
 int link_send(struct link *l, const struct frame_head *h, const struct link_piece *pieces, size_t n) {

@@ -14,6 +14,7 @@
  *  11 title                                     text
  *  12 endpoints (may be missing)                array of texts
  *  13 observer (may be missing: false)          bool
+ *  14 leave protocol version (may be missing: 0) unsigned
  *
  * All lengths definite, each key at most once, texts UTF-8 without control characters. Other unsigned keys are
  * skipped, whatever their value. codec_skip has looked at all lengths and at the nesting before libcbor sees a byte.
@@ -46,6 +47,7 @@ enum key {
     KEY_TITLE,
     KEY_ENDPOINTS,
     KEY_OBSERVER,
+    KEY_LEAVE,
     KEYS
 };
 
@@ -64,6 +66,7 @@ static const char *const key_names[KEYS] = {
     "title",
     "endpoints",
     "observer",
+    "leave protocol version",
 };
 
 #define KEYS_PROTO    (1u << KEY_PROTO_MIN | 1u << KEY_PROTO_MAX)
@@ -180,7 +183,7 @@ int hello_encode(const struct link_hello *h, uint8_t out[HELLO_MAX], struct moya
         return err_set(reterr, MOYAI_EINVAL, "hello: %u endpoints, at most %u are allowed", h->n_endpoints,
                        HELLO_ENDPOINTS);
     struct out o = {out, 0, NULL};
-    o.n += cbor_encode_map_start(h->observer ? KEYS : KEYS - 1, o.p, HELLO_MAX);
+    o.n += cbor_encode_map_start((size_t)(KEYS - !h->observer - !h->leave), o.p, HELLO_MAX);
     put_uint(&o, KEY_PROTO_MIN, h->proto_min);
     put_uint(&o, KEY_PROTO_MAX, h->proto_max);
     put_text(&o, KEY_VERSION, h->version, sizeof h->version);
@@ -202,6 +205,7 @@ int hello_encode(const struct link_hello *h, uint8_t out[HELLO_MAX], struct moya
         put_key(&o, KEY_OBSERVER);
         o.n += cbor_encode_bool(true, o.p + o.n, HELLO_MAX - o.n);
     }
+    if (h->leave) put_uint(&o, KEY_LEAVE, h->leave);
     if (o.bad)
         return err_set(reterr, MOYAI_EINVAL, "hello: '%s' is too long, not UTF-8, or has control characters", o.bad);
     return (int)o.n;
@@ -287,6 +291,8 @@ static bool get_field(enum key k, const cbor_item_t *v, struct link_hello *h) {
         return get_endpoints(v, h);
     case KEY_OBSERVER:
         return get_bool(v, &h->observer);
+    case KEY_LEAVE:
+        return get_u32(v, &h->leave);
     case KEYS:
         break;
     }

@@ -17,6 +17,7 @@
 
 #define HELLO_PROTO_MIN 1 /* link protocol versions this build speaks */
 #define HELLO_PROTO_MAX 1
+#define HELLO_LEAVE     1 /* version of the leave protocol */
 
 #define HELLO_MAX       4096u /* bytes of an encoded hello */
 #define HELLO_TEXT      128u  /* bytes of a text with its NUL */
@@ -38,6 +39,7 @@ struct link_hello {
     uint32_t n_endpoints;
     char endpoints[HELLO_ENDPOINTS][HELLO_TEXT]; /* where it can be reached from elsewhere */
     bool observer;                               /* it looks at others, and soon goes */
+    uint32_t leave; /* version of the leave protocol it speaks (doc/spec/09-leave.md); 0: none */
 };
 
 /* This process's hello, without endpoints. title may be NULL; it is cut and cleaned to fit. */

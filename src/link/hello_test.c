@@ -215,7 +215,7 @@ static void unknown_keys_are_skipped(void **state) {
         0x01, 0x41, 0x00,                               /**/
         0x1b, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, /* 2^64 - 1: null */
         0xff, 0xf6,                                     /**/
-        0x0e, 0xc1, 0x1a, 0x00, 0x00, 0x00, 0x00,       /* 14: 1(0) */
+        0x0f, 0xc1, 0x1a, 0x00, 0x00, 0x00, 0x00,       /* 15: 1(0) */
     };
     size_t n = with_pairs(a, pairs, sizeof pairs, 4);
     struct link_hello h = sample(), back;
@@ -240,6 +240,24 @@ static void an_observer_says_so(void **state) {
     assert_int_equal(hello_decode(a, with_pairs(a, no, sizeof no, 1), &back, NULL), 0);
     assert_false(back.observer);
     refused(a, with_pairs(a, wrong, sizeof wrong, 1), MOYAI_EDATA, "'observer' has a wrong type");
+}
+
+/* A node of a grid of one host, or an older one, does not say that it speaks the leave protocol. */
+static void the_leave_protocol_is_said(void **state) {
+    (void)state;
+    static const uint8_t none[] = {0x0e, 0x00}, wrong[] = {0x0e, 0xf5};
+    uint8_t a[HELLO_MAX];
+    struct link_hello h = sample(), back;
+    assert_int_equal(hello_decode(a, encode_ok(&h, a), &back, NULL), 0);
+    assert_int_equal(back.leave, 0);
+    h.leave = HELLO_LEAVE;
+    h.observer = true;
+    assert_int_equal(hello_decode(a, encode_ok(&h, a), &back, NULL), 0);
+    assert_int_equal(back.leave, HELLO_LEAVE);
+    assert_same(&back, &h);
+    assert_int_equal(hello_decode(a, with_pairs(a, none, sizeof none, 1), &back, NULL), 0);
+    assert_int_equal(back.leave, 0);
+    refused(a, with_pairs(a, wrong, sizeof wrong, 1), MOYAI_EDATA, "'leave protocol version' has a wrong type");
 }
 
 static void keys_are_unsigned_and_single(void **state) {
@@ -418,6 +436,7 @@ int main(void) {
         cmocka_unit_test(what_may_not_be_sent),
         cmocka_unit_test(unknown_keys_are_skipped),
         cmocka_unit_test(an_observer_says_so),
+        cmocka_unit_test(the_leave_protocol_is_said),
         cmocka_unit_test(keys_are_unsigned_and_single),
         cmocka_unit_test(hostile_values_are_refused),
         cmocka_unit_test(each_field_is_needed_and_checked),

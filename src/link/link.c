@@ -72,7 +72,8 @@ struct link {
     bool down_told;
     bool freed; /* link_free during a callback: memory goes when the callback returns */
     bool in_callback;
-    struct outq out;
+    bool last; /* link_last: */
+    struct outq out, dropped;
 
     /* input */
     uint8_t *rbuf;
@@ -255,6 +256,7 @@ static int outq_write(struct outq *q, int fd) {
 static void link_destroy(struct link *l) {
     outq_done(&l->out);
     outq_done(&l->ready);
+    outq_done(&l->dropped);
     for (struct held *h = l->held_first, *next; h; h = next) {
         next = h->next;
         free(h);
@@ -394,8 +396,13 @@ size_t link_room(const struct link *l) {
     return l->down_told || q >= OUT_MARK ? 0 : OUT_MARK - q;
 }
 
+void link_last(struct link *l) {
+    l->last = true;
+}
+
 uint8_t *link_reserve(struct link *l, const struct frame_head *h) {
-    uint8_t *p = outq_reserve(&l->out, FRAME_HEAD + h->length);
+    if (l->last) outq_clear(&l->dropped);
+    uint8_t *p = outq_reserve(l->last ? &l->dropped : &l->out, FRAME_HEAD + h->length);
     if (!p) return NULL;
     frame_put_head(p, h);
     return p + FRAME_HEAD;
@@ -404,6 +411,7 @@ uint8_t *link_reserve(struct link *l, const struct frame_head *h) {
 int link_send(struct link *l, const struct frame_head *h, const struct link_piece *pieces, size_t n) {
     /* Segment space first, so that nothing is half queued when memory is out. */
     size_t small = FRAME_HEAD;
+    if (l->last) return 0;
     for (size_t i = 0; i < n; i++)
         if (pieces[i].n < LINK_LARGE) small += pieces[i].n;
     if (outq_buf_room(&l->out, small) < 0) return MOYAI_ENOMEM;

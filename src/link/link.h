@@ -79,6 +79,9 @@ void link_flush(struct link *l);          /* write what the socket takes */
  * hold back the end of what was written. */
 void link_flush_full(struct link *l);
 
+/* What was queued was the last: frames that are sent from now on are dropped. What comes is read as before. */
+void link_last(struct link *l);
+
 /* Read once if something is there, outside the loop's order: false if nothing was. As a callback otherwise. */
 bool link_look(struct link *l);
 

@@ -232,6 +232,36 @@ static void reserved_space(void **state) {
     close_pair(&t);
 }
 
+/* What was queued before the last word leaves; what is sent after it does not, and what comes is read. */
+static void nothing_follows_the_last(void **state) {
+    (void)state;
+    struct fixture t;
+    open_pair(&t, false);
+    uint8_t *p = malloc(600000);
+    fill(p, 600000, 0);
+    for (int i = 0; i < 8; i++) send_frame(&t.a, 0, p, 600000);
+    link_flush(t.a.link);
+    assert_true(link_queued(t.a.link) > 0);
+    link_last(t.a.link);
+    const size_t queued = link_queued(t.a.link);
+    const struct frame_head h = {.type = FRAME_SESSION, .class_ = FRAME_SMALL, .length = FRAME_MAX};
+    static const uint8_t wrong[100];
+    send_frame(&t.a, 0, wrong, sizeof wrong);
+    uint8_t *out = link_reserve(t.a.link, &h);
+    assert_non_null(out);
+    memset(out, 0xee, FRAME_MAX);
+    assert_int_equal(link_queued(t.a.link), queued);
+    link_flush(t.a.link);
+    until(&t, &t.b, 8);
+    send_frame(&t.b, 0, p, 0);
+    link_flush(t.b.link);
+    until(&t, &t.a, 1);
+    assert_int_equal(link_queued(t.a.link), 0);
+    assert_int_equal(t.b.frames, 8);
+    free(p);
+    close_pair(&t);
+}
+
 /* Bytes that were borrowed may be overwritten after link_unborrow, whatever has been written of them. */
 static void unborrow(void **state) {
     (void)state;
@@ -560,6 +590,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(reserved_space),
         cmocka_unit_test(unborrow),
         cmocka_unit_test(unplace),
+        cmocka_unit_test(nothing_follows_the_last),
         cmocka_unit_test(garbage_ends_the_link),
         cmocka_unit_test(refused_frame_ends_the_link),
         cmocka_unit_test(end_of_file),

@@ -314,6 +314,13 @@ bool leave_knows(const struct leave *l, uint64_t link) {
     return link && leave_find(l, link);
 }
 
+bool leave_alone(const struct leave *l) {
+    if (l->phase != LEAVE_SEEKING) return false;
+    for (uint32_t i = 0; i < l->n; i++)
+        if (!leave_is(&l->p[i], PORT_LEAVING) && !leave_is(&l->p[i], PORT_ACKED)) return false;
+    return true;
+}
+
 bool leave_may_send(const struct leave *l, uint64_t link) {
     const struct leave_port *p = link ? leave_find(l, link) : NULL;
     return p && l->phase == LEAVE_NORMAL && !(p->flags & (PORT_OPENING | PORT_LEAVING | PORT_ACKED));

@@ -304,6 +304,30 @@ static void test_numbers(void **state) {
     tested_free(t);
 }
 
+/* Nobody that it could ask stays, as far as they have said. */
+static void test_alone(void **state) {
+    (void)state;
+    struct tested *t = with_channels(2);
+    GET(t, SEEK, 1, 1);
+    GET(t, SEEK, 2, 1);
+    assert_false(leave_alone(t->l)); /* it stays itself */
+    assert_int_equal(step(t, EV(WANT)), 0);
+    assert_true(leave_alone(t->l));
+    assert_int_equal(step(t, EV(RESET, .link = 1)), 0);
+    assert_int_equal(step(t, EV(RESET, .link = 2)), 0);
+    assert_true(leave_alone(t->l));
+    tested_free(t);
+    t = with_channels(2);
+    assert_int_equal(step(t, EV(WANT)), 0);
+    GET(t, SEEK, 1, 1);
+    assert_false(leave_alone(t->l)); /* the other may stay */
+    GET(t, SEEK, 2, 5);
+    assert_true(leave_alone(t->l));
+    GET(t, ROOT, 2, 2);
+    assert_false(leave_alone(t->l)); /* that one knows of one */
+    tested_free(t);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_configuration),
@@ -316,6 +340,7 @@ int main(void) {
         cmocka_unit_test(test_channels_break),
         cmocka_unit_test(test_who_breaks_the_rules),
         cmocka_unit_test(test_numbers),
+        cmocka_unit_test(test_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

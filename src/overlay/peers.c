@@ -474,12 +474,19 @@ static void gone(struct peers *p, const struct peers_event *ev) {
     }
 }
 
-static void leave(struct peers *p) {
+static void leave(struct peers *p, moyai_ns now) {
     p->leaving = 1;
     p->again_at = UINT64_MAX;
     while (p->dials_n) {
         (void)peers_say(p, PEERS_FX_CANCEL, 0, peers_dials(p)->id);
         peers_dial_remove(p, peers_dials(p));
+    }
+    for (uint32_t i = p->links_n; i-- > 0;) {
+        struct peers_link *l = &peers_links(p)[i];
+        if (l->state != PEERS_OFFERED) continue;
+        struct peers_fx *fx = peers_say(p, PEERS_FX_DROP, l->link, l->id);
+        fx->what = PEERS_LEAVING;
+        peers_link_remove(p, l, now);
     }
 }
 
@@ -570,7 +577,7 @@ int peers_step(struct peers *p, const struct peers_event *ev) {
         gone(p, ev);
         break;
     case PEERS_EV_LEAVE:
-        leave(p);
+        leave(p, ev->now);
         break;
     case PEERS_EV_WAITS:
         waits(p, ev->now);

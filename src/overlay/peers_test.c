@@ -645,11 +645,12 @@ static void test_leave(void **state) {
     (void)step(t, EV(START));
     for (uint32_t i = 1; i < 8; i++) knows(t, open_node(i));
     (void)step(t, EV(LOOKED, .entries = 1));
-    while (t->dialled_n < 2) wait_next(t);
+    while (t->dialled_n < 3) wait_next(t);
+    (void)step(t, EV(UP, .link = 4, .id = node(t->dialled[2]), .what = PEERS_MESH));
     t->did[0] = 0;
     (void)step(t, EV(LEAVE));
     char text[64];
-    snprintf(text, sizeof text, "cancel:%" PRIu32 " cancel:%" PRIu32, t->dialled[0], t->dialled[1]);
+    snprintf(text, sizeof text, "cancel:%" PRIu32 " cancel:%" PRIu32 " drop@4w4", t->dialled[0], t->dialled[1]);
     expect(t, text);
     struct peers_endpoint e = open_node(90);
     assert_int_equal(from(t, 5, &e, PEERS_OFFER, 0, PEERS_MESH, 0), 0);

@@ -34,6 +34,8 @@ enum frame_type {
     FRAME_DIRECT_ASK = 70, /* forwarded only: overlay/io/direct.h */
     FRAME_DIRECT_TELL = 71,
     FRAME_FORWARD = 72, /* to another node: its id (16), the sender's (16), type (1), zero (7), payload of that type */
+    FRAME_LEAVE = 73,   /* 73 + enum leave_frame_kind: member/leave.h, overlay/io/depart.c */
+    FRAME_LEAVE_LAST = 75,
 };
 
 enum frame_class {

@@ -375,6 +375,53 @@ static const char *leaves(uint64_t seed, const struct options *o, uint64_t *hash
     return why ? why : no;
 }
 
+/* Many leave in one moment, perhaps all, while others come, and in every other run some crash. Who leaves is gone soon,
+ * as each has a way out, or knows that nobody stays; only a neighbour that ends otherwise may keep it until its time is
+ * over. And those that stay are one grid again. */
+static const char *exodus(uint64_t seed, const struct options *o, uint64_t *hash) {
+    static struct run x;
+    struct moyai_rng r;
+    rng_seed(&r, seed);
+    const struct grid_cfg cfg = {.sites = 1 + pick(&r, 12),
+                                 .open = 2 + pick(&r, 9),
+                                 .unaware = pick(&r, 11),
+                                 .delay = 1 + (moyai_dur)rng_below(&r, 50 * (uint64_t)MOYAI_MS),
+                                 .degree = pick(&r, 2) ? 0 : 3 + pick(&r, 5),
+                                 .checked = 50};
+    const struct grid_traffic t = {.calls = 30, .lookups = 2, .names = 0.3, .near = 80};
+    const struct grid_faults f = {.joins = pick(&r, 60), .crashes = seed % 2 ? pick(&r, 60) : 0};
+    const uint32_t nodes = o->nodes ? o->nodes : 8 + pick(&r, 1u << (4 + pick(&r, 4)));
+    const uint32_t within = pick(&r, 2) ? 0 : pick(&r, 200); /* ms */
+    begin(&x, seed, o, &cfg);
+    grid_join(&x.g, nodes, MOYAI_SEC);
+    if (go(&x, 40 * MOYAI_SEC)) grid_talk(&x.g, &t);
+    const char *no = NULL;
+    for (int i = 0; i < 3 && !x.g.broken && !no && x.g.live > 1; i++) {
+        (void)go(&x, 10 * MOYAI_SEC);
+        grid_trouble(&x.g, &f);
+        (void)go(&x, pick(&x.rng, 1000) * MOYAI_MS);
+        if (x.g.live < 2) break;
+        uint32_t n = i == 2 && seed % 4 == 0 ? x.g.live : 1 + pick(&x.rng, x.g.live - 1);
+        for (uint32_t k = 0; k < n && x.g.live && !x.g.broken; k++) {
+            grid_leave(&x.g, pick(&x.rng, x.g.live)); /* some are told twice */
+            if (within) (void)go(&x, within * MOYAI_MS / n);
+        }
+        (void)go(&x, 2 * MOYAI_SEC);
+        grid_trouble(&x.g, NULL);
+        if (grid_leaving(&x.g)) no = wrong("%.0f that leave are still there", grid_leaving(&x.g));
+    }
+    const double ms = (double)x.g.count.leaving * 1e-6;
+    if (!no && f.crashes == 0 && ms >= 1400) no = wrong("who leaves is gone after %.0f ms only", ms);
+    if (go(&x, CALM * MOYAI_SEC)) grid_talk(&x.g, NULL);
+    if (go(&x, QUIET * MOYAI_SEC)) (void)grid_rest(&x.g);
+    if (o->trace || o->runs < 50) {
+        report(&x);
+        printf("  who leaves is gone within %.0f ms\n", ms);
+    }
+    const char *why = finish(&x, hash);
+    return why ? why : no;
+}
+
 enum { DEGREE = 3 };
 /* Without a link between them, and with places for one: a node takes three times DEGREE. */
 static bool strangers(const struct run *x, uint32_t a, uint32_t b) {
@@ -548,6 +595,7 @@ static const struct kind kinds[] = {
     {"hosts", hosts, 4, {3044}},
     {"witnessed", witnessed, 4, {1000044, 1000357}},
     {"leaves", leaves, 4, {3040}},
+    {"exodus", exodus, 1, {0}},
     {"begun", begun, 1, {0}},
     {"few", few, 4, {0}},
     {"hubs", hubs, 8, {12, 906, 5000, 7072}},

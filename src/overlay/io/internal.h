@@ -70,15 +70,17 @@ struct olink {
     unsigned answers, measured; /* since it last had room; how often trip was, again */
     moyai_ns heard, waits;      /* when anything came last; when something was sent last for which somebody waits */
     /* wide.c's; see there. */
-    bool asked;         /* the peers machine waits for it */
-    bool offered, last; /* it is in the peers machine's books; it was offered as the last resort (3.7) */
-    bool mesh;          /* and both ends have agreed on it */
-    bool direct;        /* for the session with its peer (direct.h), whose end ends it */
-    bool orderly;       /* its end is no evidence of anything */
-    bool silent;        /* given up since it did not answer */
-    bool relays;        /* the relay machine knows it; route.c */
-    bool flush_listed;  /* among those that route_flush writes */
-    int slot;           /* its number with the locating machine; -1: none */
+    bool asked, offered, last; /* the peers machine waits for it; has it; it was offered as the last resort (3.7) */
+    bool mesh;                 /* and both ends have agreed on it */
+    bool direct;               /* for the session with its peer (direct.h), whose end ends it */
+    bool orderly;              /* its end is no evidence of anything */
+    bool silent;               /* given up since it did not answer */
+    /* depart.c's: the peer speaks the leave protocol; the machine has the link; both leave, and we have said our last,
+     * so it is of no more use; both have said their last. */
+    bool leaves, port, parted, over;
+    bool relays;       /* the relay machine knows it; route.c */
+    bool flush_listed; /* among those that route_flush writes */
+    int slot;          /* its number with the locating machine; -1: none */
     struct olink *flush_next;
     /* The least by which our clock was ahead of the stamps of frames, of the last minutes and those before. */
     uint32_t ahead[2];
@@ -185,19 +187,19 @@ struct overlay {
     size_t n_links, n_half_open, n_half_tcp, n_dead, dead_most;
     struct crowd half[2]; /* connections that were taken and have shown nothing; and those that claim to hold a key */
     uint64_t last_number;
-    struct wide *wide;   /* NULL: a grid of one host, or none */
+    struct wide *wide; /* NULL: a grid of one host, or none; the same: */
+    struct route *route;
+    struct mourn *mourn;
+    struct depart *depart;
     struct lines *lines; /* of the grid file; NULL: none */
-    struct route *route; /* the same */
-    struct mourn *mourn; /* the same */
     struct peer *dirty;
     struct peer *dead_first, *dead_last;
-    struct exec_timer rejoin_timer; /* rejoin.c */
-    moyai_ns rejoined, late_at;     /* when last; 0: never */
-    moyai_dur late;                 /* beat.c: so much were we or others behind, at late_at */
-    moyai_dur appear_wait;          /* until its socket and entry are tried again */
-    void (*withdrawn)(void *arg);   /* NULL: it does not leave, or that is over */
-    void *withdrawn_arg;
-    bool witness, closing, told; /* told: that it is dead, and has not rejoined yet */
+    struct exec_timer rejoin_timer;               /* rejoin.c */
+    moyai_ns rejoined, late_at;                   /* when last; 0: never */
+    moyai_dur late;                               /* beat.c: so much were we or others behind, at late_at */
+    moyai_dur appear_wait;                        /* until its socket and entry are tried again */
+    void (*withdrawn)(void *arg), *withdrawn_arg; /* NULL: it does not leave, or that is over */
+    bool witness, closing, closed, told; /* told: that it is dead, and has not rejoined yet; closed: its links */
     struct witness *witnesses;
     uint64_t next_ping;
     struct session_cfg session_cfg;
@@ -225,8 +227,6 @@ void overlay_evidence(struct overlay *o, const uint8_t node[16], int code); /* o
 
 void olink_end(struct olink *k);                               /* as if it had gone down, at once */
 void overlay_accept(struct exec_fd *f, int events, void *arg); /* the overlay's; for its listener */
-
-void overlay_withdrawn(struct overlay *o); /* nothing passes through this node any more */
 
 /* queue.c */
 void msg_list_push(struct msg_list *l, struct msg *m);

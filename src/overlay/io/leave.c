@@ -8,6 +8,7 @@
  * Of links that go through an ssh of this node's, our side is closed behind the farewell, and ssh is ended when the
  * other side has closed too: then all that was said has been read.
  */
+#include "overlay/io/depart.h"
 #include "overlay/io/gridfile.h"
 #include "overlay/io/lines.h"
 #include "overlay/io/mourn.h"
@@ -31,12 +32,25 @@ void overlay_withdrawn(struct overlay *o) {
     if (done) done(o->withdrawn_arg);
 }
 
+void overlay_passed(struct overlay *o) {
+    if (!depart_begin(o->depart)) overlay_withdrawn(o);
+}
+
+/* The paths of sessions that nobody needs: relays that leave at the same time wait for those they carry. */
+static void close_unused(struct overlay *o) {
+    struct peer *p, *tmp;
+    HASH_ITER (hh, o->peers, p, tmp)
+        if (p->via.path && peer_unused(p)) peer_session_close(p);
+}
+
 bool overlay_withdraw(struct overlay *o, void (*done)(void *arg), void *arg) {
     if (o->closing || !o->route) return false;
     o->withdrawn_arg = arg;
     o->withdrawn = done;
+    depart_limit(o->depart);
+    if (o->wide) wide_leave(o->wide);
+    close_unused(o);
     if (!route_withdraw(o->route)) o->withdrawn = NULL;
-    if (o->withdrawn && o->wide) wide_leave(o->wide);
     return o->withdrawn;
 }
 
@@ -128,10 +142,9 @@ static void accept_last(struct overlay *o) {
     }
 }
 
-void overlay_farewell(struct overlay *o) {
+void overlay_last_words(struct overlay *o) {
     struct peer *p, *tmp;
     if (o->closing) return;
-    o->withdrawn = NULL;
     HASH_ITER (hh, o->peers, p, tmp)
         if (p->opened) peer_pump(p); /* last answers and one-way calls leave before the farewell, as far as they can */
     o->closing = true;
@@ -141,6 +154,14 @@ void overlay_farewell(struct overlay *o) {
     }
     mourn_close(o->mourn);
     route_close(o->route);
+}
+
+void overlay_farewell(struct overlay *o) {
+    if (o->closed) return;
+    o->closed = true;
+    o->withdrawn = NULL;
+    overlay_last_words(o);
+    depart_close(o->depart);
     wide_close(o->wide); /* other threads have the lock meanwhile */
     accept_last(o);
     struct parting parting = {.o = o};

@@ -10,6 +10,7 @@
  */
 #include "overlay/io/beat.h"
 #include "overlay/io/buffers.h"
+#include "overlay/io/depart.h"
 #include "overlay/io/mourn.h"
 #include "overlay/io/rejoin.h"
 #include "overlay/io/route.h"
@@ -51,6 +52,7 @@ static void olink_unlink(struct olink *k) {
         mourn_link_down(k);
         route_link_down(k);
     }
+    depart_link_down(k);
     k->o->n_links--;
     not_half(k);
     exec_timer_clear(k->o->x, &k->hello_timer);
@@ -177,7 +179,7 @@ struct olink *olink_by_number(struct overlay *o, uint64_t number) {
 
 struct olink *olink_ready(const struct peer *p) {
     for (struct olink *k = p->links; k; k = k->peer_next)
-        if (k->up) return k;
+        if (k->up && !k->parted) return k;
     return NULL;
 }
 
@@ -246,6 +248,7 @@ static void olink_up(struct olink *k) {
           event_int("pid", k->peer->pid), event_text("at", k->at));
     log_debug(o->cfg.log, "overlay", "MOYAI-LINK-UP", "link to node %.8s (\"%s\", pid %lld)%s%s", id, k->peer->title,
               (long long)k->peer->pid, k->at[0] ? " at " : "", k->at);
+    depart_link_up(k);
     peer_link_up(k->peer, k);
 }
 
@@ -293,7 +296,8 @@ static int on_hello(struct olink *k, const uint8_t *p, size_t n, struct moyai_er
     }
     if (k->peer && !id_equal(k->peer->id, h.node.b)) {
         if (k->tcp && o->wide) wide_another(k, &h); /* as does a node that was started anew */
-        return err_set(why, k->tcp ? MOYAI_ECLOSED : MOYAI_EPROTO, "another node answers at the address of this one: is its id right?");
+        return err_set(why, k->tcp ? MOYAI_ECLOSED : MOYAI_EPROTO,
+                       "another node answers at the address of this one: is its id right?");
     }
     if (is_elsewhere(k, peer, &h)) {
         char id[33];
@@ -311,6 +315,7 @@ static int on_hello(struct olink *k, const uint8_t *p, size_t n, struct moyai_er
     peer_called(peer, h.title, h.pid);
     memcpy(k->host, h.host, sizeof k->host);
     k->observer = h.observer;
+    k->leaves = h.leave > 0;
     k->greeted = true;
     not_half(k);
     /* Who has taken a connection is offered it; who has made one hears of it from what is asked. */
@@ -345,6 +350,7 @@ static int on_frame(struct link *l, const struct frame_head *h, uint8_t *payload
     if (h->type == FRAME_HELLO) return on_hello(k, payload, h->length, why);
     if (!k->greeted) return err_set(why, MOYAI_EPROTO, "frame of type %u before the hello", h->type);
     k->heard = exec_now(k->o->x);
+    if (k->parted && h->type != FRAME_FAREWELL && (h->type < FRAME_LEAVE || h->type > FRAME_LEAVE_LAST)) return 0;
     if (k->o->wide && h->type >= FRAME_PEERS && h->type <= FRAME_PEERS_LAST) return wide_frame(k, h, payload, why);
     if (!k->up && h->type != FRAME_FAREWELL && h->type != FRAME_PING && h->type != FRAME_DEAD) {
         if (k->o->closing) return 0; /* what it has agreed to was not heard any more */
@@ -358,6 +364,7 @@ static int on_frame(struct link *l, const struct frame_head *h, uint8_t *payload
     if (k->mesh && h->type >= FRAME_DEATH && h->type <= FRAME_DEATH_LAST)
         return mourn_frame(k->o, k->peer->id, h->type, payload, h->length, why);
     if (k->mesh && h->type == FRAME_FORWARD) return route_forwarded(k, h, payload, why);
+    if (k->o->depart && h->type >= FRAME_LEAVE && h->type <= FRAME_LEAVE_LAST) return depart_frame(k, h, payload, why);
     switch (h->type) {
     case FRAME_FAREWELL:
         k->farewell = true;
@@ -417,7 +424,7 @@ static void on_down(struct link *l, const struct moyai_error *why) {
         log_warning(o->cfg.log, "link", id, "the link to %s is closed: %s", who, why->text);
     }
     if (was_up) say_down(k, why->text);
-    bool farewell = k->farewell;
+    bool farewell = k->farewell, parted = k->parted;
     int code = why->code;
     char text[MOYAI_ERROR_TEXT];
     memcpy(text, why->text, sizeof text);
@@ -442,7 +449,7 @@ static void on_down(struct link *l, const struct moyai_error *why) {
     if (was_up && !k->tcp) {
         uint8_t id[16];
         memcpy(id, p->id, 16);
-        witness_link_down(o, id, farewell);
+        witness_link_down(o, id, farewell || parted);
     }
     link_free(l);
     free(k);
@@ -665,6 +672,8 @@ static int join(struct overlay *o, struct moyai_error *reterr) {
     if (rc == 0 && (wide || c->grid_file)) {
         rc = route_new(o, reterr);
         if (rc == 0) rc = mourn_new(o, reterr);
+        if (rc == 0) rc = depart_new(o, reterr);
+        o->hello.leave = HELLO_LEAVE;
         if (rc == 0) rc = wide_new(o, &places, reterr);
     }
     if (!o->wide) places_done(&places); /* else they are its own now */
@@ -725,6 +734,7 @@ void overlay_free(struct overlay *o) {
     wide_free(o->wide);
     route_free(o->route);
     mourn_free(o->mourn);
+    depart_free(o->depart);
     rundir_close(o->dir);
     buffers_free(o->buffers);
     free(o->tx_chunks);

@@ -11,6 +11,7 @@
  */
 #include "base/err.h"
 #include "overlay/io/beat.h"
+#include "overlay/io/depart.h"
 #include "overlay/io/mourn.h"
 #include "overlay/io/route_internal.h"
 #include "overlay/locate_wire.h"
@@ -413,7 +414,7 @@ static void act_relay(struct route *t, const struct relay_effect *fx) {
         if (k) send_paths(t, k);
         break;
     case RELAY_FX_WITHDRAWN:
-        overlay_withdrawn(t->o);
+        overlay_passed(t->o);
         break;
     }
 }
@@ -669,7 +670,7 @@ int route_new(struct overlay *o, struct moyai_error *reterr) {
 }
 
 bool route_withdraw(struct route *t) {
-    if (t->closing || relay_count(t->r).passing == 0) return false;
+    if (t->closing || (t->o->cfg.observer && relay_count(t->r).passing == 0)) return false;
     struct locate_event le = {.kind = LOCATE_EV_LEAVE}; /* first: who looks for another way is not to find this one */
     (void)route_locate(t, &le);
     route_run(t);

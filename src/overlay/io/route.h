@@ -15,8 +15,8 @@ struct route;
 int route_new(struct overlay *o, struct moyai_error *reterr);
 void route_close(struct route *r); /* everything that waits is given up */
 void route_free(struct route *r);
-/* The node leaves: what passes through it goes other ways. False: nothing does. Else overlay_withdrawn follows, within
- * this or in a second at the latest. */
+/* The node leaves: what passes through it goes other ways. overlay_passed follows, within this or in a second at the
+ * latest. False: not once more. */
 bool route_withdraw(struct route *r);
 /* The node goes on under another id (o->cfg.self): first nothing is begun any more, and when all links have ended it
  * begins anew, with the names held here and those that are waited for. */

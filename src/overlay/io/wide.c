@@ -440,6 +440,8 @@ static void effect(struct wide *w, const struct peers_effect *fx) {
     case PEERS_FX_DROP:
         k = olink_by_number(o, fx->link);
         if (!k) break;
+        if (fx->what == PEERS_LEAVING && k->outgoing) /* the other may have agreed by now */
+            send_frame(w, k->number, &(struct peers_frame){.kind = PEERS_BYE, .what = PEERS_LEAVING});
         k->offered = false;
         k->orderly = true;
         link_reset(k->link, MOYAI_ECLOSED, "given up"); /* goes down from the loop, with what could be written */

@@ -7,7 +7,9 @@
 
 #include "link/key.h"
 #include "link/tls.h"
+#include "member/leave.h"
 #include "overlay/death.h"
+#include "overlay/io/depart.h"
 #include "overlay/io/dial.h"
 #include "overlay/peers_internal.h"
 #include "overlay/peers_wire.h"
@@ -51,6 +53,10 @@ static struct world {
     bool answered;       /* it has read what came by that */
     bool up, read;       /* the offer was accepted; and what came after that was read */
     bool refused, told;  /* a session was; of one that has left */
+    uint32_t leaves;     /* the leave protocol that it speaks */
+    char left[16];       /* frames by which the node leaves, in order: F(arewell), S(eek), R(oot), A(ck) */
+    uint32_t number;     /* of the last of these that had one */
+    bool withdrawn;      /* the node may end */
     int rendezvous;
     uint16_t port;
     pthread_t thread;
@@ -91,6 +97,12 @@ static void say(struct link *l, uint8_t type, const void *bytes, size_t n) {
     assert_int_equal(link_send(l, &h, &piece, 1), 0);
 }
 
+static void left(char how) {
+    const size_t n = strlen(w.left);
+    assert_true(n + 1 < sizeof w.left);
+    w.left[n] = how;
+}
+
 static int on_frame(struct link *l, const struct frame_head *h, uint8_t *payload, struct moyai_error *why) {
     (void)why;
     if (h->type == FRAME_PEERS + PEERS_OFFER && !w.was_offered) {
@@ -100,6 +112,12 @@ static int on_frame(struct link *l, const struct frame_head *h, uint8_t *payload
     w.answered |= l == w.called && h->type == FRAME_PONG;
     if (l != w.offered) return 0;
     w.farewell |= h->type == FRAME_FAREWELL;
+    if (h->type == FRAME_FAREWELL) left('F');
+    if (h->type >= FRAME_LEAVE && h->type <= FRAME_LEAVE_LAST) left("SRA"[h->type - FRAME_LEAVE]);
+    if (h->type >= FRAME_LEAVE && h->type < FRAME_LEAVE_LAST) {
+        assert_int_equal(h->length, 4);
+        memcpy(&w.number, payload, 4);
+    }
     w.refused |= h->type == FRAME_SESSION + SESSION_REFUSE;
     w.told |= h->type == FRAME_FORWARD && payload[32] == FRAME_DEATH + DEATH_LEFT;
     w.read |= h->type == FRAME_PONG;
@@ -139,6 +157,7 @@ static struct link *greet(int fd, struct tls *tls, const struct moyai_node_id *i
     w.n_links++;
     hello_fill(&h, id, nowhere, "other", FRAME_MAX, 1000000);
     h.n_endpoints = 1;
+    h.leave = w.leaves;
     snprintf(h.endpoints[0], sizeof h.endpoints[0], "%s", w.at);
     int n = hello_encode(&h, bytes, NULL);
     assert_true(n > 0);
@@ -455,8 +474,156 @@ static void who_has_lost_a_connection_has(void **state) {
     UNTIL(strstr(w.said, "MOYAI-ALONE"));
 }
 
+/* ---- leaving --------------------------------------------------------------------------------- */
+
+#define SEEK (FRAME_LEAVE + LEAVE_SEEK)
+#define ROOT (FRAME_LEAVE + LEAVE_ROOT)
+#define ACK  (FRAME_LEAVE + LEAVE_ACK)
+
+static int open_leaving(void **state) {
+    const int rc = open_world(state);
+    w.leaves = HELLO_LEAVE;
+    return rc;
+}
+
+static void on_withdrawn(void *arg) {
+    (void)arg;
+    w.withdrawn = true;
+}
+
+static void say_number(uint8_t type, uint32_t n) {
+    const uint8_t bytes[4] = {(uint8_t)n, (uint8_t)(n >> 8), (uint8_t)(n >> 16), (uint8_t)(n >> 24)};
+    say(w.offered, type, bytes, 4);
+    link_flush(w.offered);
+}
+
+static void say_alone(uint8_t type) {
+    say(w.offered, type, NULL, 0);
+    link_flush(w.offered);
+}
+
+/* All that the node has said until now has been read, and it has read what was said. */
+static void catch_up(void) {
+    w.read = false;
+    say(w.offered, FRAME_PING, "all read", 8);
+    link_flush(w.offered);
+    UNTIL(w.read);
+}
+
+/* It asks whether its neighbour stays, says farewell when it does, then its last; and is there until the other has
+ * said its own. */
+static void a_leaver_waits_for_the_last_word_of_who_stays(void **state) {
+    (void)state;
+    link_up();
+    assert_true(overlay_withdraw(w.o, on_withdrawn, NULL));
+    UNTIL(w.number != 0);
+    catch_up();
+    assert_string_equal(w.left, "S");
+    say_number(ROOT, w.number + 1); /* the answer to another question */
+    catch_up();
+    assert_string_equal(w.left, "S");
+    say_number(ROOT, w.number);
+    UNTIL(strchr(w.left, 'A'));
+    assert_string_equal(w.left, "SFA");
+    assert_false(w.withdrawn);
+    say(w.offered, FRAME_PING, "too late", 8); /* nothing follows the last word, nor is what still comes a fault */
+    say_alone(ACK);
+    UNTIL(w.withdrawn && !w.offered);
+    close_node();
+    assert_string_equal(w.left, "SFA");
+    assert_false(w.answered);
+    assert_string_equal(w.said, "");
+}
+
+/* Be it stopped, or too busy: the node goes when its time is over. */
+static void a_leaver_whose_neighbour_does_not_answer_goes(void **state) {
+    (void)state;
+    link_up();
+    assert_true(overlay_withdraw(w.o, on_withdrawn, NULL));
+    UNTIL(w.withdrawn);
+    close_node();
+    assert_string_equal(w.left, "SF");
+}
+
+static void a_leaver_whose_neighbour_breaks_off_goes(void **state) {
+    (void)state;
+    link_up();
+    assert_true(overlay_withdraw(w.o, on_withdrawn, NULL));
+    UNTIL(w.number != 0);
+    say_number(ROOT, w.number);
+    UNTIL(strchr(w.left, 'A'));
+    link_reset(w.offered, MOYAI_ECLOSED, "it breaks");
+    UNTIL(w.withdrawn);
+}
+
+/* Where nobody stays, nobody answers. */
+static void those_who_all_leave_do_not_wait_for_each_other(void **state) {
+    (void)state;
+    link_up();
+    assert_true(overlay_withdraw(w.o, on_withdrawn, NULL));
+    UNTIL(w.number != 0);
+    const moyai_ns from = moyai_now();
+    say_number(SEEK, 7);
+    UNTIL(w.withdrawn);
+    assert_true(moyai_now() - from < (moyai_ns)DEPART_MOST);
+    close_node();
+    assert_string_equal(w.left, "SF");
+}
+
+static void who_stays_answers_and_closes(void **state) {
+    (void)state;
+    link_up();
+    say_number(SEEK, 0x01020304);
+    UNTIL(w.number != 0);
+    assert_int_equal(w.number, 0x01020304);
+    assert_string_equal(w.left, "R");
+    say_alone(FRAME_FAREWELL);
+    say_alone(ACK);
+    UNTIL(!w.offered);
+    assert_string_equal(w.left, "RA");
+    UNTIL(overlay_find(w.o, w.other.b)->dead);
+    assert_int_equal(overlay_find(w.o, w.other.b)->why_code, MOYAI_ECLOSED);
+    assert_string_equal(w.said, "");
+}
+
+/* A node of before hears nothing of all this, and keeps nobody. */
+static void an_older_neighbour_hears_the_farewell_only(void **state) {
+    (void)state;
+    w.leaves = 0;
+    link_up();
+    assert_false(overlay_withdraw(w.o, on_withdrawn, NULL));
+    close_node();
+    assert_string_equal(w.left, "F");
+}
+
+static void a_frame_that_is_none_ends_the_link(void **state) {
+    (void)state;
+    link_up();
+    say(w.offered, SEEK, "abc", 3);
+    link_flush(w.offered);
+    UNTIL(strstr(w.said, "frame of type 73 and 3 bytes"));
+    UNTIL(!w.offered || !w.was_offered);
+}
+
+static void a_question_without_number_ends_the_link(void **state) {
+    (void)state;
+    link_up();
+    say_number(SEEK, 0);
+    UNTIL(strstr(w.said, "frame of type 73 breaks the protocol"));
+}
+
+#define LEAVING(test) cmocka_unit_test_setup_teardown(test, open_leaving, close_world)
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        LEAVING(a_leaver_waits_for_the_last_word_of_who_stays),
+        LEAVING(a_leaver_whose_neighbour_does_not_answer_goes),
+        LEAVING(a_leaver_whose_neighbour_breaks_off_goes),
+        LEAVING(those_who_all_leave_do_not_wait_for_each_other),
+        LEAVING(who_stays_answers_and_closes),
+        LEAVING(an_older_neighbour_hears_the_farewell_only),
+        LEAVING(a_frame_that_is_none_ends_the_link),
+        LEAVING(a_question_without_number_ends_the_link),
         cmocka_unit_test_setup_teardown(who_opens_a_session_too_late_is_not_refused, open_world, close_world),
         cmocka_unit_test_setup_teardown(the_dead_are_not_known_once_more, open_world, close_world),
         cmocka_unit_test_setup_teardown(who_leaves_tells_of_others_before, open_world, close_world),

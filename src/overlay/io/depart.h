@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Leaving, second phase: links are closed in the order that the leave machine says (member/leave.h,
+ * doc/spec/09-leave.md, 10). For the files of the overlay's driver only. A node without routes (a grid of one host, or
+ * none) has no such: NULL is fine everywhere.
+ */
+#ifndef OVERLAY_IO_DEPART_H
+#define OVERLAY_IO_DEPART_H
+
+#include "overlay/io/internal.h"
+
+#define DEPART_MOST (1400 * MOYAI_MS) /* from when what passes is led elsewhere until all is over */
+
+struct depart;
+
+int depart_new(struct overlay *o, struct moyai_error *reterr);
+void depart_free(struct depart *d);
+void depart_close(struct depart *d); /* nothing more is done or told */
+
+void depart_link_up(struct olink *k);   /* a link that sessions may use */
+void depart_link_down(struct olink *k); /* it has ended */
+int depart_frame(struct olink *k, const struct frame_head *h, const uint8_t *payload, struct moyai_error *why);
+
+/* leave.c. */
+void overlay_passed(struct overlay *o);     /* nothing passes through this node any more */
+void overlay_withdrawn(struct overlay *o);  /* and it may end */
+void overlay_last_words(struct overlay *o); /* what can still be said is, and all else is given up */
+
+/* This node is to leave: overlay_withdrawn follows in DEPART_MOST at the latest. */
+void depart_limit(struct depart *d);
+/* Nothing passes through it any more: now its links are closed. False: there are none to be closed so. */
+bool depart_begin(struct depart *d);
+
+#endif
