@@ -8,6 +8,9 @@
  * Who sleeps or waits for one of several, unmasked, is told so once (ELEAVING). Each object whose class has on_leave
  * has it called, in its scope.
  *
+ * What is refused when all else is over is not waited for, or one who calls again and again would keep the node here.
+ * It and what is still on its way then were never executed, as the farewell says (drain_cleared).
+ *
  * It is over when no method of somebody who still waits for it runs, nor an on_leave, no call from here is open that
  * somebody could ask for, and what was sent has been taken by those it was for; or when the time for it has passed:
  * then what is unfinished fails as in any node that ends, and the log says what that was. Fibers of moyai_go are not
@@ -106,9 +109,32 @@ static void over(moyai_node *n) {
     if (n->drain.waiter) (void)exec_wake(n->x, n->drain.waiter, 0);
 }
 
-static bool is_done(const moyai_node *n) {
-    return n->drain.hooks == 0 && n->wanted == 0 && (n->calls_open == 0 || n->drain.freeing) && n->local_waiting == 0 &&
-           overlay_quiet(n->o);
+static bool is_done(moyai_node *n) {
+    const bool rest =
+        n->drain.hooks == 0 && n->wanted == 0 && (n->calls_open == 0 || n->drain.freeing) && n->local_waiting == 0;
+    if (rest && !n->drain.rest) {
+        n->drain.wave++;
+        n->drain.refusals = 0;
+    }
+    n->drain.rest = rest;
+    return rest && overlay_untaken(n->o) <= n->drain.refusals;
+}
+
+void drain_refuses(moyai_request *rq) {
+    moyai_node *n = rq->node;
+    if (!n->drain.rest || !rq->peer) return;
+    rq->wave = n->drain.wave;
+    n->drain.refusals++;
+}
+
+void drain_refused(moyai_request *rq) {
+    moyai_node *n = rq->node;
+    if (rq->wave && rq->wave == n->drain.wave) n->drain.refusals--;
+    rq->wave = 0;
+}
+
+bool drain_cleared(moyai_node *n) {
+    return n->drain.begun && n->drain.over && is_done(n);
 }
 
 static void look(struct exec_hook *h) {

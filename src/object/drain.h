@@ -10,6 +10,12 @@ void drain_init(moyai_node *n);
 void drain_begin(moyai_node *n, moyai_dur patience);
 void drain_done(moyai_node *n); /* the node ends */
 
+/* An answer that says that nothing was executed, or of the node itself; and it has been taken, or will not be. */
+void drain_refuses(moyai_request *rq);
+void drain_refused(moyai_request *rq);
+/* Whatever has begun here is over, and its caller knows: what others have open here was never executed. */
+bool drain_cleared(moyai_node *n);
+
 /* Somebody blocks, who is to be told: ELEAVING, if that is so and he has not been. */
 int drain_tells(moyai_node *n, struct context *c, struct blocked *b);
 void drain_untell(struct blocked *b); /* he blocks no more */

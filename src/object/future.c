@@ -98,6 +98,12 @@ static void id_take(moyai_node *n, moyai_future *f) {
 /* ---- records --------------------------------------------------------------------------------- */
 
 static void timer_due(struct exec *x, struct exec_timer *t);
+/* Of a node that has left and said so (spec/09, 9.4): it has answered what it has executed. Not of what it answers, or
+ * takes without an answer, to its very end. */
+static bool is_cleared(const moyai_future *f, const struct moyai_error *why) {
+    return why->executed == MOYAI_NEVER_EXECUTED && !f->oneway_told && !id_equal(f->object, f->home);
+}
+
 static void message_done(struct msg *m, int code, enum moyai_executed executed);
 
 moyai_future *future_new(moyai_node *n, bool wants_reply) {
@@ -196,6 +202,7 @@ static void message_done(struct msg *m, int code, enum moyai_executed executed) 
         e = *peer_why(f->peer);
     else
         err_set(&e, code, "%s", moyai_strerror(code));
+    if (is_cleared(f, &e)) executed = MOYAI_NEVER_EXECUTED;
     e.where = code == MOYAI_EUNREACHABLE ? MOYAI_AT_PATH : MOYAI_AT_PEER;
     e.executed = executed;
     future_fail(f, &e);
@@ -363,7 +370,7 @@ void future_peer_failed(moyai_node *n, struct peer *p, const struct moyai_error 
     struct peer_calls *pc = peer_calls(p, false);
     while (pc && pc->open) {
         struct moyai_error e = *why;
-        bool never = pc->open->never || msg_untouched(&pc->open->msg);
+        bool never = pc->open->never || msg_untouched(&pc->open->msg) || is_cleared(pc->open, why);
         e.executed = never ? MOYAI_NEVER_EXECUTED : MOYAI_MAY_HAVE_EXECUTED;
         future_fail(pc->open, &e);
     }

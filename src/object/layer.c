@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The object layer as the overlay sees it, and its beginning and end. */
 #include "base/err.h"
-#include "object/internal.h"
+#include "object/drain.h"
 
 #include <stdlib.h>
 
@@ -36,6 +36,10 @@ static void on_failed(void *ctx, struct peer *p, const struct moyai_error *why) 
     future_peer_failed(ctx, p, why);
     serve_peer_failed(ctx, p);
     on_room(ctx, p); /* who waits for room finds it dead */
+}
+
+static bool on_cleared(void *ctx) {
+    return drain_cleared(ctx);
 }
 
 static bool on_busy(void *ctx, struct peer *p) {
@@ -79,6 +83,7 @@ const struct overlay_ops object_overlay_ops = {.message = on_message,
                                                .name_lost = names_lost,
                                                .rejoin = on_rejoin,
                                                .rejoined = on_rejoined,
+                                               .cleared = on_cleared,
                                                .busy = on_busy};
 
 static int constant_init(moyai_node *n, moyai_future *f, int code) {

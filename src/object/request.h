@@ -32,6 +32,7 @@ struct moyai_request {
     bool wanted;     /* one of node->wanted */
     bool running;    /* user code is in it: what it may write to, `reply` and `out`, is its own */
     bool over;       /* finished: the record goes with its reply */
+    uint32_t wave;   /* an answer that a node which leaves need not wait for, if it is drain.wave; 0: not such a one */
     uint8_t storage; /* enum result_storage: where the message lives */
     uint8_t n_ancestors;
     uint16_t depth;

@@ -114,6 +114,7 @@ static void request_bytes_free(moyai_request *rq) {
 static void request_free(moyai_request *rq) {
     moyai_node *n = rq->node;
     exec_timer_clear(n->x, &rq->timer);
+    drain_refused(rq);
     peer_unlink(n, rq);
     request_bytes_free(rq);
     if (rq->has_out) codec_out_done(&rq->out);
@@ -377,6 +378,7 @@ static void refuse(moyai_node *n, struct peer *p, const uint8_t *bytes, size_t h
         return;
     }
     id_set(rq, h.call);
+    if (no->code == MOYAI_ELEAVING) drain_refuses(rq);
     reply_levels(rq, no, 1);
     finish(rq);
 }
@@ -395,6 +397,7 @@ static int serve_node(moyai_node *n, struct peer *p, moyai_future *f, const uint
     }
     rq->oneway = h.flags & MESSAGE_ONEWAY;
     id_set(rq, h.call);
+    drain_refuses(rq);
     rq->caller = f;
     rq->has_out = node_object_call(n, p, &h, bytes, len, &rq->out, rq->reply, sizeof rq->reply, &no) == 0;
     if (rq->has_out) reply_values(rq);

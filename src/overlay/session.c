@@ -599,8 +599,8 @@ bool session_idle(const struct session *s) {
            session_bit_next(s, SET_RX_USED, 0) == s->streams;
 }
 
-bool session_owes(const struct session *s) {
-    return s->used > 0;
+uint32_t session_owes(const struct session *s) {
+    return s->used;
 }
 
 bool session_refuse(const struct session_frame *in, struct session_frame *out) {

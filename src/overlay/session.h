@@ -173,7 +173,7 @@ bool session_check(const struct session *s, struct moyai_error *why); /* invaria
 
 uint64_t session_id(const struct session *s);
 bool session_idle(const struct session *s); /* established, nothing unsent, unacknowledged or unfinished, either way */
-bool session_owes(const struct session *s); /* messages have been given that the peer has not taken all of */
+uint32_t session_owes(const struct session *s); /* messages that have been given and the peer has not taken all of */
 /* A refusal for a frame of an unknown session; true if one is due (never for a REFUSE). */
 bool session_refuse(const struct session_frame *in, struct session_frame *out);
 

@@ -72,6 +72,12 @@ static int m_give(moyai_request *rq, void *self) {
     return rc;
 }
 
+static int m_once(moyai_request *rq, void *self) {
+    (void)rq, (void)self;
+    counts[BEGUN]++;
+    return 0;
+}
+
 static int m_never(moyai_request *rq, void *self) {
     (void)rq, (void)self;
     counts[BEGUN]++;
@@ -100,7 +106,8 @@ static int m_keep(moyai_request *rq, void *self) {
 static const struct moyai_method methods[] = {{"hold", m_hold}, {"there_and_back", m_there_and_back},
                                               {"echo", m_echo}, {"count", m_count},
                                               {"give", m_give}, {"never", m_never},
-                                              {"keep", m_keep}, {NULL, NULL}};
+                                              {"keep", m_keep}, {"once", m_once},
+                                              {NULL, NULL}};
 static const struct moyai_class cls = MOYAI_CLASS_LEAVING("Leaver", methods, NULL, on_leave);
 
 static int role_leaver(int argc, char **argv) {
@@ -176,6 +183,41 @@ static void what_has_begun_is_finished(void **state) {
     moyai_future_free(f);
     FIBER_ASSERT_INT(kit_reap(pid), 0);
     FIBER_ASSERT_INT(counts[TOLD], 1);
+    moyai_ref_unref(ref);
+    moyai_node_free(node);
+}
+
+/* Who calls it again and again does not keep it here; and knows, of each call, whether it was executed. */
+static void who_is_called_on_and_on_leaves(void **state) {
+    (void)state;
+    enum { OPEN = 4 };
+    moyai_ref *ref;
+    moyai_future *f;
+    uint32_t answered = 0, refused = 0;
+    node = kit_node(NULL);
+    moyai_set *set = kit_set(node);
+    pid_t pid = begin("echoes", &ref);
+    for (bool gone = false; !gone || moyai_set_count(set) > 0;) {
+        while (!gone && moyai_set_count(set) < OPEN)
+            KIT_OK(moyai_set_add(set, moyai_call_async(ref, "once", MOYAI_NONE)));
+        KIT_OK(moyai_wait_masked(set, MOYAI_FOREVER));
+        while ((f = moyai_set_next(set))) {
+            struct moyai_error e;
+            const int rc = moyai_future_error(f, 0, &e);
+            if (rc < 0 && e.executed != MOYAI_NEVER_EXECUTED) FIBER_FAIL("not known: %s", e.text);
+            answered += rc == 0;
+            refused += rc < 0;
+            if (answered == 100 && rc == 0) tell(ref);
+            moyai_future_free(f);
+        }
+        if (!gone) gone = kit_gone(pid);
+    }
+    char *said = kit_stderr(pid);
+    if (said[0]) FIBER_FAIL("it has said: %s", said);
+    free(said);
+    FIBER_ASSERT(answered >= 100 && refused > 0);
+    FIBER_ASSERT_INT(counts[BEGUN], answered);
+    moyai_set_free(set);
     moyai_ref_unref(ref);
     moyai_node_free(node);
 }
@@ -354,13 +396,10 @@ static void who_frees_it_waits(void **state) {
 
 static int tests(void) {
     const struct CMUnitTest list[] = {
-        cmocka_unit_test(what_has_begun_is_finished),
-        cmocka_unit_test(nested_calls_are_taken),
-        cmocka_unit_test(objects_are_told),
-        cmocka_unit_test(answers_are_taken_before_the_end),
-        cmocka_unit_test(what_takes_too_long_is_cut_short),
-        cmocka_unit_test(whoever_waits_is_told_once),
-        cmocka_unit_test(who_frees_it_waits),
+        cmocka_unit_test(what_has_begun_is_finished),       cmocka_unit_test(who_is_called_on_and_on_leaves),
+        cmocka_unit_test(nested_calls_are_taken),           cmocka_unit_test(objects_are_told),
+        cmocka_unit_test(answers_are_taken_before_the_end), cmocka_unit_test(what_takes_too_long_is_cut_short),
+        cmocka_unit_test(whoever_waits_is_told_once),       cmocka_unit_test(who_frees_it_waits),
         cmocka_unit_test(classes_of_before_have_none),
     };
     return cmocka_run_group_tests(list, NULL, NULL);

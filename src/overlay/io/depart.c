@@ -79,7 +79,7 @@ static void say_last(struct depart *d, struct olink *k) {
         d->farewell = true;
         overlay_last_words(d->o);
     }
-    if (phase >= LEAVE_CLOSING) send_frame(k, FRAME_FAREWELL, NULL, 0);
+    if (phase >= LEAVE_CLOSING) olink_farewell(k);
     send_frame(k, FRAME_LEAVE + LEAVE_ACK, NULL, 0);
     link_flush(k->link);
     link_last(k->link);

@@ -25,6 +25,7 @@ int depart_frame(struct olink *k, const struct frame_head *h, const uint8_t *pay
 void overlay_passed(struct overlay *o);     /* nothing passes through this node any more */
 void overlay_withdrawn(struct overlay *o);  /* and it may end */
 void overlay_last_words(struct overlay *o); /* what can still be said is, and all else is given up */
+void olink_farewell(struct olink *k);       /* after those */
 
 /* This node is to leave: overlay_withdrawn follows in DEPART_MOST at the latest. */
 void depart_limit(struct depart *d);

@@ -104,16 +104,16 @@ void overlay_each_peer(const struct overlay *o, bool (*fn)(struct peer *p, void 
         if (!fn(p, ctx)) return;
 }
 
-static bool is_quiet(struct peer *p, void *ctx) {
-    bool *quiet = ctx;
-    *quiet = p->dead || (!peer_waiting(p) && !(p->session && session_owes(p->session)));
-    return *quiet;
+static bool add_untaken(struct peer *p, void *ctx) {
+    size_t *n = ctx;
+    if (!p->dead) *n += p->waiting_calls + p->waiting_others + (p->session ? session_owes(p->session) : 0);
+    return true;
 }
 
-bool overlay_quiet(const struct overlay *o) {
-    bool quiet = true;
-    overlay_each_peer(o, is_quiet, &quiet);
-    return quiet;
+size_t overlay_untaken(const struct overlay *o) {
+    size_t n = 0;
+    overlay_each_peer(o, add_untaken, &n);
+    return n;
 }
 
 void overlay_each_link(const struct overlay *o, bool (*fn)(const struct overlay_link_info *l, void *ctx), void *ctx) {

@@ -156,9 +156,9 @@ struct peer {
     bool here;         /* it has had a Unix link: it is of this host */
     char at[TCP_TEXT]; /* the address by which this node had a link to it; "": none */
 
-    bool dead, found_dead;   /* found_dead: by us, not told by others */
-    int why_code;            /* why everything with it has failed; 0: it has not */
-    struct moyai_error *why; /* NULL: nothing, or out of memory; peer_why */
+    bool dead, found_dead, cleared; /* found by us, not told by others; its farewell says FAREWELL_CLEARED */
+    int why_code;                   /* why everything with it has failed; 0: it has not */
+    struct moyai_error *why;        /* NULL: nothing, or out of memory; peer_why */
     struct peer *dead_next;
     struct ping_list pings; /* not sent, or from hand to hand */
     unsigned ping_tries;    /* in vain, since the way was found */
@@ -199,7 +199,7 @@ struct overlay {
     moyai_dur late;                               /* beat.c: so much were we or others behind, at late_at */
     moyai_dur appear_wait;                        /* until its socket and entry are tried again */
     void (*withdrawn)(void *arg), *withdrawn_arg; /* NULL: it does not leave, or that is over */
-    bool witness, closing, closed, told; /* told: that it is dead, and has not rejoined yet; closed: its links */
+    bool witness, closing, closed, cleared, told; /* closed: links; told: that it is dead, and has not rejoined yet */
     struct witness *witnesses;
     uint64_t next_ping;
     struct session_cfg session_cfg;

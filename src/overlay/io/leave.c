@@ -147,6 +147,7 @@ void overlay_last_words(struct overlay *o) {
     if (o->closing) return;
     HASH_ITER (hh, o->peers, p, tmp)
         if (p->opened) peer_pump(p); /* last answers and one-way calls leave before the farewell, as far as they can */
+    o->cleared = o->ops->cleared && o->ops->cleared(o->ctx);
     o->closing = true;
     HASH_ITER (hh, o->peers, p, tmp) {
         if (!p->dead) peer_fail(p, MOYAI_ECLOSED, "this node ends");
@@ -154,6 +155,12 @@ void overlay_last_words(struct overlay *o) {
     }
     mourn_close(o->mourn);
     route_close(o->route);
+}
+
+void olink_farewell(struct olink *k) {
+    const struct frame_head h = {
+        .type = FRAME_FAREWELL, .class_ = FRAME_CONTROL, .hops = 1, .label = k->o->cleared ? FAREWELL_CLEARED : 0};
+    (void)link_send(k->link, &h, NULL, 0); /* if it does not go out, the peer learns it as a death */
 }
 
 void overlay_farewell(struct overlay *o) {
@@ -168,8 +175,7 @@ void overlay_farewell(struct overlay *o) {
     for (struct olink *k = o->links, *next; k; k = next) {
         next = k->next;
         /* Also if the peer's hello has not come: ours has gone out, so to it this node has been there. */
-        struct frame_head h = {.type = FRAME_FAREWELL, .class_ = FRAME_CONTROL, .hops = 1};
-        (void)link_send(k->link, &h, NULL, 0); /* if it does not go out, the peer learns it as a death */
+        olink_farewell(k);
         if (k->carried && k->up && parting.n < PART_LINKS && lines_carry(o->lines))
             parting.link[parting.n++] = k;
         else

@@ -368,6 +368,7 @@ static int on_frame(struct link *l, const struct frame_head *h, uint8_t *payload
     switch (h->type) {
     case FRAME_FAREWELL:
         k->farewell = true;
+        if (h->label == FAREWELL_CLEARED) k->peer->cleared = true;
         return 0;
     case FRAME_PING: {
         if (h->length != 8) return err_set(why, MOYAI_EPROTO, "ping of %u bytes", h->length);
@@ -554,6 +555,7 @@ void peer_declare(struct peer *p, int code, const char *text) {
     struct moyai_error why = {0};
     err_set(&why, code, "%s", text);
     why.where = MOYAI_AT_PEER;
+    if (p->cleared && code == MOYAI_ECLOSED) why.executed = MOYAI_NEVER_EXECUTED;
     peer_set_why(p, &why);
     char hex[33];
     id_format(p->id, hex);

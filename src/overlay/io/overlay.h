@@ -71,6 +71,9 @@ struct overlay_ops {
     /* Others have declared this node dead: under which id does it go on? False: out of memory, it is asked again. */
     bool (*rejoin)(void *ctx, struct moyai_node_id *id);
     void (*rejoined)(void *ctx); /* it does: everything that was open has failed */
+    /* This node ends: has every call that has begun here been answered, and the answer been taken? It is said in the
+     * farewell: what others have open here was never executed. NULL: no. */
+    bool (*cleared)(void *ctx);
     /* Keep the session although nothing moves: calls are open with p, or something else points to it. */
     bool (*busy)(void *ctx, struct peer *p);
 };
@@ -169,7 +172,7 @@ const struct moyai_error *peer_why(const struct peer *p); /* everything with it 
 
 /* Until fn returns false. */
 void overlay_each_peer(const struct overlay *o, bool (*fn)(struct peer *p, void *ctx), void *ctx);
-bool overlay_quiet(const struct overlay *o); /* all that was sent has been taken by those it was for */
+size_t overlay_untaken(const struct overlay *o); /* messages that those they are for have not taken */
 
 /* Room in the queue? Requests only; others are always taken. */
 bool overlay_has_room(const struct peer *p);
