@@ -29,7 +29,7 @@ struct moyai_node_opts {
                             $XDG_RUNTIME_DIR/moyai, then /tmp/moyai-UID */
     const char *title;   /* what reports call this process, cut after 63 bytes. Default: program name */
     bool own_thread;     /* the node makes its own node thread */
-    bool signals;        /* SIGTERM and SIGINT ask the node to stop, see below; a second one kills */
+    bool signals;        /* SIGTERM and SIGUSR1: leave; SIGINT: stop, see below; a second one kills */
     size_t max_fibers;   /* calls in progress at once. Default 25,000 ($MOYAI_MAX_FIBERS) */
     size_t stack;        /* bytes of a fiber's stack. Default 256 KiB ($MOYAI_STACK), at least 16 KiB */
     size_t queue_calls;  /* calls waiting for one peer. Default 1,000,000 ($MOYAI_QUEUE_CALLS) */
@@ -48,11 +48,12 @@ struct moyai_node_opts {
     { sizeof(struct moyai_node_opts), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 /*
- * opts.signals: the first SIGTERM or SIGINT makes moyai_node_serve() return and moyai_node_stopping() true, also while
- * user code computes, and does nothing else: calls, waits and sleeps in progress go on. A program that does not serve
+ * opts.signals: SIGTERM and SIGUSR1 tell the node to leave, as moyai_leave(node, 0); SIGINT makes moyai_node_serve()
+ * return. Each makes moyai_node_stopping() true, also while user code computes, and does nothing else: calls in
+ * progress go on, and so do waits and sleeps, but that those are told once of a leave. A program that does not serve
  * asks moyai_node_stopping() in its loop and lets none of its waits last longer than it may take to notice: it waits in
  * sets with a time-out, since nothing wakes moyai_call(), moyai_future_get() and moyai_lookup_wait(MOYAI_FOREVER), see
- * moyai_node(3). The second one has its default course: it kills the process.
+ * moyai_node(3). A second SIGTERM or SIGINT has its default course: it kills the process. SIGUSR1 may come often.
  */
 
 /*
@@ -100,14 +101,14 @@ MOYAI_API bool moyai_node_stopping(const moyai_node *node);
  * Tell the node to leave the grid in order, within that time; 0 or less: $MOYAI_LEAVE_DEADLINE (30 s), MOYAI_FOREVER:
  * it takes its time. Returns at once, from any thread; told again, the shorter time holds. From then on
  *  - calls of other nodes that have not begun here are refused with ELEAVING, never executed; not those that a method
- * of this node waits for, nor one-way calls;
+ *    of this node waits for, nor those of nodes that leave too, nor one-way calls;
  *  - methods go on, and what they call; moyai_leaving() is true for them, and moyai_sleep() and moyai_wait() tell each
  *    fiber and thread once, by ELEAVING;
  *  - on_leave of each object is called whose class has one.
- * When no method runs any more whose caller waits, no call made here is open, and all that was sent has been taken,
- * moyai_node_serve() returns 0; moyai_node_free() waits for that as well. When the time has passed, too: then what is
- * not finished fails as in any node that ends, and the log says what that was (MOYAI-LEAVE-CUT). Fibers of moyai_go are
- * not waited for. 0, EINVAL, EFORK.
+ * When no method runs any more whose caller waits, no call is open that a method or fiber has made, and all that was
+ * sent has been taken, moyai_node_serve() returns 0; moyai_node_free() waits for that as well. When the time has
+ * passed, too: then what is not finished fails as in any node that ends, the log says what that was (MOYAI-LEAVE-CUT),
+ * and a node that is not freed is in no grid any more. Fibers of moyai_go are not waited for. 0, EINVAL, EFORK.
  */
 MOYAI_API int moyai_leave(moyai_node *node, moyai_dur time);
 MOYAI_API bool moyai_leaving(const moyai_node *node); /* it has been told to. NULL: true */

@@ -68,6 +68,8 @@ void cli_parse(const struct argp *parser, int argc, char **argv, enum cli_order 
 
 /* The value of an option that is a time; exits with a usage hint if it is none. */
 moyai_dur cli_duration(const struct argp_state *state, const char *option, const char *text);
+/* Into the environment of what is started from here: how long after SIGTERM it is killed (MOYAI_GRACE). */
+void cli_tell_grace(moyai_dur grace);
 /* That of --timeout, which every verb takes as more than 0: nothing is done in no time. */
 moyai_dur cli_timeout(const struct argp_state *state, const char *text);
 

@@ -80,6 +80,12 @@ moyai_dur cli_duration(const struct argp_state *state, const char *option, const
     return d;
 }
 
+void cli_tell_grace(moyai_dur grace) {
+    char text[40];
+    snprintf(text, sizeof text, "%lldus", (long long)(grace / MOYAI_US));
+    (void)setenv("MOYAI_GRACE", text, 1);
+}
+
 moyai_dur cli_timeout(const struct argp_state *state, const char *text) {
     moyai_dur d = cli_duration(state, "timeout", text);
     if (d <= 0) cli_usage(state, "--timeout: '%s' is no time at all", text);

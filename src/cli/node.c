@@ -190,6 +190,7 @@ static bool env_add(struct host *h, size_t *n, const char *name, const char *val
 /* By which commands join the grid, wherever they are started. */
 static int make_env(struct host *h, struct moyai_error *why) {
     size_t n = 0;
+    cli_tell_grace(h->q->grace);
     char id[33];
     moyai_node_id_format(moyai_node_self(h->node), id);
     if (env_add(h, &n, "MOYAI_GRID", h->grid->address) && env_add(h, &n, "MOYAI_PARENT", id) &&

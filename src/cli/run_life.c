@@ -416,6 +416,7 @@ static bool is_in(char *const *list, size_t n, const char *item) {
 /* Ours first, then what we were given; ours have been taken out of that. */
 static bool env_make(struct run *r) {
     size_t n = 0, k;
+    cli_tell_grace(r->a->grace);
     while (environ[n]) n++;
     r->env = calloc(N_ENV + REACH_ENV + n + 1, sizeof *r->env);
     if (!r->env) return false;

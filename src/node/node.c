@@ -132,32 +132,58 @@ static uint64_t files_allowed(void) {
     return r.rlim_cur ? r.rlim_cur : 1;
 }
 
+/* The second one: its default course, which this thread lets through. */
+static void end_by(int sig) {
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, sig);
+    signal(sig, SIG_DFL);
+    pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+    kill(getpid(), sig);
+}
+
+static void stop(moyai_node *n) {
+    atomic_store(&n->stop, true);
+    exec_kick(n->x);
+}
+
+/* Before it is killed, where it is known when that is. Who only looks has nothing to finish. */
+static void leave(moyai_node *n, moyai_dur killed_after) {
+    const moyai_dur most = killed_after > 0 ? killed_after - killed_after / 10 : MOYAI_FOREVER;
+    if (n->observer)
+        stop(n);
+    else
+        drain_begin(n, most < n->config.leave_deadline ? most : n->config.leave_deadline);
+}
+
 static void on_signal(struct exec_fd *f, int events, void *arg) {
     (void)f;
     (void)events;
     moyai_node *n = arg;
     struct signalfd_siginfo si;
     if (read(n->signal_fd, &si, sizeof si) != sizeof si) return;
-    /* Who runs the process may ask it when somebody else has already, and kills it himself when its time is over. */
-    bool again = (atomic_exchange(&n->stop, true) && !n->drain.over) || n->signalled;
-    n->signalled = true;
-    if (again && !(n->config.parent && si.ssi_signo == SIGTERM)) {
-        /* The second one: its default course, which this thread lets through. */
-        sigset_t set;
-        sigemptyset(&set);
-        sigaddset(&set, (int)si.ssi_signo);
-        signal((int)si.ssi_signo, SIG_DFL);
-        pthread_sigmask(SIG_UNBLOCK, &set, NULL);
-        kill(getpid(), (int)si.ssi_signo);
+    const int sig = (int)si.ssi_signo;
+    if (sig == SIGUSR1) { /* a notice of what is to come: however often */
+        leave(n, 0);
         return;
     }
-    exec_kick(n->x);
+    /* Who runs the process may ask it when somebody else has already, and kills it himself when its time is over. */
+    const bool again = (atomic_load(&n->stop) && !n->drain.over) || n->signalled;
+    n->signalled = true;
+    if (again && n->config.parent && sig == SIGTERM) return;
+    if (again)
+        end_by(sig);
+    else if (sig == SIGTERM)
+        leave(n, n->config.grace);
+    else
+        stop(n);
 }
 
 static int take_signals(moyai_node *n, struct moyai_error *reterr) {
     sigset_t set;
     sigemptyset(&set);
     sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGUSR1);
     sigaddset(&set, SIGINT);
     int e = pthread_sigmask(SIG_BLOCK, &set, NULL);
     if (e) return err_sys(reterr, e, "cannot block signals");
@@ -205,7 +231,7 @@ static void await_drained(moyai_node *n) {
     api_enter(n);
     n->drain.freeing = true;
     exec_attention(n->x);
-    while (n->drain.begun && !n->drain.over && rc == 0) {
+    while (drain_waits(n) && rc == 0) {
         struct exec_waiter w;
         exec_waiter_init(n->x, &w);
         n->drain.waiter = &w;

@@ -46,6 +46,7 @@ static int fill_head(moyai_node *n, struct request_head *h, uint8_t ancestors[CA
             any = true;
     }
     if (any) h->flags |= MESSAGE_ANY;
+    if (moyai_leaving(n)) h->flags |= MESSAGE_LEAVER;
     h->n_ancestors = k;
     h->ancestors = ancestors;
     return 0;
@@ -152,6 +153,7 @@ static moyai_future *call(moyai_node *n, moyai_ref *ref, const char *method, con
     memcpy(f->object, ref->object, 16);
     memcpy(f->home, ref->home, 16);
     f->lends = lends;
+    f->inside = context_get(n)->counted;
     log_trace(n->log, "object", "MOYAI-CALL-MADE", "call of \"%s\" at node %02x%02x%02x%02x", method ? method : "",
               f->home[0], f->home[1], f->home[2], f->home[3]);
     struct moyai_error why;

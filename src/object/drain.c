@@ -4,17 +4,20 @@
  *
  * From when it is told to leave, a call from another node is refused, never executed, also one that has come and has
  * not begun; but not what an own method waits for (a nested call with this node among its ancestors), nor a one-way
- * call, of whose refusal nobody would hear. Methods go on: their calls, replies, signals and cancels flow both ways.
+ * call, of whose refusal nobody would hear, nor the call of one that leaves too: who ends together finishes together.
+ * Methods go on: their calls, replies, signals and cancels flow both ways.
  * Who sleeps or waits for one of several, unmasked, is told so once (ELEAVING). Each object whose class has on_leave
  * has it called, in its scope.
  *
  * What is refused when all else is over is not waited for, or one who calls again and again would keep the node here.
  * It and what is still on its way then were never executed, as the farewell says (drain_cleared).
  *
- * It is over when no method of somebody who still waits for it runs, nor an on_leave, no call from here is open that
- * somebody could ask for, and what was sent has been taken by those it was for; or when the time for it has passed:
+ * It is over when no method of somebody who still waits for it runs, nor an on_leave, no call is open that a method or
+ * fiber made, and what was sent has been taken by those it was for; or when the time for it has passed:
  * then what is unfinished fails as in any node that ends, and the log says what that was. Fibers of moyai_go are not
- * waited for, as many only watch over something: what they call is.
+ * waited for, as many only watch over something: what they call is. Nor is what the program calls elsewhere, outside
+ * methods and fibers: it is told that all else is over, and ends the node when it has what it wants. A program that
+ * does not end its node in time keeps it, without a grid: others have its farewell.
  */
 #include "object/drain.h"
 
@@ -101,17 +104,19 @@ static void call_on_leave(moyai_node *n) {
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
+/* The program is asked to end the node, once, and who does that goes on. */
 static void over(moyai_node *n) {
-    n->drain.over = true;
-    exec_timer_clear(n->x, &n->drain.timer);
-    atomic_store(&n->stop, true);
-    exec_kick(n->x);
+    if (!n->drain.over) {
+        n->drain.over = true;
+        atomic_store(&n->stop, true);
+        exec_kick(n->x);
+    }
     if (n->drain.waiter) (void)exec_wake(n->x, n->drain.waiter, 0);
 }
 
 static bool is_done(moyai_node *n) {
     const bool rest =
-        n->drain.hooks == 0 && n->wanted == 0 && (n->calls_open == 0 || n->drain.freeing) && n->local_waiting == 0;
+        n->drain.hooks == 0 && n->wanted == 0 && (n->calls_inside == 0 || n->drain.freeing) && n->local_waiting == 0;
     if (rest && !n->drain.rest) {
         n->drain.wave++;
         n->drain.refusals = 0;
@@ -139,7 +144,11 @@ bool drain_cleared(moyai_node *n) {
 
 static void look(struct exec_hook *h) {
     moyai_node *n = (moyai_node *)(void *)((char *)h - offsetof(struct moyai_node, drain.hook));
-    if (!n->drain.over && is_done(n)) over(n);
+    if (is_done(n)) over(n);
+}
+
+bool drain_waits(moyai_node *n) {
+    return n->drain.begun && !n->drain.late && !is_done(n);
 }
 
 /* What is cut short. */
@@ -150,8 +159,8 @@ static void describe(const moyai_node *n, char *out, size_t cap) {
         const char *one, *many;
     } what[] = {{n->wanted, "call in progress here", "calls in progress here"},
                 {n->drain.hooks, "on_leave that has not returned", "on_leave that have not returned"},
-                {(size_t)n->calls_open, "call from here that has not been answered",
-                 "calls from here that have not been answered"}};
+                {(size_t)n->calls_inside, "call of a method here that has not been answered",
+                 "calls of methods here that have not been answered"}};
     out[0] = 0;
     for (size_t i = 0; i < sizeof what / sizeof what[0] && at < cap; i++)
         if (what[i].n > 0)
@@ -160,18 +169,39 @@ static void describe(const moyai_node *n, char *out, size_t cap) {
     if (at == 0) snprintf(out, cap, "what was sent and its addressee has not taken");
 }
 
+static void depart_now(void *arg) {
+    moyai_node *n = arg;
+    names_fail(n);
+    overlay_farewell(n->o);
+}
+
+/* The program does not end the node in time: it computes, or waits for what will not come. The grid goes on without
+ * it, and whatever it waits for there fails. */
+static void depart(moyai_node *n) {
+    if (n->leaving || n->drain.freeing) return; /* it does */
+    n->leaving = true;
+    if (!overlay_withdraw(n->o, depart_now, n)) depart_now(n);
+}
+
 static void is_late(struct exec *x, struct exec_timer *t) {
     (void)x;
     moyai_node *n = (moyai_node *)(void *)((char *)t - offsetof(struct moyai_node, drain.timer));
     char what[200], doing[MOYAI_ERROR_TEXT] = "";
-    if (n->drain.over) return;
-    describe(n, what, sizeof what);
-    const moyai_request *rq = serve_wanted(n);
-    if (rq) request_describe(rq, doing, sizeof doing);
-    log_error(n->log, "object", "MOYAI-LEAVE-CUT", "this node leaves now, and its time (%s) is over: cut short: %s%s%s",
-              DUR(n->drain.patience), what, doing[0] ? ": " : "", doing);
-    n->leaving = true; /* nothing is taken any more */
+    if (is_done(n)) {
+        log_error(n->log, "object", "MOYAI-LEAVE-CUT",
+                  "this node leaves now: its time (%s) is over, and its program has not ended it",
+                  DUR(n->drain.patience));
+    } else {
+        describe(n, what, sizeof what);
+        const moyai_request *rq = serve_wanted(n);
+        if (rq) request_describe(rq, doing, sizeof doing);
+        log_error(n->log, "object", "MOYAI-LEAVE-CUT",
+                  "this node leaves now, and its time (%s) is over: cut short: %s%s%s", DUR(n->drain.patience), what,
+                  doing[0] ? ": " : "", doing);
+    }
+    n->drain.late = true; /* nothing is taken any more */
     over(n);
+    depart(n);
 }
 
 /* ---- the beginning --------------------------------------------------------------------------- */
@@ -179,7 +209,7 @@ static void is_late(struct exec *x, struct exec_timer *t) {
 void drain_begin(moyai_node *n, moyai_dur patience) {
     const moyai_ns now = moyai_now();
     const moyai_ns until = patience >= MOYAI_FOREVER - (moyai_dur)now ? UINT64_MAX : now + (moyai_ns)patience;
-    if (n->ending || n->drain.over || (n->drain.begun && until >= n->drain.until)) return;
+    if (n->ending || n->drain.late || (n->drain.begun && until >= n->drain.until)) return;
     n->drain.patience = patience;
     n->drain.until = until;
     if (n->drain.told) {

@@ -8,7 +8,8 @@
 void drain_init(moyai_node *n);
 /* To leave, within that time. Told again: the shorter time holds. */
 void drain_begin(moyai_node *n, moyai_dur patience);
-void drain_done(moyai_node *n); /* the node ends */
+bool drain_waits(moyai_node *n); /* it has begun, and is to be waited for */
+void drain_done(moyai_node *n);        /* the node ends */
 
 /* An answer that says that nothing was executed, or of the node itself; and it has been taken, or will not be. */
 void drain_refuses(moyai_request *rq);

@@ -152,6 +152,7 @@ static void open_remove(moyai_future *f) {
     if (f->open_next) f->open_next->open_prev = f->open_prev;
     f->open_prev = f->open_next = NULL;
     n->calls_open--;
+    if (f->inside) n->calls_inside--;
 }
 
 void future_open(moyai_future *f) {
@@ -163,6 +164,7 @@ void future_open(moyai_future *f) {
     *first = f;
     f->in_open = true;
     n->calls_open++;
+    if (f->inside) n->calls_inside++;
     n->calls_made++;
 }
 

@@ -32,6 +32,7 @@ struct moyai_future {
     bool lends;       /* local, and nobody can end it before the method returns: arrays are not copied */
     bool in_open, then_queued, then_runs;
     bool never;              /* its message came back untaken */
+    bool inside;             /* made by a method or fiber: a node that leaves waits for it */
     uint8_t storage;         /* enum result_storage */
     uint8_t where, executed; /* of code: what is left of a failure without memory for it */
     int code;

@@ -88,6 +88,7 @@ int located_find(moyai_node *n, const char *name, moyai_ns until, uint8_t object
 #define NAME_AWAITED (5 * MOYAI_SEC) /* after which who waits for a name says so in the log, once */
 void name_awaited(moyai_node *n, const char *name);
 void names_unwait(moyai_node *n); /* the node ends: nobody waits any more */
+void names_fail(moyai_node *n);   /* who waits for one hears that there is no grid any more (ECLOSED) */
 void names_done(moyai_node *n);   /* it has ended */
 extern const struct codec_refs object_refs_template;
 
@@ -218,7 +219,8 @@ struct moyai_node {
     bool leaving;     /* it is about to end: nothing begins for others */
     struct {          /* to leave: drain.c */
         atomic_bool begun;
-        bool over;    /* nothing is outstanding any more; or its time has passed */
+        bool over;    /* nothing was outstanding; or its time has passed: the program has been asked to end it */
+        bool late;    /* its time has passed */
         bool freeing; /* the program ends it: nobody reads answers any more but methods */
         moyai_ns until;
         moyai_dur patience;
@@ -239,7 +241,8 @@ struct moyai_node {
     int signal_fd;
     struct exec_fd *signal_watch;
     uint64_t calls_made, calls_served, calls_open;
-    uint64_t id_steps; /* requests looked at to find one by its id */
+    uint64_t calls_inside; /* of those open: made by methods and fibers */
+    uint64_t id_steps;     /* requests looked at to find one by its id */
     struct moyai_log own_log;
 };
 static inline const struct moyai_node_id *node_id(const moyai_node *n) {

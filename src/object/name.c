@@ -157,6 +157,15 @@ static void wait_wake(struct name_wait *w) {
     }
 }
 
+void names_fail(moyai_node *n) {
+    struct name_wait *w, *tmp;
+    HASH_ITER (hh, n->waits, w, tmp)
+        for (struct blocked *b; (b = w->first);) {
+            wait_remove(b);
+            (void)blocked_wake(n, b, MOYAI_ECLOSED);
+        }
+}
+
 static void on_awaited(void *arg) {
     struct name_wait *w = arg;
     rdv_await_free(w->await);

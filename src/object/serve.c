@@ -321,7 +321,7 @@ static void run_request(struct exec_task *t) {
         request_fail(rq, MOYAI_ENOOBJECT, MOYAI_AT_PEER, MOYAI_NEVER_EXECUTED, "the object has ended");
     } else if (rq->cancelled) {
         request_fail(rq, MOYAI_ECANCELED, MOYAI_AT_PEER, MOYAI_NEVER_EXECUTED, "cancelled before it began");
-    } else if (n->drain.begun && !rq->from_local && !rq->nested && !rq->oneway) {
+    } else if (n->drain.begun && !rq->from_local && !rq->nested && !rq->oneway && !rq->of_leaver) {
         request_fail(rq, MOYAI_ELEAVING, MOYAI_AT_PEER, MOYAI_NEVER_EXECUTED, LEAVING_TEXT);
     } else if (!request_late(rq)) {
         struct context c;
@@ -419,7 +419,8 @@ static moyai_request *take(moyai_node *n, struct peer *p, const uint8_t *bytes, 
     }
     bool nested = h.flags & MESSAGE_ANY;
     for (uint8_t i = 0; i < h.n_ancestors && !nested; i++) nested = node_is(n, h.ancestors + i * 16u);
-    if (p && (n->leaving || (n->drain.begun && !nested && !(h.flags & MESSAGE_ONEWAY)))) {
+    const bool refuses = n->drain.begun && !nested && !(h.flags & (MESSAGE_ONEWAY | MESSAGE_LEAVER));
+    if (p && (n->leaving || n->drain.late || refuses)) {
         failure_set(no, MOYAI_ELEAVING, REFUSED, LEAVING_TEXT);
         return NULL;
     }
@@ -477,6 +478,7 @@ static moyai_request *take(moyai_node *n, struct peer *p, const uint8_t *bytes, 
     if (!rq->oneway) rq->task.refuse = refuse_request; /* of a one-way call there is nobody to be told: it waits */
     rq->depth = h.depth;
     rq->any_ancestor = h.flags & MESSAGE_ANY;
+    rq->of_leaver = h.flags & MESSAGE_LEAVER;
     rq->nested = nested;
     rq->n_ancestors = h.n_ancestors;
     rq->ancestors = rq->bytes + (h.ancestors - bytes);

@@ -49,7 +49,7 @@ static int m_hang(moyai_request *rq, void *self) {
     KIT_RC(rc, MOYAI_ECANCELED);
     FIBER_ASSERT(moyai_cancelled(rq));
     s->woken++;
-    KIT_OK(moyai_sleep(n, MOYAI_MS));
+    KIT_OK(moyai_sleep_masked(n, MOYAI_MS));
     s->blocked_again++;
     return rc;
 }

@@ -32,7 +32,10 @@ static int worker_work(moyai_request *rq, void *self) {
         KIT_OK(moyai_call_oneway(w->master, "nodeJoin", MOYAI_ARGS(w->self)));
         return moyai_raise(rq, -1001, "tired");
     }
-    if (job % 3 == 0) KIT_OK(moyai_sleep(w->node, (job % 5) * 200 * MOYAI_US));
+    if (job % 3 == 0) {
+        int rc = moyai_sleep(w->node, (job % 5) * 200 * MOYAI_US);
+        if (rc != MOYAI_ELEAVING) KIT_OK(rc); /* then what is left is done at once */
+    }
     if (job % 7 == 0) kit_compute(job % 11 * 50 * MOYAI_US);
     return moyai_return(rq, MOYAI_ARGS(answer(job)));
 }
@@ -118,7 +121,7 @@ static int master_run(moyai_request *rq, void *self) {
             } else {
                 struct moyai_error e;
                 moyai_future_error(f, 0, &e);
-                if (rc != -1001 && rc != MOYAI_EDEAD && rc != MOYAI_ECLOSED)
+                if (rc != -1001 && rc != MOYAI_EDEAD && rc != MOYAI_ECLOSED && rc != MOYAI_ELEAVING)
                     FIBER_FAIL("%s: %s", moyai_err_name(rc), e.text);
                 m->jobs[m->n_jobs++] = a->job; /* once more, by another: the worker is dropped */
                 m->n_again++;

@@ -84,7 +84,7 @@ static void round_of(moyai_node *node, int round) {
             }
             FIBER_ASSERT(asked);
             if (rc == MOYAI_EDEAD) FIBER_ASSERT_INT(good, 0); /* it had ended before this node met it */
-            if (rc != MOYAI_ENOOBJECT && rc != MOYAI_EDEAD) KIT_RC(rc, MOYAI_ECLOSED);
+            if (rc != MOYAI_ELEAVING && rc != MOYAI_EDEAD) KIT_RC(rc, MOYAI_ECLOSED);
             refused = true;
         }
     }

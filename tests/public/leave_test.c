@@ -394,6 +394,56 @@ static void who_frees_it_waits(void **state) {
     }
 }
 
+/* Its time passes while it computes, or waits for what will not come: the grid does without it, and it hears that. */
+static int role_late(int argc, char **argv) {
+    FIBER_ASSERT_INT(argc, 2);
+    const bool waits = strcmp(argv[1], "waits") == 0;
+    struct moyai_node_opts opts = MOYAI_NODE_OPTS_INIT;
+    opts.signals = true;
+    node = kit_node(&opts);
+    moyai_ref *ref = kit_object(node, &slow, NULL), *other = kit_lookup(node, "stays"), *nobody;
+    KIT_OK(moyai_register(ref, argv[0]));
+    if (waits) {
+        KIT_RC(moyai_lookup_wait(node, "nobody", MOYAI_FOREVER, &nobody), MOYAI_ECLOSED);
+    } else {
+        while (!moyai_leaving(node)) kit_compute(MOYAI_MS);
+        kit_compute(200 * MOYAI_MS);
+    }
+    int x = 0;
+    while (!waits && moyai_call(other, "echo", MOYAI_ARGS(1), MOYAI_INTO(&x), NULL) == 0) kit_compute(MOYAI_MS);
+    KIT_RC(moyai_call(other, "echo", MOYAI_ARGS(1), MOYAI_INTO(&x), NULL), MOYAI_ECLOSED);
+    moyai_ref_unref(other);
+    moyai_ref_unref(ref);
+    moyai_node_free(node);
+    return 0;
+}
+
+static void who_does_not_end_it_is_gone(void **state) {
+    (void)state;
+    node = kit_node(NULL);
+    moyai_ref *self = kit_object(node, &stayer, NULL);
+    KIT_OK(moyai_register(self, "stays"));
+    for (int waits = 0; waits < 2; waits++) {
+        const char *name = waits ? "waiting" : "computing";
+        pid_t pid = kit_child_quiet("late", waits ? "MOYAI_LEAVE_DEADLINE=50ms" : "MOYAI_GRACE=50ms", name,
+                                    waits ? "waits" : "computes", NULL);
+        moyai_ref *ref = kit_lookup(node, name);
+        moyai_future *f = moyai_call_async(ref, "slow", MOYAI_NONE); /* in progress, or not begun */
+        kill(pid, waits ? SIGUSR1 : SIGTERM);
+        int rc = moyai_future_get(f, MOYAI_NONE);
+        if (rc != 0 && rc != MOYAI_ELEAVING) KIT_RC(rc, MOYAI_ECLOSED);
+        moyai_future_free(f);
+        FIBER_ASSERT_INT(kit_reap(pid), 0);
+        char *said = kit_stderr(pid);
+        KIT_TEXT(said, "MOYAI-LEAVE-CUT this node leaves now");
+        KIT_TEXT(said, waits ? "its time (50 ms) is over" : "its time (45 ms) is over"); /* before it is killed */
+        free(said);
+        moyai_ref_unref(ref);
+    }
+    moyai_ref_unref(self);
+    moyai_node_free(node);
+}
+
 static int tests(void) {
     const struct CMUnitTest list[] = {
         cmocka_unit_test(what_has_begun_is_finished),       cmocka_unit_test(who_is_called_on_and_on_leaves),
@@ -401,11 +451,12 @@ static int tests(void) {
         cmocka_unit_test(answers_are_taken_before_the_end), cmocka_unit_test(what_takes_too_long_is_cut_short),
         cmocka_unit_test(whoever_waits_is_told_once),       cmocka_unit_test(who_frees_it_waits),
         cmocka_unit_test(classes_of_before_have_none),
+        cmocka_unit_test(who_does_not_end_it_is_gone),
     };
     return cmocka_run_group_tests(list, NULL, NULL);
 }
 
 int main(int argc, char **argv) {
-    static const struct kit_role roles[] = {{"leaver", role_leaver}, {NULL, NULL}};
+    static const struct kit_role roles[] = {{"leaver", role_leaver}, {"late", role_late}, {NULL, NULL}};
     return kit_main(argc, argv, roles, tests);
 }

@@ -15,7 +15,7 @@ struct equal {
 static int m_stay(moyai_request *rq, void *self) {
     struct equal *q = self;
     q->staying++;
-    int rc = moyai_sleep_masked(moyai_request_node(rq), MOYAI_FOREVER);
+    int rc = moyai_sleep(moyai_request_node(rq), MOYAI_FOREVER);
     q->staying--;
     return rc;
 }
@@ -78,8 +78,9 @@ static void equals_hear_of_each_others_end(void **state) {
         else
             kit_end(pid);
         KIT_RC(moyai_wait(set, MOYAI_FOREVER), 1);
-        int code = dies ? MOYAI_EDEAD : MOYAI_ECLOSED;
-        struct moyai_error e = KIT_FAILED(f, code, MOYAI_AT_PEER, MOYAI_MAY_HAVE_EXECUTED);
+        int code = dies ? MOYAI_EDEAD : MOYAI_ELEAVING;
+        struct moyai_error e = dies ? KIT_FAILED(f, code, MOYAI_AT_PEER, MOYAI_MAY_HAVE_EXECUTED)
+                                    : KIT_FAILED(f, code, MOYAI_AT_METHOD, MOYAI_WAS_EXECUTED);
         if (dies) KIT_TEXT(e.text, "pid");
         KIT_UNTIL(q.node, heard == code);
         KIT_UNTIL(q.node, q.staying == 0); /* nobody waits for the answer: it is over here, too */
