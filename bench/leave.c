@@ -197,7 +197,7 @@ static void connect_all(bool server) {
     }
 }
 
-static void tell_all(uint32_t n, int kind) {
+static void tell_all(uint32_t n, enum order_kind kind) {
     for (uint32_t i = 0; i < n; i++) tell(i, &(struct order){.kind = kind}, NULL);
 }
 

@@ -107,9 +107,10 @@ struct queue {
 };
 
 /* What a process is told: a packet, with the descriptors of its channels. */
+enum order_kind { ORDER_LINK, ORDER_GO, ORDER_END }; /* these are its channels; the start is known; it is over */
 struct order {
-    enum { ORDER_LINK, ORDER_GO, ORDER_END } kind; /* these are its channels; the start is known; it is over */
-    bool server;                                   /* which protocol */
+    enum order_kind kind;
+    bool server; /* which protocol */
     uint32_t n;
     struct {
         uint32_t peer, channel;
