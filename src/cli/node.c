@@ -13,6 +13,7 @@
 #include "cli/run_guard.h"
 #include "cli/run_ward.h"
 #include "cli/unmet.h"
+#include "cli/wall.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -32,7 +33,7 @@
 #define FILES_LISTENS 320u /* ... of one that has places for those who can connect to nobody else */
 #define FILES_COMMAND 5u   /* pipes, handles, and the link of one that joins */
 
-enum { KEY_GRID = 0x100, KEY_SLOTS, KEY_SITE, KEY_KEY_FILE, KEY_GRACE };
+enum { KEY_GRID = 0x100, KEY_SLOTS, KEY_SITE, KEY_KEY_FILE, KEY_GRACE, KEY_WALL_TIME };
 
 struct request {
     const char *title;
@@ -40,7 +41,8 @@ struct request {
     const char *site;
     struct cli_reach reach;
     int64_t slots;
-    moyai_dur grace;
+    moyai_dur grace, wall_time; /* wall_time 0: not given */
+    struct wall wall;
 };
 
 static error_t on_option(int key, char *arg, struct argp_state *state) {
@@ -64,10 +66,14 @@ static error_t on_option(int key, char *arg, struct argp_state *state) {
     case KEY_GRACE:
         q->grace = cli_duration(state, "grace", arg);
         return 0;
+    case KEY_WALL_TIME:
+        q->wall_time = wall_option(state, arg);
+        return 0;
     case ARGP_KEY_ARG:
         cli_usage(state, "unknown argument '%s'", arg);
         return 0;
     case ARGP_KEY_END:
+        wall_check(state, q->wall_time, q->grace);
         reach_check(&q->reach, state, true);
         return 0;
     default:
@@ -93,7 +99,7 @@ struct host {
     struct exec *x;
     struct ward ward;
     struct agent *agent;
-    struct exec_timer grid_look;
+    struct exec_timer grid_look, wall;
     char *env[N_ENV + REACH_ENV + 1];
     struct unmet unmet;
     bool ending, orphaned;
@@ -129,6 +135,7 @@ static void on_signal(int sig, void *arg) {
     default:
         break;
     }
+    if (sig == SIGUSR1 && h->ending) return; /* a notice, which hurries nobody */
     size_t n = agent_running(h->agent);
     char what[40];
     if (!h->ending && n > 0)
@@ -148,6 +155,30 @@ static void on_told(void *arg) {
             n == 1 ? "it" : "them");
     else
         say(h, "told to leave");
+    h->ending = true;
+    agent_end(h->agent, false);
+}
+
+/* All are told, once; and what is still there when it is time to say good-bye is killed. */
+static void on_wall(struct exec *x, struct exec_timer *t) {
+    struct host *h = (struct host *)(void *)((char *)t - offsetof(struct host, wall));
+    const struct wall *w = &h->q->wall;
+    const size_t n = agent_running(h->agent);
+    if (moyai_now() >= wall_kills(w)) {
+        if (!h->ending) say(h, "%s is about to be over", w->of);
+        h->ending = true;
+        agent_end(h->agent, true);
+        return;
+    }
+    char text[100];
+    wall_text(w, text);
+    if (!h->ending && n > 0)
+        say(h, "%s: ending %zu command%s in order; a signal kills %s", text, n, n == 1 ? "" : "s",
+            n == 1 ? "it" : "them");
+    else if (!h->ending)
+        say(h, "%s: leaves", text);
+    exec_timer_set(x, t, wall_kills(w));
+    if (h->ending) return; /* for another reason */
     h->ending = true;
     agent_end(h->agent, false);
 }
@@ -232,6 +263,7 @@ static int begin(struct host *h, struct moyai_error *why) {
     moyai_dur first = h->grid->path[0] ? GRID_LOOK : UNMET_FIRST;
     unmet_begin(&h->unmet, UNMET_AGENT);
     if (rc == 0) exec_timer_set(h->x, &h->grid_look, moyai_now() + (moyai_ns)first);
+    if (rc == 0 && h->q->wall.until) exec_timer_set(h->x, &h->wall, wall_tells(&h->q->wall, h->q->grace));
     exec_unlock(h->x);
     return rc;
 }
@@ -258,6 +290,7 @@ static int live(const struct request *q, struct run_grid *grid, const struct gua
         h.x = node_exec(h.node);
         h.ward = (struct ward){.x = h.x, .guard = guard, .ops = &ward_ops, .arg = &h};
         exec_timer_init(&h.grid_look, on_grid_look);
+        exec_timer_init(&h.wall, on_wall);
         rc = begin(&h, &why);
     }
     if (rc == 0) {
@@ -266,7 +299,8 @@ static int live(const struct request *q, struct run_grid *grid, const struct gua
         say(&h, "node %.8s takes commands, %lld at once", strchr(h.env[ENV_PARENT], '=') + 1, (long long)q->slots);
         (void)moyai_node_serve(h.node, MOYAI_FOREVER);
         if (h.orphaned) ward_end_orphaned(guard, h.node, grid);
-        node_drain(h.node, LEAVE_TIME); /* what commands have come to is known where they were started */
+        node_drain(h.node,
+                   wall_most(&q->wall, LEAVE_TIME)); /* what commands have come to is known where they were started */
     } else {
         cli_say(q->title, "%s", why.text);
     }
@@ -274,6 +308,7 @@ static int live(const struct request *q, struct run_grid *grid, const struct gua
         exec_lock(h.x);
         ward_done(&h.ward);
         exec_timer_clear(h.x, &h.grid_look);
+        exec_timer_clear(h.x, &h.wall);
         exec_unlock(h.x);
     }
     agent_free(h.agent);
@@ -309,6 +344,8 @@ int cli_node(int argc, char **argv) {
          "The grid to join: a directory, or as MOYAI_GRID (the default); again for several places", 0},
         {"key-file", KEY_KEY_FILE, "FILE", 0, "The grid's keys (default: as MOYAI_KEY_FILE)", 0},
         {"grace", KEY_GRACE, "TIME", 0, "How long commands may take to end when asked to (default 5s)", 0},
+        {"wall-time", KEY_WALL_TIME, "TIME", 0,
+         "Leave before this time, so that all is over by then (default: when the job of Slurm ends, if it is one)", 0},
         CLI_HELP_OPTIONS,
         {0},
     };
@@ -333,6 +370,7 @@ int cli_node(int argc, char **argv) {
         (void)run_grid_end(grid, NULL);
         status = CLI_USAGE;
     } else if (status == CLI_OK) {
+        wall_begin(&q.wall, q.wall_time, q.grace, argv[0]);
         status = divide(&q, grid);
         (void)run_grid_end(grid, NULL);
     }

@@ -106,7 +106,8 @@ static int run(const struct run_args *a, struct run_grid *grid) {
 int cli_run(int argc, char **argv) {
     struct run_args a;
     run_args_parse(&a, argc, argv);
-    int status = a.on_nodes ? 0 : check_programs(&a);             /* elsewhere, others may be there */
+    int status = a.on_nodes ? 0 : check_programs(&a); /* elsewhere, others may be there */
+    if (status == 0) wall_begin(&a.wall, a.wall_time, a.grace, a.title);
     struct run_grid *grid = status ? NULL : malloc(sizeof *grid); /* paths: too much for a stack */
     if (grid)
         status = run(&a, grid);

@@ -24,7 +24,8 @@ enum {
     KEY_NO_PREFIX,
     KEY_NO_COLOR,
     KEY_GRACE,
-    KEY_TIMEOUT
+    KEY_TIMEOUT,
+    KEY_WALL_TIME
 };
 
 static const struct argp_option options[] = {
@@ -48,6 +49,9 @@ static const struct argp_option options[] = {
     {"no-color", KEY_NO_COLOR, 0, 0, "No colours on a terminal, as if NO_COLOR were set", 2},
     {"grace", KEY_GRACE, "TIME", 0, "How long processes may take to end when asked to (default 5s)", 3},
     {"timeout", KEY_TIMEOUT, "TIME", 0, "End the run after this time, with exit status 124", 3},
+    {"wall-time", KEY_WALL_TIME, "TIME", 0,
+     "End the run before this time, so that all is over by then (default: when the job of Slurm ends, if it is one)",
+     3},
     CLI_HELP_OPTIONS,
     {0},
 };
@@ -157,6 +161,9 @@ static error_t on_option(int key, char *arg, struct argp_state *state) {
     case KEY_TIMEOUT:
         a->timeout = cli_timeout(state, arg);
         return 0;
+    case KEY_WALL_TIME:
+        a->wall_time = wall_option(state, arg);
+        return 0;
     case ARGP_KEY_ARG:
         if (!*arg) cli_usage(state, "the program's name is empty");
         p->g->argv = state->argv + state->next - 1;
@@ -169,6 +176,7 @@ static error_t on_option(int key, char *arg, struct argp_state *state) {
         if (!a->on_nodes && (a->dir || a->env)) cli_usage(state, "--dir and --env are for --on-nodes");
         if (a->on_nodes && (a->keep || a->grid_file))
             cli_usage(state, "--keep and --grid-file are for a private grid, not with --on-nodes");
+        if (p->first) wall_check(state, a->wall_time, a->grace);
         if (p->first) reach_check(&a->reach, state, a->grid || a->on_nodes);
         if (a->grid && a->keep) cli_usage(state, "--keep is for a private grid, not with --grid");
         if (a->grid && a->grid_file) cli_usage(state, "--grid-file is for a private grid, not with --grid");

@@ -5,6 +5,7 @@
 
 #include "cli/cli.h"
 #include "cli/reach.h"
+#include "cli/wall.h"
 
 #define RUN_PROCESSES_MOST 32768 /* of a run; as many as process numbers have by default */
 
@@ -26,7 +27,8 @@ struct run_args {
     const char *dir;  /* there; NULL: as here */
     const char **env; /* NAME=VALUE, for them */
     size_t n_env;
-    moyai_dur grace, timeout; /* timeout 0: none */
+    moyai_dur grace, timeout, wall_time; /* 0: none, but for grace */
+    struct wall wall;                    /* once the run has begun */
 };
 
 /* Fills all of *a, or exits with a usage hint. */

@@ -158,6 +158,7 @@ static void passed_signals(sigset_t *set) {
     sigaddset(set, SIGTERM);
     sigaddset(set, SIGTSTP);
     sigaddset(set, SIGCONT);
+    sigaddset(set, SIGUSR1);
     struct sigaction sa;
     if (sigaction(SIGHUP, NULL, &sa) == 0 && sa.sa_handler != SIG_IGN) sigaddset(set, SIGHUP);
 }
@@ -367,7 +368,7 @@ struct front {
     struct guard *g;
     moyai_ns asked;  /* when it was last asked to end; 0: never */
     moyai_ns urgent; /* when to end the run by force; 0: never */
-    bool forced;
+    bool forced, noticed;
     bool background; /* the terminal is somebody else's */
     char buf[TYPED_BUFFER];
     size_t at, n; /* buf[at..n) is to be written */
@@ -416,7 +417,12 @@ static bool asks_again(struct front *f) {
 
 static void pass_signal(struct front *f, int sig) {
     if (sig == SIGCHLD) return; /* the loop looks in any case */
-    if (sig != SIGTSTP && sig != SIGCONT && !asks_again(f)) return;
+    if (sig == SIGUSR1) {       /* a notice of what is to come: it asks for an end, and no other for more haste */
+        if (f->noticed || f->asked) return;
+        f->noticed = true;
+    } else if (sig != SIGTSTP && sig != SIGCONT && !asks_again(f)) {
+        return;
+    }
     uint8_t byte = (uint8_t)sig;
     (void)!write(f->g->lifeline, &byte, 1); /* if there is no reader the runner is about to be collected */
     if (sig == SIGTSTP) kill(getpid(), SIGSTOP);

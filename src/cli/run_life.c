@@ -2,7 +2,7 @@
 /*
  * The life of a run:
  *
- *            first group has ended, a signal, --timeout, a program that cannot be started
+ *            first group has ended, a signal, --timeout, --wall-time, a program that cannot be started
  *     ON ----------------------------------------------------------------------------------> ENDING
  *      \                                                          (SIGTERM to all groups)      |
  *       \ front or keeper has been killed                     --grace, or a second signal      |
@@ -76,7 +76,8 @@ struct run {
     bool told_rest;
     struct unmet unmet;
     int looks;
-    struct exec_timer grace, timeout, grid_look;
+    struct exec_timer grace, timeout, wall, grid_look;
+    moyai_dur patience; /* for those that were asked to end: --grace, or what the wall time leaves of it */
     struct ward ward;
     char **env; /* ours: the first N_ENV, and n_reach; then what we were given */
     size_t n_reach;
@@ -186,15 +187,18 @@ static void end_run(struct run *r, int status, bool hurry) {
     r->status = status;
     look_unmet(r);
     exec_timer_clear(r->x, &r->timeout);
+    exec_timer_clear(r->x, &r->wall);
     if (r->nodes) nodes_stop(r->nodes);
     /* One that is stopped would never know. This order, since a process that ends may be stopping itself on purpose:
      * leak checkers do, and a SIGCONT in that moment leaves them waiting for ever. */
     signal_all(r, SIGCONT);
     signal_all(r, SIGTERM);
     if (!r->spawning) tell_left(r); /* else a child that is not known yet would be told twice */
-    moyai_ns now = moyai_now();
-    exec_timer_set(r->x, &r->grace,
-                   r->a->grace < MOYAI_FOREVER - (moyai_dur)now ? now + (moyai_ns)r->a->grace : UINT64_MAX - 1);
+    const moyai_ns now = moyai_now();
+    moyai_ns killed = r->a->grace < MOYAI_FOREVER - (moyai_dur)now ? now + (moyai_ns)r->a->grace : UINT64_MAX - 1;
+    if (r->a->wall.until && wall_kills(&r->a->wall) < killed) killed = wall_kills(&r->a->wall);
+    r->patience = killed > now ? (moyai_dur)(killed - now) : 0;
+    exec_timer_set(r->x, &r->grace, killed);
     look(r);
 }
 
@@ -207,7 +211,7 @@ static void on_grace(struct exec *x, struct exec_timer *t) {
             print_pid(p, pid);
             if (is_alive(p))
                 output_say(r->out, "%s: [%u.%u] %s %s did not end within %s and is killed", r->a->title, p->group,
-                           p->index, program(p), pid, DUR(r->a->grace));
+                           p->index, program(p), pid, DUR(r->patience));
         }
         kill_all(r);
         return;
@@ -229,6 +233,17 @@ static void on_timeout(struct exec *x, struct exec_timer *t) {
     struct run *r = (struct run *)(void *)((char *)t - offsetof(struct run, timeout));
     if (r->state != RUN_ON) return;
     output_say(r->out, "%s: timed out after %s", r->a->title, DUR(r->a->timeout));
+    end_run(r, CLI_TIMED_OUT, true);
+}
+
+static void on_wall(struct exec *x, struct exec_timer *t) {
+    (void)x;
+    struct run *r = (struct run *)(void *)((char *)t - offsetof(struct run, wall));
+    if (r->state != RUN_ON) return;
+    const size_t n = alive(r) + r->spawning;
+    char text[100];
+    wall_text(&r->a->wall, text);
+    output_say(r->out, "%s: %s: ending %zu process%s in order", r->a->title, text, n, n == 1 ? "" : "es");
     end_run(r, CLI_TIMED_OUT, true);
 }
 
@@ -301,7 +316,7 @@ static void on_signal(int sig, void *arg) {
             output_say(r->out, "%s: %s: ending %zu process%s in order; another %s kills %s", r->a->title, what, n,
                        n == 1 ? "" : "es", sig == SIGINT ? "Ctrl-C" : "signal", n == 1 ? "it" : "them");
         end_run(r, 128 + sig, true);
-    } else if (r->state == RUN_ENDING) {
+    } else if (r->state == RUN_ENDING && sig != SIGUSR1) {
         if (!r->hurry) { /* the first group had ended; we cut short what comes after it */
             r->status = 128 + sig;
             r->by_itself = false;
@@ -587,6 +602,7 @@ static int prepare(struct run *r, struct moyai_error *why) {
                             .arg = r};
     exec_timer_init(&r->grace, on_grace);
     exec_timer_init(&r->timeout, on_timeout);
+    exec_timer_init(&r->wall, on_wall);
     exec_timer_init(&r->grid_look, on_grid_look);
     int rc = output_new(&r->out, r->x, &oc, why);
     if (rc == 0) rc = ward_watch(&r->ward, why);
@@ -604,6 +620,7 @@ static int prepare(struct run *r, struct moyai_error *why) {
     if (r->a->grid || wide)
         exec_timer_set(r->x, &r->grid_look, moyai_now() + (moyai_ns)(wide ? UNMET_FIRST : GRID_LOOK));
     if (r->a->timeout) exec_timer_set(r->x, &r->timeout, moyai_now() + (moyai_ns)r->a->timeout);
+    if (r->a->wall.until) exec_timer_set(r->x, &r->wall, wall_tells(&r->a->wall, r->a->grace));
     return 0;
 }
 
@@ -613,6 +630,7 @@ static void release(struct run *r) {
     for (unsigned i = 0; r->procs && i < r->a->n_processes; i++) exec_child_free(r->procs[i].child);
     exec_timer_clear(r->x, &r->grace);
     exec_timer_clear(r->x, &r->timeout);
+    exec_timer_clear(r->x, &r->wall);
     exec_timer_clear(r->x, &r->grid_look);
     ward_done(&r->ward);
     output_free(r->out);

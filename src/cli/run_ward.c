@@ -38,7 +38,7 @@ static void on_lifeline(struct exec_fd *f, int events, void *arg) {
 }
 
 int ward_watch(struct ward *w, struct moyai_error *why) {
-    static const int taken[] = {SIGINT, SIGTERM, SIGHUP, SIGCHLD, SIGCONT};
+    static const int taken[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGCHLD, SIGCONT};
     sigset_t set;
     sigemptyset(&set);
     for (size_t i = 0; i < sizeof taken / sizeof taken[0]; i++) sigaddset(&set, taken[i]);

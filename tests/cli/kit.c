@@ -83,6 +83,7 @@ int kit_setup(void **state) {
     signal(SIGPIPE, SIG_IGN);
     signal(SIGHUP, SIG_DFL); /* under nohup(1) what is started here would not be asked by it to end */
     unsetenv("MOYAI_GRID");
+    unsetenv("SLURM_JOB_END_TIME"); /* of a job in which the tests run */
     unsetenv("MOYAI_EVENTS");
     unsetenv("NO_COLOR");
     (void)kit_dir();
