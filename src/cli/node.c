@@ -8,6 +8,7 @@
 #include "base/config.h"
 #include "base/err.h"
 #include "cli/cli.h"
+#include "cli/notify.h"
 #include "cli/reach.h"
 #include "cli/run_grid.h"
 #include "cli/run_guard.h"
@@ -102,6 +103,7 @@ struct host {
     struct exec_timer grid_look, wall;
     char *env[N_ENV + REACH_ENV + 1];
     struct unmet unmet;
+    struct notify manager;
     bool ending, orphaned;
 };
 
@@ -113,6 +115,13 @@ static void say(const struct host *h, const char *fmt, ...) {
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
     cli_say(h->q->title, "%s", text);
+}
+
+/* It goes, and takes no more commands. kill: those that run are not waited for. */
+static void end(struct host *h, bool kill) {
+    if (!h->ending) notify_tell(&h->manager, "STOPPING=1\nSTATUS=leaves the grid");
+    h->ending = true;
+    agent_end(h->agent, kill);
 }
 
 static void on_over(void *arg) {
@@ -141,8 +150,7 @@ static void on_signal(int sig, void *arg) {
     if (!h->ending && n > 0)
         say(h, "%s: ending %zu command%s in order; another %s kills %s", cli_signal_text(sig, what), n,
             n == 1 ? "" : "s", sig == SIGINT ? "Ctrl-C" : "signal", n == 1 ? "it" : "them");
-    h->ending = true;
-    agent_end(h->agent, false);
+    end(h, false);
 }
 
 /* By moyai leave: as by SIGTERM, but that it may be told so again. */
@@ -155,8 +163,7 @@ static void on_told(void *arg) {
             n == 1 ? "it" : "them");
     else
         say(h, "told to leave");
-    h->ending = true;
-    agent_end(h->agent, false);
+    end(h, false);
 }
 
 /* All are told, once; and what is still there when it is time to say good-bye is killed. */
@@ -166,8 +173,7 @@ static void on_wall(struct exec *x, struct exec_timer *t) {
     const size_t n = agent_running(h->agent);
     if (moyai_now() >= wall_kills(w)) {
         if (!h->ending) say(h, "%s is about to be over", w->of);
-        h->ending = true;
-        agent_end(h->agent, true);
+        end(h, true);
         return;
     }
     char text[100];
@@ -179,14 +185,13 @@ static void on_wall(struct exec *x, struct exec_timer *t) {
         say(h, "%s: leaves", text);
     exec_timer_set(x, t, wall_kills(w));
     if (h->ending) return; /* for another reason */
-    h->ending = true;
-    agent_end(h->agent, false);
+    end(h, false);
 }
 
 static void end_now(void *arg) {
     struct host *h = arg;
     h->orphaned = true;
-    agent_end(h->agent, true);
+    end(h, true);
     moyai_node_stop(h->node);
 }
 
@@ -207,8 +212,7 @@ static void on_grid_look(struct exec *x, struct exec_timer *t) {
         return;
     }
     say(h, "the grid at '%s' has ended", h->grid->path);
-    h->ending = true;
-    agent_end(h->agent, false);
+    end(h, false);
 }
 
 static bool env_add(struct host *h, size_t *n, const char *name, const char *value) {
@@ -285,6 +289,7 @@ static void warn_of_few_files(const struct host *h) {
 static int live(const struct request *q, struct run_grid *grid, const struct guard *guard) {
     struct host h = {.q = q, .grid = grid};
     struct moyai_error why = {0};
+    notify_begin(&h.manager, q->title);
     int rc = make_node(&h, &why);
     if (rc == 0) {
         h.x = node_exec(h.node);
@@ -297,6 +302,9 @@ static int live(const struct request *q, struct run_grid *grid, const struct gua
         ward_lives(guard, h.node, grid);
         warn_of_few_files(&h);
         say(&h, "node %.8s takes commands, %lld at once", strchr(h.env[ENV_PARENT], '=') + 1, (long long)q->slots);
+        exec_lock(h.x);
+        if (!h.ending) notify_tell(&h.manager, "READY=1\nSTATUS=takes commands, %lld at once", (long long)q->slots);
+        exec_unlock(h.x);
         (void)moyai_node_serve(h.node, MOYAI_FOREVER);
         if (h.orphaned) ward_end_orphaned(guard, h.node, grid);
         node_drain(h.node,
@@ -314,6 +322,7 @@ static int live(const struct request *q, struct run_grid *grid, const struct gua
     agent_free(h.agent);
     moyai_node_free(h.node);
     ward_left(guard);
+    notify_done(&h.manager);
     for (int i = 0; i < N_ENV + REACH_ENV; i++) free(h.env[i]);
     return rc == 0 ? CLI_OK : why.code == MOYAI_EINVAL ? CLI_USAGE : CLI_FAILED;
 }

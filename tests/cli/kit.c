@@ -83,7 +83,8 @@ int kit_setup(void **state) {
     signal(SIGPIPE, SIG_IGN);
     signal(SIGHUP, SIG_DFL); /* under nohup(1) what is started here would not be asked by it to end */
     unsetenv("MOYAI_GRID");
-    unsetenv("SLURM_JOB_END_TIME"); /* of a job in which the tests run */
+    unsetenv("SLURM_JOB_END_TIME"); /* of a job, or a service, in which the tests run */
+    unsetenv("NOTIFY_SOCKET");
     unsetenv("MOYAI_EVENTS");
     unsetenv("NO_COLOR");
     (void)kit_dir();

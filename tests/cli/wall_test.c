@@ -46,14 +46,18 @@ static void a_run_has_ended_by_then(void **state) {
     has(&c, "moyai run: its wall time " TOLD);
     has(&c, " min: ending 2 processes in order\n");
     cli_free(&c);
-    /* Who does not listen is killed; what a long grace would leave of the time is too much. */
-    assert_int_equal(cli_do(&c, "run", "--wall-time", "3.2s", "--grace", "100ms", "@h", "stubborn", NULL), 124);
+    /* Who does not listen, from his beginning, is killed; what a long grace would leave of the time is too much. */
+    signal(SIGTERM, SIG_IGN);
+    cli_start(&c, NULL, "run", "--wall-time", "3.2s", "--grace", "100ms", "@h", "pause", NULL);
+    assert_int_equal(end(&c), 124);
     has(&c, "did not end within ");
     has(&c, " and is killed\n");
     cli_free(&c);
-    job_ends_in(5);
-    cli_start(&c, &in_job, "run", "--grace", "1h", "@h", "stubborn", NULL);
+    job_ends_in(6);
+    cli_start(&c, &in_job, "run", "--grace", "1h", "@h", "pause", NULL);
+    signal(SIGTERM, SIG_DFL);
     assert_int_equal(end(&c), 124);
+    has(&c, "did not end within ");
     has(&c, " and is killed\n");
     cli_free(&c);
     /* Before that: nothing of it is seen. */
