@@ -6,8 +6,8 @@
  * wait; no lock anywhere, because state changes only where run() blocks. Newcomers and gifts wake it by a signal.
  *
  * A job is a set of subtrees. Its record holds what is left of it, as of the worker's last word. A worker that dies
- * costs what it searched since then, never a subtree. When workers are idle and no job waits, as many busy ones are
- * asked to give as there are idle ones.
+ * costs what it searched since then, never a subtree; one that leaves has given its last word as it broke off. When
+ * workers are idle and no job waits, as many busy ones are asked to give as there are idle ones.
  *
  * The other object, the lobby, is where workers stay: its method returns when the run is over, and when a
  * worker's process ends before, that is heard there even if the worker was idle.
@@ -157,17 +157,17 @@ static void not_asked(struct master *m, struct worker *w) {
     w->asked = false;
 }
 
-static void lose(struct master *m, struct worker *w, bool busy) {
+static void lose(struct master *m, struct worker *w, bool busy, const char *how) {
     if (w->gone) return;
     w->gone = true;
     m->alive--;
     if (!w->job) m->idle--;
     not_asked(m, w);
     char label[96];
-    snprintf(label, sizeof label, "w%" PRId64 " lost", w->number);
+    snprintf(label, sizeof label, "w%" PRId64 " %s", w->number, how);
     note_as(m, label, TIMELINE_LOST);
     if (m->over) return;
-    if (busy) snprintf(label, sizeof label, "w%" PRId64 " lost, its subproblem goes to another", w->number);
+    if (busy) snprintf(label, sizeof label, "w%" PRId64 " %s, its subproblem goes to another", w->number, how);
     say(m, label);
 }
 
@@ -343,8 +343,10 @@ static int job_end(struct master *m, moyai_future *f) {
         m->nodes += j->nodes;
         struct moyai_error e;
         moyai_future_error(f, 0, &e);
-        if (rc == MOYAI_EDEAD || rc == MOYAI_ECLOSED || rc == MOYAI_EUNREACHABLE) {
-            lose(m, w, true);
+        if (rc == MOYAI_ELEAVING) {
+            lose(m, w, true, "leaves");
+        } else if (rc == MOYAI_EDEAD || rc == MOYAI_ECLOSED || rc == MOYAI_EUNREACHABLE) {
+            lose(m, w, true, "lost");
         } else {
             fprintf(stderr, "flowshop master: w%" PRId64 " could not do a job: %s\n", w->number, e.text);
             if (++j->failures == MOST_FAILURES) return rc;
@@ -490,7 +492,7 @@ static int stay(moyai_request *rq, void *self) {
         return 0;
     }
     /* Cancelled: its process has ended. A busy one's job tells the same to run(). */
-    if (!w->job) lose(m, w, false);
+    if (!w->job) lose(m, w, false, "lost");
     moyai_signal(m->self);
     return rc;
 }

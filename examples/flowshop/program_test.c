@@ -113,6 +113,42 @@ static void short_search(void **state) {
     }
 }
 
+/* Until the program has said that. */
+static void await_line(FILE *f, const char *what) {
+    char line[400];
+    do assert_non_null(fgets(line, sizeof line, f));
+    while (!strstr(line, what));
+}
+
+static void ends_well(pid_t pid, FILE *out[2]) {
+    int status;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    for (int i = 0; i < 2; i++) fclose(out[i]);
+}
+
+/* A worker that is asked to leave gives back what it has, of which nothing is searched twice, and its end is no
+ * failure.
+ */
+static void worker_leaves(void **state) {
+    (void)state;
+    char *master[] = {"flowshop", "master", "--progress", "none", "--upper", "1484", "ta017", NULL};
+    char *worker[] = {"flowshop", "worker", NULL};
+    FILE *out[2], *of[2][2];
+    pid_t w[2], m = start(master, grid, out);
+    w[0] = start(worker, grid, of[0]);
+    await_line(out[0], "searching");
+    w[1] = start(worker, grid, of[1]);
+    await_line(out[0], "w2 joined");
+    kill(w[0], SIGTERM);
+    ends_well(w[0], of[0]);
+    await_line(out[0], "w1 leaves, its subproblem goes to another");
+    await_line(out[0], "ta017: 34511287 nodes"); /* as by one that searches all */
+    await_line(out[0], "ta017: no makespan below 1484, proved");
+    ends_well(m, out);
+    ends_well(w[1], of[1]);
+}
+
 static int count_of(const char *text, const char *what) {
     int n = 0;
     for (const char *p = text; (p = strstr(p, what)); p++) n++;
@@ -166,6 +202,7 @@ static int teardown(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(worker_waits), cmocka_unit_test(master_waits),
-                                       cmocka_unit_test(short_search), cmocka_unit_test(picture)};
+                                       cmocka_unit_test(short_search), cmocka_unit_test(worker_leaves),
+                                       cmocka_unit_test(picture)};
     return cmocka_run_group_tests(tests, setup, teardown);
 }

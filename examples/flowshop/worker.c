@@ -6,6 +6,7 @@
  * makespan both ways, its count of nodes, and what is left of the job, so that when this process dies another goes on
  * from there. When others are idle the master asks it to give: it splits off the untouched half of what is left and
  * hands it over *together with* its new rest, in one call, so that at no moment a subtree is in two places or in none.
+ * When it is asked to leave (SIGTERM) it gives all that is left back.
  *
  * The calls are asynchronous: the search goes on while they are on their way, and looks between two slices whether
  * the answer is there.
@@ -128,6 +129,15 @@ static int talk_end(struct worker *w, struct talk *t) {
     return hungry ? give(w) : 0;
 }
 
+/* This process leaves: what is left goes back to the master, which gives it to another. */
+static int hand_back(struct worker *w, struct talk *t, uint64_t before) {
+    int rc = t->f ? talk_end(w, t) : 0;
+    if (rc < 0) return rc;
+    talk_begin(w, t, before);
+    rc = talk_end(w, t);
+    return rc < 0 ? rc : MOYAI_ELEAVING;
+}
+
 /* doJob(instance, task, upper) -> nodes, makespan or -1, permutation */
 static int do_job(moyai_request *rq, void *self) {
     struct worker *w = self;
@@ -153,6 +163,7 @@ static int do_job(moyai_request *rq, void *self) {
         }
         if (!t.f) talk_begin(w, &t, before);
         if (moyai_cancelled(rq)) rc = MOYAI_ECANCELED;
+        if (rc == 0 && moyai_leaving(moyai_request_node(rq))) rc = hand_back(w, &t, before);
     }
     if (t.f && rc == 0) rc = talk_end(w, &t);
     moyai_future_free(rc == 0 ? NULL : t.f);
@@ -172,6 +183,21 @@ static int fail(moyai_node *n, const char *what) {
     moyai_last_error(n, &e);
     fprintf(stderr, "flowshop worker: %s: %s\n", what, e.text);
     return 1;
+}
+
+static void stayed(moyai_future *f, void *node) {
+    (void)f;
+    moyai_node_stop(node);
+}
+
+/* Until the master has done its work, or this process is told to go (SIGTERM); jobs come in meanwhile. */
+static int stay(moyai_node *n, moyai_ref *lobby, int64_t number) {
+    moyai_future *f = moyai_call_async(lobby, "stay", MOYAI_ARGS(number));
+    int rc = moyai_future_then(f, stayed, n);
+    if (rc == 0) rc = moyai_node_serve(n, MOYAI_FOREVER);
+    if (rc == 0 && moyai_future_ready(f)) rc = moyai_future_get(f, MOYAI_NONE);
+    moyai_future_free(f);
+    return rc;
 }
 
 static void write_pid(const char *path) {
@@ -195,6 +221,7 @@ static int find(moyai_node *n, const char *name, moyai_ref **ret) {
 int worker_main(const char *pid_file) {
     struct moyai_node_opts opts = MOYAI_NODE_OPTS_INIT;
     opts.title = "flowshop worker";
+    opts.signals = true;
     moyai_node *node;
     struct moyai_error e;
     if (moyai_node_new(&node, &opts, &e) < 0) {
@@ -218,8 +245,7 @@ int worker_main(const char *pid_file) {
             status = late ? 0 : fail(node, "cannot join the master");
         } else {
             write_pid(pid_file);
-            /* Returns when the master has done its work; jobs come in meanwhile. */
-            rc = moyai_call(lobby, "stay", MOYAI_ARGS(w.number), MOYAI_NONE, NULL);
+            rc = stay(node, lobby, w.number);
             status = rc == 0 || rc == MOYAI_ECLOSED ? 0 : fail(node, "the master is gone");
         }
     }
