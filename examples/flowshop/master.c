@@ -6,8 +6,10 @@
  * wait; no lock anywhere, because state changes only where run() blocks. Newcomers and gifts wake it by a signal.
  *
  * A job is a set of subtrees. Its record holds what is left of it, as of the worker's last word. A worker that dies
- * costs what it searched since then, never a subtree; one that leaves has given its last word as it broke off. When
- * workers are idle and no job waits, as many busy ones are asked to give as there are idle ones.
+ * costs what it searched since then, never a subtree. When workers are idle and no job waits, as many busy ones are
+ * asked to give as there are idle ones.
+ *
+ * A worker that leaves gives back what is left of its job, and is given no other: what it refuses was never begun.
  *
  * The other object, the lobby, is where workers stay: its method returns when the run is over, and when a
  * worker's process ends before, that is heard there even if the worker was idle.
@@ -60,6 +62,8 @@ struct master {
     int greedy;  /* calls for a start value that run */
     moyai_set *busy;
     uint64_t created, finished; /* jobs */
+    int left, lost;             /* workers, and ... */
+    int again_left, again_lost; /* ... jobs that others did again, in part at least, because of these */
     bool over;
 
     /* the present instance */
@@ -157,17 +161,32 @@ static void not_asked(struct master *m, struct worker *w) {
     w->asked = false;
 }
 
-static void lose(struct master *m, struct worker *w, bool busy, const char *how) {
-    if (w->gone) return;
+static void goes(struct master *m, struct worker *w) {
     w->gone = true;
     m->alive--;
     if (!w->job) m->idle--;
     not_asked(m, w);
+}
+
+static void leave(struct master *m, struct worker *w) {
+    if (w->gone) return;
+    m->left++;
+    goes(m, w);
     char label[96];
-    snprintf(label, sizeof label, "w%" PRId64 " %s", w->number, how);
+    snprintf(label, sizeof label, "w%" PRId64 " leaves%s", w->number, w->job ? ", its subproblem goes to another" : "");
+    note(m, label);
+    if (!m->over) say(m, label);
+}
+
+static void lose(struct master *m, struct worker *w, bool busy) {
+    if (w->gone) return;
+    m->lost++;
+    goes(m, w);
+    char label[96];
+    snprintf(label, sizeof label, "w%" PRId64 " lost", w->number);
     note_as(m, label, TIMELINE_LOST);
     if (m->over) return;
-    if (busy) snprintf(label, sizeof label, "w%" PRId64 " %s, its subproblem goes to another", w->number, how);
+    if (busy) snprintf(label, sizeof label, "w%" PRId64 " lost, its subproblem goes to another", w->number);
     say(m, label);
 }
 
@@ -247,6 +266,17 @@ static int node_join(moyai_request *rq, void *self) {
     return moyai_return(rq, MOYAI_ARGS(w->number));
 }
 
+/* nodeLeave(worker): it finishes what it has begun, and takes nothing else. */
+static int node_leave(moyai_request *rq, void *self) {
+    struct master *m = self;
+    int64_t number;
+    if (moyai_args(rq, MOYAI_INTO(&number)) < 0) return moyai_raise(rq, MOYAI_EARGS, "nodeLeave(worker)");
+    struct worker *w = worker_of(m, number);
+    if (!w) return moyai_raise(rq, MOYAI_ESTATE, "unknown worker %" PRId64, number);
+    leave(m, w);
+    return 0;
+}
+
 /* exchange(worker, makespan or -1, permutation, nodes, rest) -> upper bound, give? */
 static int exchange(moyai_request *rq, void *self) {
     struct master *m = self;
@@ -265,7 +295,7 @@ static int exchange(moyai_request *rq, void *self) {
     if (rc == 0 && n_rest) rc = job_left(w->job, rest, n_rest);
     if (rc < 0) return moyai_raise(rq, rc, "the exchange could not be taken");
     w->job->nodes = nodes;
-    bool hungry = !w->asked && m->n_jobs == 0 && m->asked < m->idle;
+    bool hungry = !w->asked && !w->gone && m->n_jobs == 0 && m->asked < m->idle;
     if (hungry) {
         w->asked = true;
         m->asked++;
@@ -320,6 +350,28 @@ static void assign(struct master *m) {
     }
 }
 
+/* It goes to another, which begins at the worker's last word. Was something done since then, that is done again? */
+static int job_failed(struct master *m, struct worker *w, struct job *j, moyai_future *f, int rc) {
+    struct moyai_error e;
+    moyai_future_error(f, 0, &e);
+    const bool begun = e.executed != MOYAI_NEVER_EXECUTED;
+    switch (rc) {
+    case MOYAI_ELEAVING: /* it takes no jobs, or was cut short */
+    case MOYAI_ECLOSED:  /* it ended, in order, before it could say so */
+        leave(m, w);
+        m->again_left += begun;
+        return 0;
+    case MOYAI_EDEAD:
+    case MOYAI_EUNREACHABLE:
+        lose(m, w, true);
+        m->again_lost += begun;
+        return 0;
+    default:
+        fprintf(stderr, "flowshop master: w%" PRId64 " could not do a job: %s\n", w->number, e.text);
+        return ++j->failures == MOST_FAILURES ? rc : 0;
+    }
+}
+
 /* One job has ended, well or not. */
 static int job_end(struct master *m, moyai_future *f) {
     struct worker *w = moyai_future_user(f);
@@ -327,30 +379,25 @@ static int job_end(struct master *m, moyai_future *f) {
     uint64_t nodes;
     int32_t makespan;
     const uint16_t *perm;
-    size_t n;
-    int rc = moyai_future_get(f, MOYAI_INTO(&nodes, &makespan, moyai_into_u16s(&perm, &n)));
+    size_t n, n_rest;
+    const void *rest;
+    int rc = moyai_future_get(
+        f, MOYAI_INTO(&nodes, &makespan, moyai_into_u16s(&perm, &n), moyai_into_bytes(&rest, &n_rest)));
     if (rc == 0) rc = improve(m, makespan, perm, n);
+    if (rc == 0 && n_rest) rc = job_left(j, rest, n_rest);
+    const bool done = rc == 0 && n_rest == 0;
+    if (rc == 0 && n_rest) leave(m, w);
     w->job = NULL;
     w->f = NULL;
     m->running--;
     not_asked(m, w);
     if (!w->gone) m->idle++;
-    if (rc == 0) {
-        m->nodes += nodes;
+    m->nodes += rc == 0 ? nodes : j->nodes;
+    if (done) {
         m->finished++;
         job_free(j);
     } else {
-        m->nodes += j->nodes;
-        struct moyai_error e;
-        moyai_future_error(f, 0, &e);
-        if (rc == MOYAI_ELEAVING) {
-            lose(m, w, true, "leaves");
-        } else if (rc == MOYAI_EDEAD || rc == MOYAI_ECLOSED || rc == MOYAI_EUNREACHABLE) {
-            lose(m, w, true, "lost");
-        } else {
-            fprintf(stderr, "flowshop master: w%" PRId64 " could not do a job: %s\n", w->number, e.text);
-            if (++j->failures == MOST_FAILURES) return rc;
-        }
+        if (rc < 0 && job_failed(m, w, j, f, rc) < 0) return rc;
         j->next = m->jobs; /* to another */
         m->jobs = j;
         m->n_jobs++;
@@ -492,13 +539,17 @@ static int stay(moyai_request *rq, void *self) {
         return 0;
     }
     /* Cancelled: its process has ended. A busy one's job tells the same to run(). */
-    if (!w->job) lose(m, w, false, "lost");
+    if (!w->job) lose(m, w, false);
     moyai_signal(m->self);
     return rc;
 }
 
-static const struct moyai_method master_methods[] = {
-    {"nodeJoin", node_join}, {"exchange", exchange}, {"give", give}, {"run", run}, {NULL, NULL}};
+static const struct moyai_method master_methods[] = {{"nodeJoin", node_join},
+                                                     {"nodeLeave", node_leave},
+                                                     {"exchange", exchange},
+                                                     {"give", give},
+                                                     {"run", run},
+                                                     {NULL, NULL}};
 static const struct moyai_class master_class = MOYAI_CLASS("Master", master_methods, NULL);
 static const struct moyai_method lobby_methods[] = {{"stay", stay}, {NULL, NULL}};
 static const struct moyai_class lobby_class = MOYAI_CLASS("Lobby", lobby_methods, NULL);
@@ -577,6 +628,8 @@ int master_main(const struct master_opts *o) {
     }
     if (rc == 0) {
         printf("tasks lost %" PRIu64 "\n", m.created - m.finished);
+        printf("tasks executed again: %d for workers that left (%d), %d for workers lost (%d)\n", m.again_left, m.left,
+               m.again_lost, m.lost);
         if (o->svg) picture(&m);
         if (m.created != m.finished) rc = MOYAI_EINTERNAL;
     }

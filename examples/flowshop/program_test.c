@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the program says to whoever has started it; FLOWSHOP is its path. Everything waits for lines; alarm(2) guards.
+/* What the program says to whoever has started it; FLOWSHOP is its path, and PLAIN that of the search alone. Everything
+ * waits for lines; alarm(2) guards.
  */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -21,7 +23,8 @@
 /* Its own directory for everything a node makes; removed at the end. */
 static char dir[] = "/tmp/moyai-flowshop-test-XXXXXX", grid[64];
 
-static pid_t start(char *const *argv, const char *address, FILE *out[2]) {
+/* program: the variable with its path. */
+static pid_t start_program(const char *program, char *const *argv, const char *address, FILE *out[2]) {
     int fd[2][2];
     for (int i = 0; i < 2; i++) assert_int_equal(pipe2(fd[i], O_CLOEXEC), 0);
     pid_t parent = getpid(), pid = fork();
@@ -35,7 +38,7 @@ static pid_t start(char *const *argv, const char *address, FILE *out[2]) {
             setenv("MOYAI_GRID", address, 1);
         else
             unsetenv("MOYAI_GRID");
-        const char *path = getenv("FLOWSHOP");
+        const char *path = getenv(program);
         if (path) execv(path, argv);
         _exit(121);
     }
@@ -45,6 +48,10 @@ static pid_t start(char *const *argv, const char *address, FILE *out[2]) {
         assert_non_null(out[i]);
     }
     return pid;
+}
+
+static pid_t start(char *const *argv, const char *address, FILE *out[2]) {
+    return start_program("FLOWSHOP", argv, address, out);
 }
 
 static void stop(pid_t pid, FILE *out[2]) {
@@ -113,11 +120,11 @@ static void short_search(void **state) {
     }
 }
 
-/* Until the program has said that. */
-static void await_line(FILE *f, const char *what) {
-    char line[400];
-    do assert_non_null(fgets(line, sizeof line, f));
-    while (!strstr(line, what));
+/* The next line that begins so; line is its place. */
+static bool next_line(FILE *f, const char *begin, char line[400]) {
+    while (fgets(line, 400, f))
+        if (strncmp(line, begin, strlen(begin)) == 0) return true;
+    return false;
 }
 
 static void ends_well(pid_t pid, FILE *out[2]) {
@@ -125,6 +132,13 @@ static void ends_well(pid_t pid, FILE *out[2]) {
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
     for (int i = 0; i < 2; i++) fclose(out[i]);
+}
+
+/* Until the program has said that. */
+static void await_line(FILE *f, const char *what) {
+    char line[400];
+    do assert_non_null(fgets(line, sizeof line, f));
+    while (!strstr(line, what));
 }
 
 /* A worker that is asked to leave gives back what it has, of which nothing is searched twice, and its end is no
@@ -147,6 +161,45 @@ static void worker_leaves(void **state) {
     await_line(out[0], "ta017: no makespan below 1484, proved");
     ends_well(m, out);
     ends_well(w[1], of[1]);
+}
+
+/* What workers that leave have not done is done by others, and nothing else: as many nodes as one search alone. */
+static void workers_leave(void **state) {
+    (void)state;
+    char *plain[] = {"flowshop_plain", "--upper", "2237", "ta029", NULL};
+    char *master[] = {"flowshop", "master", "--progress", "none", "--upper", "2237", "ta029", NULL};
+    char *worker[] = {"flowshop", "worker", NULL};
+    char line[400], expect[100];
+    FILE *out[2], *of[2];
+    unsigned long alone = 0, together = 0;
+    int n = 0, given_back = 0;
+    pid_t m = start_program("PLAIN", plain, NULL, out);
+    assert_true(next_line(out[0], "nodes ", line));
+    assert_int_equal(sscanf(line, "nodes %lu", &alone), 1);
+    ends_well(m, out);
+    m = start(master, grid, out);
+    for (; given_back < 3;
+         n++) { /* each has the whole rest of the search; the first ones may leave before they begin */
+        pid_t w = start(worker, grid, of);
+        snprintf(expect, sizeof expect, "w%d joined\n", n + 1);
+        assert_true(next_line(out[0], expect, line));
+        usleep(10000u * ((unsigned)n + 1));
+        assert_int_equal(kill(w, SIGTERM), 0);
+        ends_well(w, of);
+        snprintf(expect, sizeof expect, "w%d leaves", n + 1);
+        assert_true(next_line(out[0], expect, line));
+        given_back += strstr(line, ", its subproblem goes to another") != NULL;
+    }
+    pid_t w = start(worker, grid, of);
+    assert_true(next_line(out[0], "ta029: ", line));
+    assert_int_equal(sscanf(line, "ta029: %lu nodes in ", &together), 1);
+    assert_true(next_line(out[0], "ta029: no makespan below 2237, proved", line));
+    assert_true(next_line(out[0], "tasks lost 0\n", line));
+    snprintf(expect, sizeof expect, "tasks executed again: 0 for workers that left (%d), 0 for workers lost (0)\n", n);
+    assert_true(next_line(out[0], expect, line));
+    ends_well(m, out);
+    ends_well(w, of);
+    assert_int_equal(alone, together);
 }
 
 static int count_of(const char *text, const char *what) {
@@ -201,8 +254,8 @@ static int teardown(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(worker_waits), cmocka_unit_test(master_waits),
-                                       cmocka_unit_test(short_search), cmocka_unit_test(worker_leaves),
-                                       cmocka_unit_test(picture)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(worker_waits),  cmocka_unit_test(master_waits),
+                                       cmocka_unit_test(short_search),  cmocka_unit_test(worker_leaves),
+                                       cmocka_unit_test(workers_leave), cmocka_unit_test(picture)};
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -6,10 +6,12 @@
  * makespan both ways, its count of nodes, and what is left of the job, so that when this process dies another goes on
  * from there. When others are idle the master asks it to give: it splits off the untouched half of what is left and
  * hands it over *together with* its new rest, in one call, so that at no moment a subtree is in two places or in none.
- * When it is asked to leave (SIGTERM) it gives all that is left back.
  *
  * The calls are asynchronous: the search goes on while they are on their way, and looks between two slices whether
  * the answer is there.
+ *
+ * A worker that is told to leave (SIGTERM) breaks off between two slices, and returns what is left of the job with what
+ * it has found: others go on there, and nothing is searched twice.
  */
 #include "worker.h"
 
@@ -129,16 +131,7 @@ static int talk_end(struct worker *w, struct talk *t) {
     return hungry ? give(w) : 0;
 }
 
-/* This process leaves: what is left goes back to the master, which gives it to another. */
-static int hand_back(struct worker *w, struct talk *t, uint64_t before) {
-    int rc = t->f ? talk_end(w, t) : 0;
-    if (rc < 0) return rc;
-    talk_begin(w, t, before);
-    rc = talk_end(w, t);
-    return rc < 0 ? rc : MOYAI_ELEAVING;
-}
-
-/* doJob(instance, task, upper) -> nodes, makespan or -1, permutation */
+/* doJob(instance, task, upper) -> nodes, makespan or -1, permutation, what is left if this worker leaves */
 static int do_job(moyai_request *rq, void *self) {
     struct worker *w = self;
     const void *bytes, *task;
@@ -157,22 +150,29 @@ static int do_job(moyai_request *rq, void *self) {
     uint64_t before = search_nodes(w->search);
     struct talk t = {.next = moyai_now() + (moyai_ns)EXCHANGE, .told = upper};
     while (rc == 0 && search_run(w->search, SLICE) == SEARCH_MORE) {
+        if (moyai_leaving(moyai_request_node(rq))) break;
         if (t.f ? moyai_future_ready(t.f) : moyai_now() < t.next) {
             if (t.f) rc = talk_end(w, &t);
             continue;
         }
         if (!t.f) talk_begin(w, &t, before);
         if (moyai_cancelled(rq)) rc = MOYAI_ECANCELED;
-        if (rc == 0 && moyai_leaving(moyai_request_node(rq))) rc = hand_back(w, &t, before);
     }
     if (t.f && rc == 0) rc = talk_end(w, &t);
     moyai_future_free(rc == 0 ? NULL : t.f);
-    if (rc < 0) return moyai_raise(rq, rc, "the search was broken off: %s", moyai_strerror(rc));
+    struct bytes rest = {0};
+    if (rc == 0 && search_save(w->search, &rest) < 0) rc = MOYAI_ENOMEM;
+    if (rc < 0) {
+        bytes_done(&rest);
+        return moyai_raise(rq, rc, "the search was broken off: %s", moyai_strerror(rc));
+    }
     uint16_t perm[INSTANCE_MAX_JOBS];
     int32_t best = search_best(w->search, perm);
     bool news = best >= 0 && best < upper;
-    return moyai_return(rq, MOYAI_ARGS(search_nodes(w->search) - before, news ? best : -1,
-                                       moyai_u16s(perm, news ? (size_t)w->in->n : 0)));
+    rc = moyai_return(rq, MOYAI_ARGS(search_nodes(w->search) - before, news ? best : -1,
+                                     moyai_u16s(perm, news ? (size_t)w->in->n : 0), moyai_bytes(rest.p, rest.n)));
+    bytes_done(&rest);
+    return rc;
 }
 
 static const struct moyai_method methods[] = {{"greedy", greedy}, {"doJob", do_job}, {NULL, NULL}};
@@ -185,21 +185,6 @@ static int fail(moyai_node *n, const char *what) {
     return 1;
 }
 
-static void stayed(moyai_future *f, void *node) {
-    (void)f;
-    moyai_node_stop(node);
-}
-
-/* Until the master has done its work, or this process is told to go (SIGTERM); jobs come in meanwhile. */
-static int stay(moyai_node *n, moyai_ref *lobby, int64_t number) {
-    moyai_future *f = moyai_call_async(lobby, "stay", MOYAI_ARGS(number));
-    int rc = moyai_future_then(f, stayed, n);
-    if (rc == 0) rc = moyai_node_serve(n, MOYAI_FOREVER);
-    if (rc == 0 && moyai_future_ready(f)) rc = moyai_future_get(f, MOYAI_NONE);
-    moyai_future_free(f);
-    return rc;
-}
-
 static void write_pid(const char *path) {
     FILE *f = path ? fopen(path, "w") : NULL;
     if (!f) return;
@@ -207,15 +192,36 @@ static void write_pid(const char *path) {
     fclose(f);
 }
 
-/* Wait for a name. Whoever waits for long shall know what for. */
+/* Wait for a name. Whoever waits for long shall know what for; and be able to end it. */
 static int find(moyai_node *n, const char *name, moyai_ref **ret) {
     int rc = moyai_lookup_wait(n, name, PATIENCE, ret);
-    if (rc != MOYAI_ETIMEDOUT) return rc;
+    if (rc != MOYAI_ETIMEDOUT || moyai_node_stopping(n)) return rc;
     const char *grid = getenv("MOYAI_GRID");
     fprintf(stderr, "flowshop worker: waits for a '%s' in %s%s\n", name,
             grid && *grid ? "the grid " : "this process alone",
             grid && *grid ? grid : ": MOYAI_GRID is not set (moyai run sets it)");
-    return moyai_lookup_wait(n, name, MOYAI_FOREVER, ret);
+    while (rc == MOYAI_ETIMEDOUT && !moyai_node_stopping(n)) rc = moyai_lookup_wait(n, name, PATIENCE, ret);
+    return rc;
+}
+
+static void stayed(moyai_future *f, void *node) {
+    (void)f;
+    moyai_node_stop(node);
+}
+
+/* Until the master has done its work, or this process is told to go (SIGTERM); jobs come in meanwhile. */
+static int stay(struct worker *w, moyai_node *n, moyai_ref *lobby) {
+    moyai_future *f = moyai_call_async(lobby, "stay", MOYAI_ARGS(w->number));
+    int rc = moyai_future_then(f, stayed, n);
+    if (rc == 0) rc = moyai_node_serve(n, MOYAI_FOREVER);
+    if (rc == 0 && moyai_future_ready(f)) {
+        rc = moyai_future_get(f, MOYAI_NONE);
+    } else if (rc == 0) {  /* of a master that is gone as well nobody is left to be told */
+        moyai_leave(n, 0); /* after Ctrl-C, too, it ends when its job has been given back */
+        (void)moyai_call(w->master, "nodeLeave", MOYAI_ARGS(w->number), MOYAI_NONE, NULL);
+    }
+    moyai_future_free(f);
+    return rc;
 }
 
 int worker_main(const char *pid_file) {
@@ -237,7 +243,7 @@ int worker_main(const char *pid_file) {
         return 1;
     }
     if (find(node, "flowshop master", &w.master) < 0 || find(node, "flowshop lobby", &lobby) < 0) {
-        fail(node, "cannot find the master");
+        status = moyai_node_stopping(node) ? 0 : fail(node, "cannot find the master");
     } else {
         int rc = moyai_call(w.master, "nodeJoin", MOYAI_ARGS(self), MOYAI_INTO(&w.number), NULL);
         bool late = rc == MOYAI_ECLOSED || rc == MOYAI_EDEAD; /* it has done its work since it was found */
@@ -245,7 +251,7 @@ int worker_main(const char *pid_file) {
             status = late ? 0 : fail(node, "cannot join the master");
         } else {
             write_pid(pid_file);
-            rc = stay(node, lobby, w.number);
+            rc = stay(&w, node, lobby);
             status = rc == 0 || rc == MOYAI_ECLOSED ? 0 : fail(node, "the master is gone");
         }
     }
