@@ -100,7 +100,7 @@ struct host {
     struct exec *x;
     struct ward ward;
     struct agent *agent;
-    struct exec_timer grid_look, wall;
+    struct exec_timer grid_look, wall, late;
     char *env[N_ENV + REACH_ENV + 1];
     struct unmet unmet;
     struct notify manager;
@@ -153,10 +153,12 @@ static void on_signal(int sig, void *arg) {
     end(h, false);
 }
 
-/* By moyai leave: as by SIGTERM, but that it may be told so again. */
-static void on_told(void *arg) {
+/* By moyai leave: as by SIGTERM, but that it may be told so again, and the time for it. */
+static void on_told(moyai_ns until, void *arg) {
     struct host *h = arg;
     size_t n = agent_running(h->agent);
+    exec_timer_clear(h->x, &h->late);
+    if (until != UINT64_MAX) exec_timer_set(h->x, &h->late, until);
     if (h->ending) return;
     if (n > 0)
         say(h, "told to leave: ending %zu command%s in order; a signal kills %s", n, n == 1 ? "" : "s",
@@ -164,6 +166,14 @@ static void on_told(void *arg) {
     else
         say(h, "told to leave");
     end(h, false);
+}
+
+static void on_late(struct exec *x, struct exec_timer *t) {
+    (void)x;
+    struct host *h = (struct host *)(void *)((char *)t - offsetof(struct host, late));
+    const size_t n = agent_running(h->agent);
+    if (n > 0) say(h, "the time to leave is over: killing %zu command%s", n, n == 1 ? "" : "s");
+    end(h, true);
 }
 
 /* All are told, once; and what is still there when it is time to say good-bye is killed. */
@@ -296,6 +306,7 @@ static int live(const struct request *q, struct run_grid *grid, const struct gua
         h.ward = (struct ward){.x = h.x, .guard = guard, .ops = &ward_ops, .arg = &h};
         exec_timer_init(&h.grid_look, on_grid_look);
         exec_timer_init(&h.wall, on_wall);
+        exec_timer_init(&h.late, on_late);
         rc = begin(&h, &why);
     }
     if (rc == 0) {
@@ -317,6 +328,7 @@ static int live(const struct request *q, struct run_grid *grid, const struct gua
         ward_done(&h.ward);
         exec_timer_clear(h.x, &h.grid_look);
         exec_timer_clear(h.x, &h.wall);
+        exec_timer_clear(h.x, &h.late);
         exec_unlock(h.x);
     }
     agent_free(h.agent);

@@ -77,7 +77,8 @@ struct run {
     struct unmet unmet;
     int looks;
     struct exec_timer grace, timeout, wall, grid_look;
-    moyai_dur patience; /* for those that were asked to end: --grace, or what the wall time leaves of it */
+    moyai_ns asked, killed; /* when those that run were asked to end, and are killed */
+    moyai_dur patience;     /* between the two: --grace, or what the wall time, or who has told us, leaves of it */
     struct ward ward;
     char **env; /* ours: the first N_ENV, and n_reach; then what we were given */
     size_t n_reach;
@@ -179,6 +180,15 @@ static void look_unmet(struct run *r) {
         output_say(r->out, "%s: %s", r->a->title, line);
 }
 
+/* Those that have not ended by then are killed, or earlier. */
+static void kill_at(struct run *r, moyai_ns when) {
+    if (exec_timer_is_set(&r->grace) && r->killed <= when) return;
+    r->killed = when;
+    r->patience = when > r->asked ? (moyai_dur)(when - r->asked) : 0;
+    exec_timer_clear(r->x, &r->grace);
+    exec_timer_set(r->x, &r->grace, when);
+}
+
 static void end_run(struct run *r, int status, bool hurry) {
     r->hurry |= hurry;
     if (r->hurry && r->nodes) nodes_hurry(r->nodes);
@@ -197,8 +207,8 @@ static void end_run(struct run *r, int status, bool hurry) {
     const moyai_ns now = moyai_now();
     moyai_ns killed = r->a->grace < MOYAI_FOREVER - (moyai_dur)now ? now + (moyai_ns)r->a->grace : UINT64_MAX - 1;
     if (r->a->wall.until && wall_kills(&r->a->wall) < killed) killed = wall_kills(&r->a->wall);
-    r->patience = killed > now ? (moyai_dur)(killed - now) : 0;
-    exec_timer_set(r->x, &r->grace, killed);
+    r->asked = now;
+    kill_at(r, killed);
     look(r);
 }
 
@@ -336,10 +346,11 @@ static void end_now(void *arg) {
     moyai_node_stop(r->node);
 }
 
-/* By moyai leave: as by SIGTERM, but that it may be told so again. */
-static void on_told(void *arg) {
+/* By moyai leave: as by SIGTERM, but that it may be told so again, and the time for it. */
+static void on_told(moyai_ns until, void *arg) {
     struct run *r = arg;
     if (r->state == RUN_ON) on_signal(SIGTERM, r);
+    if (r->state == RUN_ENDING) kill_at(r, until);
 }
 
 static const struct ward_ops ward_ops = {.signal = on_signal, .orphaned = end_now};

@@ -552,7 +552,7 @@ struct overlay *node_overlay(moyai_node *n) {
     return n->o;
 }
 
-void node_on_leave(moyai_node *n, void (*fn)(void *arg), void *arg) {
+void node_on_leave(moyai_node *n, void (*fn)(moyai_ns until, void *arg), void *arg) {
     n->drain.told = fn;
     n->drain.told_arg = arg;
 }

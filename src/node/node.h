@@ -32,8 +32,9 @@ void node_obituary(moyai_node *n, const char *cause);
 void node_declare_dead(moyai_node *n, struct moyai_node_id id, const char *cause);
 
 /* For who ends the node by himself when it is told to leave, and has things to end before: fn is called instead of what
- * moyai_leave does, perhaps several times; it must not block. Lock held, here and there. */
-void node_on_leave(moyai_node *n, void (*fn)(void *arg), void *arg);
+ * moyai_leave does, and again when the time for it is shorter (until; UINT64_MAX: any); it must not block. Lock held,
+ * here and there. */
+void node_on_leave(moyai_node *n, void (*fn)(moyai_ns until, void *arg), void *arg);
 /* And then: leave as moyai_leave does, and wait until that is over or the time for it. Lock not held; may switch
  * fibers. */
 void node_drain(moyai_node *n, moyai_dur patience);

@@ -213,7 +213,7 @@ void drain_begin(moyai_node *n, moyai_dur patience) {
     n->drain.patience = patience;
     n->drain.until = until;
     if (n->drain.told) {
-        n->drain.told(n->drain.told_arg);
+        n->drain.told(until, n->drain.told_arg);
         return;
     }
     exec_timer_clear(n->x, &n->drain.timer);

@@ -224,11 +224,11 @@ struct moyai_node {
         bool freeing; /* the program ends it: nobody reads answers any more but methods */
         moyai_ns until;
         moyai_dur patience;
-        size_t hooks;            /* on_leave functions that have not returned */
-        bool rest;               /* all is over but that what was said is taken */
-        uint32_t wave;           /* how often that has come true */
-        size_t refusals;         /* since then, that have not been taken */
-        void (*told)(void *arg); /* instead of all this, for who ends the node by himself; NULL: none */
+        size_t hooks;                            /* on_leave functions that have not returned */
+        bool rest;                               /* all is over but that what was said is taken */
+        uint32_t wave;                           /* how often that has come true */
+        size_t refusals;                         /* since then, that have not been taken */
+        void (*told)(moyai_ns until, void *arg); /* instead of all this, for who ends the node by himself; NULL: none */
         void *told_arg;
         struct blocked *blocked;
         struct exec_waiter *waiter; /* for its end */

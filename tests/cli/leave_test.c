@@ -117,6 +117,42 @@ static void who_does_not_go_is_gone(void **state) {
     cli_free(&master);
 }
 
+/* What an agent and a run have begun is commands, of which each may take longer than the time that is left. Told
+ * again, the shorter time holds. */
+static void the_time_holds_for_commands(void **state) {
+    (void)state;
+    struct cli node, run, c, patient;
+    char host[100];
+    assert_int_equal(gethostname(host, sizeof host), 0);
+    cli_start(&node, NULL, "node", "--slots", "1", "--grace", "1h", NULL);
+    (void)cli_line(&node, 2, "takes commands");
+    cli_start(&run, NULL, "run", "--grid", grid, "--on-nodes", "--grace", "1h", "@h", "stubborn", NULL);
+    (void)cli_line(&run, 1, "ready");
+    cli_start(&patient, NULL, "leave", "--host", host, NULL);
+    (void)cli_line(&node, 2, "told to leave: ending 1 command in order");
+    assert_int_equal(cli_do(&c, "leave", "--host", host, "--deadline", "300ms", "--json", NULL), 0);
+    assert_null(strstr(c.text[0].p, "\"stays\""));
+    HAS(c.text[0].p, "\"state\": \"left\"");
+    cli_free(&c);
+    assert_int_equal(cli_wait(&node), 0);
+    HAS(node.text[1].p, "the time to leave is over: killing 1 command\n");
+    cli_free(&node);
+    (void)cli_wait(&run);
+    cli_free(&run);
+    cli_close_in(&patient);
+    assert_int_equal(cli_wait(&patient), 0);
+    cli_free(&patient);
+    /* A run with processes of its own. */
+    cli_start(&run, NULL, "run", "--grid", grid, "--grace", "1h", "@h", "stubborn", NULL);
+    (void)cli_line(&run, 1, "ready");
+    assert_int_equal(cli_do(&c, "leave", "--host", host, "--deadline", "300ms", NULL), 0);
+    HAS(c.text[0].p, " has left after ");
+    cli_free(&c);
+    assert_int_equal(cli_wait(&run), 143);
+    HAS(run.text[1].p, " did not end within ");
+    cli_free(&run);
+}
+
 static void nobody_is_told_by_mistake(void **state) {
     (void)state;
     struct cli a, c;
@@ -150,9 +186,8 @@ static void nobody_is_told_by_mistake(void **state) {
 int main(int argc, char **argv) {
     if (argc > 1) cmocka_set_test_filter(argv[1]);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_node_leaves_in_order),
-        cmocka_unit_test(a_host_leaves),
-        cmocka_unit_test(who_does_not_go_is_gone),
+        cmocka_unit_test(a_node_leaves_in_order),    cmocka_unit_test(a_host_leaves),
+        cmocka_unit_test(who_does_not_go_is_gone),   cmocka_unit_test(the_time_holds_for_commands),
         cmocka_unit_test(nobody_is_told_by_mistake),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
