@@ -159,18 +159,45 @@ static void withdrawn(void *arg) {
     world_in(n->g->w, 0, leave_now, n, 0);
 }
 
-void grid_leave(struct grid *g, uint32_t a) {
-    struct grid_node *n = g->node[g->lives[a]];
-    if (n->u->stopped || n->leaving) return;
-    g->count.leaves++;
-    grid_say(g, n, "leaves");
-    n->well_left = grid_well(n, g->w->now);
-    n->leaving = true;
+/* Second phase, when the first is over: when those that stay are connected without it, or its time is over. */
+static void go_away(void *who, uint64_t what) {
+    struct grid_node *n = who;
+    struct grid *g = n->g;
+    (void)what;
+    if (!n->o || n->gone) return;
+    const bool over = n->told_to && g->w->now - n->told_to >= (moyai_ns)g->cfg.deadline;
+    if (n->u->stopped || (n->told_to && !over && !overlay_may_leave(n->o))) {
+        world_in(g->w, 2 * MOYAI_MS, go_away, n, 0);
+        return;
+    }
+    if (n->told_to) {
+        const moyai_dur took = (moyai_dur)(g->w->now - n->told_to);
+        if (took > g->count.waiting) g->count.waiting = took;
+        g->count.cut_short += over;
+        g->count.in_vain += over && grid_parts_staying(g) < 2;
+    }
+    grid_say(g, n, "goes");
     n->leaves = g->w->now;
     ground_enter(n->u);
     bool later = overlay_withdraw(n->o, withdrawn, n);
     ground_leave(n->u);
     if (!later) end(n, false);
+}
+
+void grid_leave(struct grid *g, uint32_t a) {
+    struct grid_node *n = g->node[g->lives[a]];
+    if (n->u->stopped || n->leaving) return;
+    g->count.leaves++;
+    grid_say(g, n, "is to leave");
+    n->well_left = grid_well(n, g->w->now);
+    n->leaving = true;
+    if (rng_below(&g->rng, 100) >= g->cfg.abrupt) { /* or its program just ends */
+        n->told_to = g->w->now;
+        ground_enter(n->u);
+        overlay_leaves(n->o);
+        ground_leave(n->u);
+    }
+    go_away(n, 0);
 }
 
 uint32_t grid_leaving(const struct grid *g) {
@@ -338,6 +365,7 @@ void grid_init(struct grid *g, struct world *w, struct trace *t, const struct gr
     if (!g->cfg.reattach) g->cfg.reattach = 10 * MOYAI_SEC;
     if (!g->cfg.idle) g->cfg.idle = 60 * MOYAI_SEC;
     if (!g->cfg.patience) g->cfg.patience = 60 * MOYAI_SEC;
+    if (!g->cfg.deadline) g->cfg.deadline = 30 * MOYAI_SEC;
     rng_fork(&w->rng, "grid", 0, &g->rng);
     ground_init(&g->net, w, &ground_ops, g);
     g->net.delay = cfg->delay;

@@ -45,6 +45,8 @@ struct grid_cfg {
     uint32_t largest;   /* up to so many bytes */
     uint32_t checked;   /* one of so many turns looks at all invariants of its node's machines; 0: none does */
     moyai_dur patience; /* a call ends within it; 0: 60 s */
+    uint32_t abrupt;    /* of a hundred that leave so many are not told before: their programs end */
+    moyai_dur deadline; /* of who is told; 0: 30 s */
 };
 
 /* Each so many times a minute, for the whole grid; counts are drawn. Few are stopped at once: each that a path leads
@@ -88,7 +90,10 @@ struct grid {
         uint64_t forwarded[80];         /* of those that are forwarded, by the type of what they carry */
         uint64_t errors[16];            /* of paths, by code */
         uint64_t relayed;               /* session frames under a label */
-        moyai_dur leaving;              /* the longest that one took which paths passed through */
+        moyai_dur leaving;              /* the longest that one took to go, after the longest wait ... */
+        moyai_dur waiting;              /* ... for those that stay to be connected without it; */
+        uint64_t cut_short,
+            in_vain; /* so many have not waited for that, of these so many though those that stay could be connected */
         uint32_t links_most, peers_most, passing_most;
         uint64_t held_most; /* by one relay */
     } count;

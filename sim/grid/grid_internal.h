@@ -20,6 +20,7 @@ struct grid_node {
     bool gone;          /* it ends: nobody is to be told anything */
     bool leaving;       /* it is about to */
     bool well_left;     /* it was well then: to nobody it is dead */
+    moyai_ns told_to;   /* to leave, since when; 0: it was not */
     moyai_ns leaves;    /* since when */
     bool ill;           /* stopped, without links */
     bool told;          /* that it is dead, and has not joined again */
@@ -66,6 +67,7 @@ void grid_talk_tick(struct grid *g);
 void grid_talk_done(struct grid *g);
 
 /* grid_look.c */
+uint32_t grid_parts_staying(const struct grid *g); /* at least, when those that leave have gone */
 void grid_turned(void *ctx, struct ground_node *u);
 void grid_came(void *ctx, struct ground_node *u, const struct ground_node *from, const struct frame_head *h,
                const uint8_t *payload);

@@ -4,6 +4,7 @@
 
 #include "overlay/death.h"
 #include "overlay/io/route_internal.h"
+#include "overlay/io/staying.h"
 #include "overlay/io/wide.h"
 #include "overlay/locate_internal.h"
 #include "overlay/peers_internal.h"
@@ -136,7 +137,8 @@ static void within(struct grid *g, struct grid_node *n) {
 
 static void invariants(struct grid *g, struct grid_node *n) {
     struct moyai_error why = {0};
-    if (!relay_check(n->o->route->r, &why) || !locate_check(n->o->route->l, &why)) grid_law(g, n, "%s", why.text);
+    if (!relay_check(n->o->route->r, &why) || !locate_check(n->o->route->l, &why) || !staying_check(n->o, &why))
+        grid_law(g, n, "%s", why.text);
 }
 
 static uint32_t links_of(struct grid *g, const struct grid_node *node) {
@@ -235,12 +237,13 @@ static uint32_t root(uint32_t *to, uint32_t i) {
 
 /* In how many parts are the live, if all connect that can? Sites whose nodes nobody else takes, or nobody at all, with
  * nobody to take theirs. */
-static uint32_t least_parts(const struct grid *g) {
+static uint32_t least_parts(const struct grid *g, bool staying) {
     uint32_t closed = 0;
     bool open = false;
     uint8_t *some = sim_alloc(g->cfg.sites);
     for (uint32_t i = 0; i < g->live; i++) {
         const struct ground_node *u = g->node[g->lives[i]]->u;
+        if (staying && g->node[g->lives[i]]->leaving) continue;
         if (g->net.site[u->site] == GROUND_OPEN)
             open = true;
         else if (!grid_listens(g, u) || !some[u->site])
@@ -250,8 +253,12 @@ static uint32_t least_parts(const struct grid *g) {
     return open ? 1 : closed;
 }
 
+uint32_t grid_parts_staying(const struct grid *g) {
+    return least_parts(g, true);
+}
+
 struct grid_view grid_look(struct grid *g) {
-    struct grid_view v = {.live = g->live, .least = UINT32_MAX, .parts_least = least_parts(g)};
+    struct grid_view v = {.live = g->live, .least = UINT32_MAX, .parts_least = least_parts(g, false)};
     uint32_t *to = sim_alloc((g->n + 1) * sizeof *to);
     for (uint32_t i = 0; i < g->n; i++) to[i] = i;
     for (uint32_t i = 0; i < g->live; i++) {

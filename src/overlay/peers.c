@@ -189,7 +189,7 @@ static uint64_t turn(const struct peers *p, uint32_t n) {
 
 /* Is another link wanted, and a place free for it? */
 static bool wants(const struct peers *p) {
-    if (!p->started || p->leaving || p->known_n == 0) return false;
+    if (!p->started || p->leaving || p->known_n == 0 || (p->departing && p->mesh)) return false;
     bool far = p->far < p->far_least && p->known_n > p->near_n, like = peers_lonely(p);
     if (p->mesh >= p->degree && p->extra != 1 && !far && !like) return false;
     uint32_t n = opening(p), taken = peers_taken(p) + n;
@@ -224,6 +224,21 @@ static void fill(struct peers *p, moyai_ns now) {
     struct peers_fx *fx = peers_say(p, PEERS_FX_CONNECT, 0, d->id);
     fx->pick[0] = (uint16_t)i;
     p->gap_at = peers_jitter(p, now, p->gap);
+}
+
+/* One link more, to it, whatever else there is. */
+static int need(struct peers *p, const struct peers_event *ev) {
+    const struct peers_endpoint *e = ev->endpoint;
+    if (!e || !peers_addresses_ok(e->text, e->n_text) || id_zero(e->id.b) || id_equal(e->id.b, p->self))
+        return MOYAI_EINVAL;
+    if (p->leaving || p->dials_n == p->dials_cap || peers_link_to(p, e->id.b) || peers_dial_to(p, e->id.b)) return 0;
+    const uint32_t i = peers_keep(p, e, ev->now);
+    if (i == UINT32_MAX) return 0;
+    struct peers_dial *d = &peers_dials(p)[p->dials_n++];
+    *d = (struct peers_dial){.until = peers_after(ev->now, p->attempt)};
+    memcpy(d->id, e->id.b, 16);
+    peers_say(p, PEERS_FX_CONNECT, 0, d->id)->pick[0] = (uint16_t)i;
+    return 0;
 }
 
 /* No link by this attempt: the connection failed, the link ended or was dropped before it was accepted. */
@@ -276,7 +291,7 @@ static void exchange_some(struct peers *p, moyai_ns now) {
 /* Is the frame one that this peer may send at this moment? */
 static int frame_ok(const struct peers *p, const struct peers_event *ev, const struct peers_link *l) {
     const struct peers_frame *f = ev->frame;
-    if (!f || (uint32_t)f->kind >= PEERS_FRAMES || f->n > PEERS_ENTRIES) return MOYAI_EINVAL;
+    if (!f || (uint32_t)f->kind >= PEERS_OWN || f->n > PEERS_ENTRIES) return MOYAI_EINVAL;
     if (has_self(f->kind) && (f->n == 0 || !id_equal(f->e[0].id.b, ev->id.b))) return MOYAI_EPROTO;
     if (!l) {
         if (f->kind != PEERS_OFFER) return MOYAI_EINVAL;
@@ -332,7 +347,7 @@ static int frame(struct peers *p, const struct peers_event *ev) {
     }
     switch (f->kind) {
     case PEERS_OFFER:
-        peers_offered(p, ev->link, f, ev->looks, ev->here, ev->now);
+        peers_offered(p, ev);
         break;
     case PEERS_ACCEPT:
         accepted(p, l, f, ev->now);
@@ -353,6 +368,10 @@ static int frame(struct peers *p, const struct peers_event *ev) {
     case PEERS_KEEP:
         if (l->flags & LINK_YIELD) peers_kept(p, l, ev->now);
         break;
+    case PEERS_OWN:
+    case PEERS_READY:
+    case PEERS_SEARCH:
+    case PEERS_FOUND:
     case PEERS_FRAMES:
         break;
     }
@@ -578,6 +597,12 @@ int peers_step(struct peers *p, const struct peers_event *ev) {
         break;
     case PEERS_EV_LEAVE:
         leave(p, ev->now);
+        break;
+    case PEERS_EV_DEPART:
+        p->departing = 1;
+        break;
+    case PEERS_EV_NEED:
+        rc = need(p, ev);
         break;
     case PEERS_EV_WAITS:
         waits(p, ev->now);

@@ -66,9 +66,17 @@ enum peers_frame_kind {
     PEERS_REFUSE, /* what = peers_reason; up to PEERS_OTHERS endpoints. Also says that an accepted link ends */
     PEERS_ASK,    /* exchange of endpoints: the sender's own, then others */
     PEERS_ANSWER,
-    PEERS_YIELD, /* would you give up this link? count: of the node that needs the place; or RETIRE */
-    PEERS_KEEP,  /* no */
-    PEERS_BYE,   /* this link ends in order: what = peers_reason */
+    PEERS_YIELD,             /* would you give up this link? count: of the node that needs the place; or RETIRE */
+    PEERS_KEEP,              /* no */
+    PEERS_BYE,               /* this link ends in order: what = peers_reason */
+    PEERS_OWN,               /* so many are this machine's; the others stay.h's: */
+    PEERS_LEAVE = PEERS_OWN, /* count: its number; endpoints: I am to leave: keep a way to these; to one that leaves as
+                                well: these stay */
+    PEERS_READY,  /* count: of the LEAVE that it answers; endpoints, of which only ids: those to whom there is no way
+                     (lifetime 1), or who are to leave or have (lifetime 0) */
+    PEERS_SEARCH, /* count: links that it may still pass; the endpoint: whom it looks for, its site a number drawn for
+                     this. No leaver passes it on */
+    PEERS_FOUND,  /* the same, back the same way; count: 1 if that one is to leave, or has */
     PEERS_FRAMES,
 };
 
@@ -107,11 +115,13 @@ enum peers_event_kind {
     PEERS_EV_REACHED, /* one that is no neighbour in this node's network has connected to it: others can, too */
     PEERS_EV_SEEN,    /* id: it has said hello here, and where it can be reached */
     PEERS_EV_FRAME,   /* link, id, frame: from the node at the other end */
-    PEERS_EV_LOST,  /* link: it has ended, and the machine has not said DROP; what: PEERS_SILENT if for its key only */
-    PEERS_EV_GONE,  /* id: it is dead or has left; its links are lost, of which LOST need not be said */
-    PEERS_EV_CLOSE, /* link: a direct one of which the driver has no more need: BYE and DROP follow. EINVAL: no such */
-    PEERS_EV_LEAVE, /* this node leaves: it opens and takes no more links */
-    PEERS_EV_WAITS, /* a session finds no path; say it again as long as that is so */
+    PEERS_EV_LOST,   /* link: it has ended, and the machine has not said DROP; what: PEERS_SILENT if for its key only */
+    PEERS_EV_GONE,   /* id: it is dead or has left; its links are lost, of which LOST need not be said */
+    PEERS_EV_CLOSE,  /* link: a direct one of which the driver has no more need: BYE and DROP follow. EINVAL: no such */
+    PEERS_EV_LEAVE,  /* this node leaves: it opens and takes no more links */
+    PEERS_EV_DEPART, /* it is to leave: the same, but while it has none, and of those who have none */
+    PEERS_EV_NEED,   /* endpoint: a link to it is needed, now and be there enough: connect, if there is none */
+    PEERS_EV_WAITS,  /* a session finds no path; say it again as long as that is so */
     PEERS_EV_TIMEOUT,
 };
 
@@ -123,8 +133,9 @@ struct peers_event {
     uint32_t what, entries;
     const struct peers_endpoint *endpoint;
     const struct peers_frame *frame;
-    bool looks; /* FRAME: its sender only looks at the grid, and soon goes */
-    bool here;  /* UP, FRAME: its sender is of this host */
+    bool looks;  /* FRAME: its sender only looks at the grid, and soon goes */
+    bool here;   /* UP, FRAME: its sender is of this host */
+    bool needed; /* FRAME: a link to its sender is needed here, too */
 };
 
 enum peers_effect_kind {

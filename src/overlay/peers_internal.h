@@ -100,7 +100,7 @@ struct peers {
     /* life */
     struct moyai_rng rng;
     uint64_t secret; /* of the order of known endpoints */
-    uint32_t started, leaving;
+    uint32_t started, leaving, departing;
     uint32_t extra; /* one link more is wanted */
     uint32_t looks; /* since there was a link */
     uint64_t look_at, exchange_at;
@@ -179,6 +179,8 @@ void peers_expire(struct peers *p, moyai_ns now);
 struct peers_known *peers_find(const struct peers *p, const uint8_t id[16]);
 /* Draw up to `most` endpoints to tell to a node of that id and site. */
 void peers_draw(struct peers *p, struct peers_fx *fx, uint32_t most, const uint8_t id[16], uint64_t site, moyai_ns now);
+/* Keep it, at least until the next step, whatever is kept otherwise; UINT32_MAX: it cannot be connected to. */
+uint32_t peers_keep(struct peers *p, const struct peers_endpoint *e, moyai_ns now);
 /* Draw somebody of these to connect to; UINT32_MAX: nobody now, and dry_until says when to try again. */
 uint32_t peers_candidate(struct peers *p, enum peers_whom whom, moyai_ns now);
 void peers_missed(struct peers *p, const uint8_t id[16], bool reached, moyai_ns now); /* no link to it */
@@ -205,7 +207,7 @@ void peers_dial_remove(struct peers *p, struct peers_dial *d);
 struct peers_link *peers_link_add(struct peers *p, uint64_t link, const uint8_t id[16], uint32_t kind, moyai_ns now);
 void peers_link_use(struct peers *p, struct peers_link *l, const struct peers_frame *f, moyai_ns now);
 void peers_link_remove(struct peers *p, struct peers_link *l, moyai_ns now);
-void peers_offered(struct peers *p, uint64_t link, const struct peers_frame *f, bool looks, bool here, moyai_ns now);
+void peers_offered(struct peers *p, const struct peers_event *ev); /* OFFER, well-formed, on a new link */
 void peers_yield(struct peers *p, struct peers_link *l, const struct peers_frame *f, moyai_ns now);
 void peers_kept(struct peers *p, struct peers_link *l, moyai_ns now);
 void peers_retire(struct peers *p, struct peers_link *added, moyai_ns now);

@@ -126,11 +126,11 @@ static bool lacks_reached(const struct peers *p) {
     return n <= (p->known_cap - p->known_cap / 4) / 2;
 }
 
-/* The place of the endpoint of that kind which is worth least, if it is worth less than this one. */
+/* The place of the endpoint of that kind which is worth least, if it is worth less than this one; NULL: in any case. */
 static uint32_t worst(const struct peers *p, bool near, const struct peers_endpoint *e, moyai_ns now) {
     const struct peers_known *k = peers_knowns(p);
-    const bool lacks = !near && lacks_reached(p);
-    uint64_t hash = lacks && e->reached ? 0 : hash_of(p, e->id.b);
+    const bool lacks = e && !near && lacks_reached(p);
+    uint64_t hash = !e || (lacks && e->reached) ? 0 : hash_of(p, e->id.b);
     uint32_t at = UINT32_MAX;
     for (uint32_t i = 0; i < p->known_n; i++) {
         if (k[i].near != near) continue;
@@ -174,6 +174,18 @@ void peers_learn(struct peers *p, const struct peers_endpoint *e, moyai_ns now) 
         p->near_n += near;
     }
     put(p, at, e, until, near);
+}
+
+uint32_t peers_keep(struct peers *p, const struct peers_endpoint *e, moyai_ns now) {
+    const bool near = e->site != 0 && e->site == p->site;
+    peers_learn(p, e, now);
+    const struct peers_known *k = peers_find(p, e->id.b);
+    if (k) return (uint32_t)(k - peers_knowns(p));
+    if (e->n_text == 0 || (!e->accepts && !near) || 1u + e->text[0] > p->text) return UINT32_MAX;
+    const uint32_t at = worst(p, near, NULL, now);
+    if (at == UINT32_MAX) return at;
+    put(p, at, e, peers_after(now, (uint64_t)p->lifetime * (uint64_t)MOYAI_SEC), near);
+    return at;
 }
 
 void peers_seen(struct peers *p, const uint8_t id[16], moyai_ns now) {

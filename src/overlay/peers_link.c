@@ -336,7 +336,7 @@ void peers_retire(struct peers *p, struct peers_link *added, moyai_ns now) {
 static void refuse(struct peers *p, const struct peers_link *l, enum peers_reason why, uint64_t site, moyai_ns now) {
     struct peers_fx *fx = peers_send(p, l, PEERS_REFUSE);
     fx->what = why;
-    if (why == PEERS_FULL) peers_draw(p, fx, PEERS_OTHERS, l->id, site, now);
+    if (why == PEERS_FULL || why == PEERS_LEAVING) peers_draw(p, fx, PEERS_OTHERS, l->id, site, now);
     fx = peers_say(p, PEERS_FX_DROP, l->link, l->id);
     fx->what = why;
 }
@@ -356,19 +356,20 @@ static bool room_to_look(struct peers *p, uint8_t *flags) {
 }
 
 /* May it be taken? *v: the peer to be asked for its place; *flags: as what. */
-static bool room(struct peers *p, const struct peers_frame *f, bool looks, struct peers_link **v, uint8_t *flags,
-                 moyai_ns now) {
+static bool room(struct peers *p, const struct peers_event *ev, struct peers_link **v, uint8_t *flags) {
+    const struct peers_frame *f = ev->frame;
+    const moyai_ns now = ev->now;
     *v = NULL;
     *flags = 0;
     if (p->links_n >= p->links_cap) return false;
     if (f->what == PEERS_LINE) return true;
     if (f->what == PEERS_DIRECT) return peers_taken(p) < p->most && peers_directs(p) < p->most / 3;
-    if (looks) return room_to_look(p, flags);
+    if (ev->looks) return room_to_look(p, flags);
     if (peers_taken(p) < p->most) return true;
     bool like = f->e[0].accepts && peers_beyond(p, 1);
     uint32_t keep = kept(p);
     *flags = LINK_RESCUED;
-    if (like && keep) return true;
+    if ((like && keep) || (ev->needed && beyond(p) < beyond_most(p))) return true;
     if (p->guests < PEERS_SLACK) {
         *v = victim(p, NULL, f->count, f->e[0].accepts, now);
         *flags = LINK_GUEST;
@@ -378,14 +379,15 @@ static bool room(struct peers *p, const struct peers_frame *f, bool looks, struc
     return like || (f->flags & PEERS_LAST && beyond(p) + keep < beyond_most(p));
 }
 
-/* OFFER, well-formed, on a new link. */
-void peers_offered(struct peers *p, uint64_t link, const struct peers_frame *f, bool looks, bool here, moyai_ns now) {
+void peers_offered(struct peers *p, const struct peers_event *ev) {
+    const struct peers_frame *f = ev->frame;
+    const moyai_ns now = ev->now;
     const uint8_t *id = f->e[0].id.b;
-    struct peers_link *have = peers_link_to(p, id), one = {.link = link};
+    struct peers_link *have = peers_link_to(p, id), one = {.link = ev->link};
     struct peers_dial *d = peers_dial_to(p, id);
     memcpy(one.id, id, 16);
-    if (p->leaving) {
-        refuse(p, &one, PEERS_LEAVING, 0, now);
+    if (p->leaving || (p->departing && !ev->looks && f->count > 0 && !(f->flags & PEERS_LAST))) {
+        refuse(p, &one, PEERS_LEAVING, f->e[0].site, now);
         return;
     }
     if (have && have->state == PEERS_USED) {
@@ -405,7 +407,7 @@ void peers_offered(struct peers *p, uint64_t link, const struct peers_frame *f, 
         fx->what = PEERS_DUPLICATE;
         peers_link_remove(p, have, now);
     }
-    if (!room(p, f, looks, &v, &flags, now)) {
+    if (!room(p, ev, &v, &flags)) {
         refuse(p, &one, PEERS_FULL, f->e[0].site, now);
         return;
     }
@@ -414,9 +416,9 @@ void peers_offered(struct peers *p, uint64_t link, const struct peers_frame *f, 
         peers_dial_remove(p, d);
     }
     if (v) ask(p, v, f->count, 0, now);
-    struct peers_link *l = peers_link_add(p, link, id, f->what, now);
+    struct peers_link *l = peers_link_add(p, ev->link, id, f->what, now);
     l->flags |= flags;
-    l->here = here;
+    l->here = ev->here;
     p->guests += (flags & LINK_GUEST) != 0;
     p->rescued += (flags & LINK_RESCUED) != 0;
     if (flags & LINK_LOOKS) p->looking[(flags & LINK_RESCUED) != 0]++;

@@ -832,7 +832,7 @@ static void test_said_wrong(void **state) {
     struct tested *t = dialling(400);
     (void)step(t, EV(UP, .link = 5, .id = node(400)));
     struct peers_endpoint e = open_node(400), other = open_node(3), self = open_node(500);
-    for (uint32_t k = 0; k < PEERS_FRAMES; k++) {
+    for (uint32_t k = 0; k < PEERS_OWN; k++) {
         if (k == PEERS_ACCEPT || k == PEERS_REFUSE || k == PEERS_BYE) continue;
         assert_int_equal(from(t, 5, &e, (enum peers_frame_kind)k, 0, 0, 0), MOYAI_EPROTO);
     }
@@ -843,7 +843,7 @@ static void test_said_wrong(void **state) {
     assert_int_equal(step(t, EV(FRAME, .link = 5, .id = node(400), .frame = &f)), MOYAI_EPROTO);
     f.n = 17;
     assert_int_equal(step(t, EV(FRAME, .link = 5, .id = node(400), .frame = &f)), MOYAI_EINVAL);
-    f = (struct peers_frame){.kind = PEERS_FRAMES};
+    f = (struct peers_frame){.kind = PEERS_OWN};
     assert_int_equal(step(t, EV(FRAME, .link = 5, .id = node(400), .frame = &f)), MOYAI_EINVAL);
     assert_int_equal(step(t, EV(FRAME, .link = 5, .id = node(400))), MOYAI_EINVAL);
     assert_int_equal(from(t, 9, &other, PEERS_KEEP, 0, 0, 0), MOYAI_EINVAL); /* an unknown link */

@@ -660,6 +660,78 @@ static void test_leave(void **state) {
     tested_free(t);
 }
 
+/* Who is to leave takes only those who have nobody else, or look; and looks for others only without any link. */
+static void test_depart(void **state) {
+    (void)state;
+    struct tested *t = tested_new((struct peers_cfg){.degree = 4});
+    (void)step(t, EV(START));
+    for (uint32_t i = 1; i < 8; i++) knows(t, open_node(i));
+    joins(t, 5, 60, 0);
+    (void)step(t, EV(LOOKED, .entries = 1));
+    t->dialled_n = 0;
+    (void)step(t, EV(DEPART));
+    for (moyai_ns until = t->now + 60 * SEC; t->now < until;) wait_next(t);
+    assert_int_equal(t->dialled_n, 0);
+    t->did[0] = 0;
+    struct peers_endpoint e = open_node(61);
+    assert_int_equal(from(t, 6, &e, PEERS_OFFER, 3, PEERS_MESH, PEERS_ACCEPTS), 0);
+    assert_non_null(strstr(t->did, "REFUSE@6"));
+    assert_non_null(strstr(t->did, "drop@6w4"));
+    assert_int_equal(t->last.frame.n, PEERS_OTHERS); /* others are named, as by one that is full */
+    t->did[0] = 0;
+    assert_int_equal(from(t, 7, &e, PEERS_OFFER, 3, PEERS_MESH, PEERS_ACCEPTS | PEERS_LAST), 0);
+    assert_non_null(strstr(t->did, "use@7"));
+    joins(t, 8, 62, 0); /* its first */
+    struct peers_frame f = {.kind = PEERS_OFFER, .count = 3, .n = 1, .e = {open_node(63)}};
+    assert_int_equal(step(t, EV(FRAME, .link = 9, .id = node(63), .frame = &f, .looks = true)), 0);
+    assert_non_null(strstr(t->did, "use@9"));
+    for (uint64_t link = 5; link <= 9; link++) (void)step(t, EV(LOST, .link = link));
+    for (moyai_ns until = t->now + 60 * SEC; t->now < until && !t->dialled_n;) wait_next(t);
+    assert_true(t->dialled_n > 0);
+    tested_free(t);
+}
+
+/* A link that is needed is made whatever there is, also to one that would not be kept, and is taken so. */
+static void test_need(void **state) {
+    (void)state;
+    struct tested *t = tested_new((struct peers_cfg){.degree = 2, .most = 2, .known = 8, .rescue = 4});
+    (void)step(t, EV(START));
+    (void)step(t, EV(LOOKED, .entries = 1));
+    joins(t, 1, 60, 5);
+    joins(t, 2, 61, 5);
+    for (uint32_t i = 1; i < 100; i++) knows(t, open_node(i));
+    t->did[0] = 0;
+    uint32_t made = 0;
+    for (uint32_t i = 200; i < 220; i++) {
+        const struct peers_endpoint e = open_node(i);
+        assert_int_equal(step(t, EV(NEED, .endpoint = &e)), 0);
+        assert_int_equal(step(t, EV(NEED, .endpoint = &e)), 0); /* it is being made */
+        if (t->dialled_n == made) break;                        /* so many at once */
+        assert_int_equal(t->dialled[made++], i);
+    }
+    assert_int_equal(made, t->p->dials_cap);
+    assert_int_equal(step(t, EV(UP, .link = 9, .id = node(200), .what = PEERS_MESH)), 0);
+    struct peers_endpoint e = open_node(200), far = at_site(300, 9, false), self = open_node(500);
+    assert_int_equal(from(t, 9, &e, PEERS_ACCEPT, 0, 0, 0), 0);
+    assert_non_null(strstr(t->did, "use@9"));
+    assert_int_equal(step(t, EV(NEED, .endpoint = &far)), 0); /* it cannot be */
+    assert_int_equal(step(t, EV(NEED, .endpoint = &self)), MOYAI_EINVAL);
+    assert_int_equal(step(t, EV(NEED)), MOYAI_EINVAL);
+    assert_int_equal(t->dialled_n, made);
+    tested_free(t);
+
+    for (int needed = 0; needed < 2; needed++) { /* the other end: full, and nobody would give up */
+        t = tested_new((struct peers_cfg){.self = at_site(500, 1, false), .degree = 2, .most = 2, .rescue = 4});
+        (void)step(t, EV(START));
+        joins(t, 1, 60, 0);
+        joins(t, 2, 61, 0);
+        struct peers_frame f = {.kind = PEERS_OFFER, .count = 1, .n = 1, .e = {at_site(63, 1, false)}};
+        assert_int_equal(step(t, EV(FRAME, .link = 9, .id = node(63), .frame = &f, .needed = needed)), 0);
+        assert_int_equal(strstr(t->did, "use@9") != NULL, needed);
+        tested_free(t);
+    }
+}
+
 static void test_gone(void **state) {
     (void)state;
     struct tested *t = tested_new((struct peers_cfg){.degree = 4});
@@ -734,6 +806,7 @@ int main(void) {
         cmocka_unit_test(test_extra),      cmocka_unit_test(test_exchange),
         cmocka_unit_test(test_waits),      cmocka_unit_test(test_key_ended),
         cmocka_unit_test(test_many_lost),  cmocka_unit_test(test_leave),
+        cmocka_unit_test(test_depart),     cmocka_unit_test(test_need),
         cmocka_unit_test(test_gone),       cmocka_unit_test(test_random),
         cmocka_unit_test(test_last_lost),  cmocka_unit_test(test_last_lost_found),
     };

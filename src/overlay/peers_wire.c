@@ -39,6 +39,10 @@ static const struct shape {
     [PEERS_YIELD] = {PEERS_RETIRE, 1, 0, 0},
     [PEERS_KEEP] = {0, 1, 0, 0},
     [PEERS_BYE] = {0, PEERS_REASONS, 0, 0},
+    [PEERS_LEAVE] = {0, 1, 0, PEERS_ENTRIES},
+    [PEERS_READY] = {0, 1, 0, PEERS_ENTRIES},
+    [PEERS_SEARCH] = {0, 1, 1, 1},
+    [PEERS_FOUND] = {0, 1, 1, 1},
 };
 
 bool peers_addresses_ok(const uint8_t *text, size_t n) {

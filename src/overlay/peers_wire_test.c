@@ -66,8 +66,8 @@ static void test_shapes(void **state) {
     (void)state;
     static const struct {
         uint32_t flags, what, least, most;
-    } shapes[PEERS_FRAMES] = {{3, 3, 1, 1},  {1, 1, 1, 1}, {0, 5, 0, 3}, {0, 1, 1, 16},
-                              {0, 1, 1, 16}, {4, 1, 0, 0}, {0, 1, 0, 0}, {0, 5, 0, 0}};
+    } shapes[PEERS_FRAMES] = {{3, 3, 1, 1}, {1, 1, 1, 1}, {0, 5, 0, 3},  {0, 1, 1, 16}, {0, 1, 1, 16}, {4, 1, 0, 0},
+                              {0, 1, 0, 0}, {0, 5, 0, 0}, {0, 1, 0, 16}, {0, 1, 0, 16}, {0, 1, 1, 1},  {0, 1, 1, 1}};
     uint8_t p[8 + 17 * 30];
     for (uint32_t kind = 0; kind < PEERS_FRAMES; kind++) {
         for (uint32_t n = 0; n <= 17; n++) {

@@ -28,7 +28,7 @@ enum frame_type {
     FRAME_LOCATE = 40, /* 40 + enum locate_frame_kind, overlay/locate_wire.h */
     FRAME_LOCATE_LAST = 47,
     FRAME_PEERS = 48, /* 48 + enum peers_frame_kind, overlay/peers_wire.h */
-    FRAME_PEERS_LAST = 55,
+    FRAME_PEERS_LAST = 59,
     FRAME_DEATH = 64, /* 64 + enum death_frame_kind, overlay/death_wire.h */
     FRAME_DEATH_LAST = 68,
     FRAME_DIRECT_ASK = 70, /* forwarded only: overlay/io/direct.h */

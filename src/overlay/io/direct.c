@@ -9,6 +9,7 @@
 #include "overlay/io/direct.h"
 
 #include "overlay/io/route.h"
+#include "overlay/io/staying.h"
 #include "overlay/io/wide.h"
 #include "overlay/peers_wire.h"
 
@@ -37,7 +38,7 @@ void direct_moved(struct peer *p, size_t bytes) {
         d->bytes = 0;
     }
     d->bytes += bytes;
-    if (d->bytes < MUCH || now < d->again || p->o->closing) return;
+    if (d->bytes < MUCH || now < d->again || p->o->closing || staying_leaves(p->o)) return;
     d->again = now + ((moyai_ns)AGAIN << d->tries);
     d->asked = true;
     say(p, FRAME_DIRECT_ASK, d->tries);

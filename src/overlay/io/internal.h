@@ -73,11 +73,10 @@ struct olink {
     bool asked, offered, last; /* the peers machine waits for it; has it; it was offered as the last resort (3.7) */
     bool mesh;                 /* and both ends have agreed on it */
     bool direct;               /* for the session with its peer (direct.h), whose end ends it */
-    bool orderly;              /* its end is no evidence of anything */
-    bool silent;               /* given up since it did not answer */
-    /* depart.c's: the peer speaks the leave protocol; the machine has the link; both leave, and we have said our last,
-     * so it is of no more use; both have said their last. */
-    bool leaves, port, parted, over;
+    bool orderly, silent;      /* its end is no evidence of anything; it was given up since it did not answer */
+    /* depart.c: its node knows how to be left; the machine has it; both leave, and we have said our last; both have.
+     * staying.c: the machine has it; its node has said that it is to leave. */
+    bool leaves, port, parted, over, stays, leaving;
     bool relays;       /* the relay machine knows it; route.c */
     bool flush_listed; /* among those that route_flush writes */
     int slot;          /* its number with the locating machine; -1: none */
@@ -191,6 +190,7 @@ struct overlay {
     struct route *route;
     struct mourn *mourn;
     struct depart *depart;
+    struct staying *staying;
     struct lines *lines; /* of the grid file; NULL: none */
     struct peer *dirty;
     struct peer *dead_first, *dead_last;

@@ -13,6 +13,7 @@
 #include "overlay/io/lines.h"
 #include "overlay/io/mourn.h"
 #include "overlay/io/route.h"
+#include "overlay/io/staying.h"
 #include "overlay/io/wide.h"
 
 #include <errno.h>
@@ -169,6 +170,7 @@ void overlay_farewell(struct overlay *o) {
     o->withdrawn = NULL;
     overlay_last_words(o);
     depart_close(o->depart);
+    staying_close(o->staying);
     wide_close(o->wide); /* other threads have the lock meanwhile */
     accept_last(o);
     struct parting parting = {.o = o};

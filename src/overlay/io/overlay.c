@@ -14,6 +14,7 @@
 #include "overlay/io/mourn.h"
 #include "overlay/io/rejoin.h"
 #include "overlay/io/route.h"
+#include "overlay/io/staying.h"
 #include "overlay/io/wide.h"
 
 #include "base/err.h"
@@ -53,6 +54,7 @@ static void olink_unlink(struct olink *k) {
         route_link_down(k);
     }
     depart_link_down(k);
+    staying_link_down(k);
     k->o->n_links--;
     not_half(k);
     exec_timer_clear(k->o->x, &k->hello_timer);
@@ -570,6 +572,7 @@ void peer_declare(struct peer *p, int code, const char *text) {
         link_reset(k->link, code, text); /* goes down from the loop */
     }
     if (o->wide) wide_died(o->wide, p->id);
+    staying_died(o, p->id);
     if (o->route) route_died(o->route, p->id, code, !p->found_dead);
     if (o->rdv && code == MOYAI_EDEAD && !o->closing) forget_node(o, p->id);
     if (!o->rdv && code == MOYAI_EDEAD && p->here) { /* nobody else would remove its socket */
@@ -677,6 +680,7 @@ static int join(struct overlay *o, struct moyai_error *reterr) {
         if (rc == 0) rc = depart_new(o, reterr);
         o->hello.leave = HELLO_LEAVE;
         if (rc == 0) rc = wide_new(o, &places, reterr);
+        if (rc == 0) rc = staying_new(o, reterr);
     }
     if (!o->wide) places_done(&places); /* else they are its own now */
     if (rc < 0) return rc;
@@ -737,6 +741,7 @@ void overlay_free(struct overlay *o) {
     route_free(o->route);
     mourn_free(o->mourn);
     depart_free(o->depart);
+    staying_free(o->staying);
     rundir_close(o->dir);
     buffers_free(o->buffers);
     free(o->tx_chunks);

@@ -14,6 +14,7 @@
 #include "base/err.h"
 #include "overlay/io/mourn.h"
 #include "overlay/io/route.h"
+#include "overlay/io/staying.h"
 #include "overlay/io/wide.h"
 
 #include <stdio.h>
@@ -136,6 +137,7 @@ static void begin_again(struct overlay *o, const struct moyai_node_id *old, cons
     struct peer *p = overlay_peer(o, old->b);
     if (p) peer_declare(p, MOYAI_EDEAD, text);
     appear(o);
+    if (o->staying) staying_again(o->staying);
     if (o->wide) wide_again(o->wide);
     if (id_zero(o->cfg.parent.b)) return;
     p = overlay_peer(o, o->cfg.parent.b);

@@ -148,10 +148,19 @@ static bool use_route(struct route *t, uint64_t path, const struct moyai_node_id
     return true;
 }
 
+/* Those that are to leave; but they are found themselves. */
+static locate_set leavers(const struct route *t, const struct moyai_node_id *id) {
+    locate_set set = SET_NONE;
+    for (uint32_t i = 0; i < LOCATE_LINKS; i++)
+        if (t->slot[i] && t->slot[i]->leaving && !id_equal(t->slot[i]->peer->id, id->b)) set_add(&set, i);
+    return set;
+}
+
 /* own: the path begins here. False: no way is known. */
 static bool use_any(struct route *t, uint64_t path, const struct moyai_node_id *id, locate_set avoid, bool own) {
     struct locate_hop hop;
-    locate_set bad = bad_of(t, id->b);
+    locate_set bad = bad_of(t, id->b), leave = leavers(t, id);
+    if (set_any(leave) && use_route(t, path, id, avoid | bad | leave)) return true;
     if (use_route(t, path, id, avoid | bad)) return true;
     if (!set_any(bad) || !locate_route(t->l, id, avoid, exec_now(t->o->x), &hop)) return false;
     struct olink *k = own ? route_any_link(t, avoid | bad) : NULL;

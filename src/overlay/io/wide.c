@@ -3,25 +3,17 @@
  * The driver of the peers machine: it connects where the machine says so, carries its frames, looks at the places where
  * the grid is met, and takes connections.
  *
- * An entry (peers_entry.h) is made anew at each look, so that who finds it knows how old it is: clocks that differ by
- * less than its lifetime do no harm.
- *
  * A member whose address was given is asked for its id and its addresses by a link that says hello and ends; what it
  * says is taken as an entry, and the machine decides.
  */
-#include "overlay/io/wide.h"
+#include "overlay/io/wide_internal.h"
 
 #include "base/err.h"
-#include "overlay/io/alone.h"
-#include "overlay/io/dial.h"
 #include "overlay/io/lines.h"
-#include "overlay/io/listen.h"
-#include "overlay/io/meet.h"
-#include "overlay/io/meet_fd.h"
-#include "overlay/io/met.h"
 #include "overlay/io/room.h"
 #include "overlay/io/route.h"
 #include "overlay/io/site.h"
+#include "overlay/io/staying.h"
 #include "overlay/locate.h"
 #include "overlay/peers.h"
 #include "overlay/peers_entry.h"
@@ -35,48 +27,6 @@
 #include <unistd.h>
 
 #define DIAL_TIME (8 * MOYAI_SEC)
-
-/* A connection being made: for the machine, or to a member whose address was given. */
-struct making {
-    struct making *next;
-    struct wide *w;
-    struct dial *dial;
-    uint8_t id[16];
-    const char *place; /* the member's address; NULL: for the machine, or a session */
-    bool direct;       /* for a session */
-};
-
-struct wide {
-    struct overlay *o;
-    struct keyfile *keys;
-    struct tls_ctx *tls;
-    struct places places;
-    struct peers_cfg cfg;
-    struct listeners listeners;
-    struct peers *peers;
-    struct peers_endpoint self;
-    uint8_t text[PEERS_TEXT];
-    struct exec_timer timer;
-    struct meet *meet;
-    struct met met;
-    struct alone alone;
-    size_t at_member, at_fd; /* the first of them there; before them those of `meet` */
-    struct meet_fd *fds;
-    struct making *making;
-    struct making *failed; /* whose failure the machine is still to hear */
-    unsigned looking;      /* places that have not answered yet */
-    uint32_t entries;
-    int64_t made; /* the last entry; seconds since 1970 */
-    bool looked;  /* the machine is still to hear that all have */
-    bool stepping, closing;
-    bool waits; /* the machine is still to hear that a session does */
-    /* Large, and of one step at a time. */
-    struct peers_effect fx;
-    struct peers_event later;
-    struct peers_frame frame;
-};
-
-static int step(struct wide *w, struct peers_event *ev);
 
 /* ---- frames out ------------------------------------------------------------------------------ */
 
@@ -101,7 +51,7 @@ static void send_frame(struct wide *w, uint64_t number, const struct peers_frame
 
 /* Before each handshake, and at each look at the rendezvous: is the key file another one, and have keys ended? Links
  * made with a key that is not accepted any more are closed; sessions go on over those made anew. */
-static void keys_look(struct wide *w) {
+void wide_keys_look(struct wide *w) {
     struct overlay *o = w->o;
     struct moyai_error why = {0};
     if (keyfile_refresh(w->keys, &why) < 0)
@@ -135,12 +85,12 @@ static void making_free(struct making *m) {
 static void tell(struct wide *w, enum peers_event_kind kind, const uint8_t id[16]) {
     struct peers_event ev = {.kind = kind};
     if (id) memcpy(ev.id.b, id, 16);
-    step(w, &ev);
+    wide_step(w, &ev);
 }
 
-static void one_has_answered(struct wide *w) {
+void wide_has_answered(struct wide *w) {
     if (w->looking > 0 && --w->looking == 0) w->looked = true;
-    if (w->looked && !w->stepping) step(w, NULL);
+    if (w->looked && !w->stepping) wide_step(w, NULL);
 }
 
 /* A text may begin with the address: it is said once. */
@@ -189,12 +139,14 @@ static void on_dialled(void *arg, const struct dialled *got, const struct moyai_
     memcpy(id, m->id, 16);
     making_free(m);
     if (!k && place)
-        one_has_answered(w);
-    else if (!k && !direct)
+        wide_has_answered(w);
+    else if (!k && !direct) {
+        staying_failed(o, id);
         tell(w, PEERS_EV_FAILED, id);
+    }
 }
 
-static struct making *making_new(struct wide *w, const char *const *places, size_t n) {
+struct making *wide_making_new(struct wide *w, const char *const *places, size_t n) {
     struct making *m = calloc(1, sizeof *m);
     if (!m) return NULL;
     m->w = w;
@@ -216,8 +168,8 @@ static struct making *dial_endpoint(struct wide *w, const struct peers_endpoint 
         places[n] = text[n];
         n++;
     }
-    keys_look(w);
-    struct making *m = making_new(w, places, n);
+    wide_keys_look(w);
+    struct making *m = wide_making_new(w, places, n);
     if (m) memcpy(m->id, e->id.b, 16);
     return m;
 }
@@ -274,107 +226,7 @@ static void cancel(struct wide *w, const uint8_t id[16]) {
         }
 }
 
-/* ---- the rendezvous -------------------------------------------------------------------------- */
-
-_Static_assert(PEERS_ENTRY_MAX <= MEET_FD_ENTRY_MAX, "an entry is said in one line");
-
-/* A clock that is set back a little makes no entry that is older than the last one: servers would refuse it. */
-static size_t entry_put(struct wide *w, uint8_t *out) {
-    int64_t now = (int64_t)time(NULL);
-    if (now > w->made || w->made - now > PEERS_ENTRY_SKEW) w->made = now;
-    struct peers_entry e = {.made = w->made, .e = w->self};
-    e.e.lifetime = PEERS_ENTRY_LIFETIME;
-    return peers_entry_put(out, &e);
-}
-
-/* What somebody has left: unsealed, so a member's. */
-static void on_entry(void *ctx, const uint8_t *p, size_t n) {
-    struct wide *w = ctx;
-    struct peers_entry of;
-    if (peers_entry_get(p, n, &of) < 0) return; /* of a later version */
-    struct peers_endpoint *e = &of.e;
-    int64_t left = peers_entry_left(&of, (int64_t)time(NULL));
-    char text[MET_TEXT];
-    if (left < 0 && met_ahead(&w->met, -left))
-        log_warning(w->o->cfg.log, "overlay", "MOYAI-RENDEZVOUS", "%s", met_ahead_text(&w->met, text));
-    if (left == 0) met_over(&w->met, peers_entry_over(&of, (int64_t)time(NULL)) + 1);
-    if (left <= 0) return;
-    e->lifetime = (uint32_t)left;
-    if (id_equal(e->id.b, w->o->cfg.self.b) || e->n_text == 0) return;
-    struct peer *known = overlay_find(w->o, e->id.b);
-    if (known && known->dead) return;
-    w->entries++;
-    w->met.others = true;
-    struct peers_event ev = {.kind = PEERS_EV_ENTRY, .endpoint = e};
-    step(w, &ev);
-}
-
-/* What stays as it is need not be said each time. */
-static void on_asked(void *ctx, size_t place, const char *url, int code, enum met_what what, const char *text) {
-    struct wide *w = ctx;
-    if (!met_tell(&w->met, place, code, what, text)) return;
-    if (code < 0)
-        log_warning(w->o->cfg.log, "overlay", "MOYAI-RENDEZVOUS", "%s: %s", url, text);
-    else
-        log_info(w->o->cfg.log, "overlay", "MOYAI-RENDEZVOUS", "%s answers", url);
-}
-
-static void on_foreign(void *ctx, size_t place, const char *url, size_t n) {
-    struct wide *w = ctx;
-    char text[MET_TEXT];
-    if (!met_foreign(&w->met, place, n)) return;
-    met_foreign_text(n, text);
-    log_warning(w->o->cfg.log, "overlay", "MOYAI-RENDEZVOUS", "%s: %s", url, text);
-}
-
-static void on_done(void *ctx) {
-    one_has_answered(ctx);
-}
-
-/* Also if nobody can connect to us: then somebody answers. */
-static size_t own_entry(void *ctx, uint8_t *out) {
-    return entry_put(ctx, out);
-}
-
-static void on_fd_trouble(void *ctx, int code, const char *text) {
-    struct wide *w = ctx;
-    if (code == MOYAI_EPERM)
-        (void)met_foreign(&w->met, w->at_fd, 1);
-    else
-        (void)met_tell(&w->met, w->at_fd, code, MET_OTHER, text);
-    log_warning(w->o->cfg.log, "overlay", "MOYAI-RENDEZVOUS", "fd:%d,%d: %s", w->places.in, w->places.out, text);
-}
-
-static const struct meet_fd_ops fd_ops = {.entry = on_entry, .own = own_entry, .trouble = on_fd_trouble};
-static const struct meet_ops meet_ops = {.entry = on_entry, .asked = on_asked, .foreign = on_foreign, .done = on_done};
-
-/* Within a step: what is told at once is told after it. */
-static void look(struct wide *w) {
-    struct moyai_error why = {0};
-    keys_look(w);
-    log_left_out(w->o->cfg.log);
-    if (w->met.dial[0] && !peers_knows(w->peers, w->met.dial_id)) met_dial_over(&w->met, w->met.dial_id);
-    w->looking = 1; /* this function */
-    w->entries = 0;
-    if (w->meet) {
-        uint8_t entry[MEET_ENTRY_MAX];
-        size_t n = w->self.n_text > 0 ? entry_put(w, entry) : 0;
-        int rc = meet_entry(w->meet, w->o->cfg.self.b, entry, n, (moyai_dur)PEERS_ENTRY_LIFETIME * MOYAI_SEC);
-        if (rc == 0) rc = meet_look(w->meet, &why);
-        if (rc == 0) w->looking++;
-        for (size_t i = 0; i < w->at_member && rc < 0; i++)
-            on_asked(w, i, w->met.of[i].place, rc, MET_OTHER, why.code ? why.text : moyai_strerror(rc));
-    }
-    if (w->fds) meet_fd_look(w->fds);
-    for (size_t i = 0; i < w->places.n_member; i++) {
-        const char *place = w->places.member[i];
-        struct making *m = making_new(w, &place, 1);
-        if (!m) continue;
-        m->place = place;
-        w->looking++;
-    }
-    one_has_answered(w);
-}
+/* ---- who is met ------------------------------------------------------------------------------ */
 
 /* A node has said who it is where this one called, or, if `asked`, that another is not there. */
 static void found(struct olink *k, const struct link_hello *h, const uint8_t asked[16]) {
@@ -388,7 +240,7 @@ static void found(struct olink *k, const struct link_hello *h, const uint8_t ask
     w->met.others = true;
     struct peers_event ev = {.kind = PEERS_EV_FOUND, .endpoint = &e};
     if (asked) memcpy(ev.id.b, asked, 16);
-    step(w, &ev);
+    wide_step(w, &ev);
 }
 
 void wide_another(struct olink *k, const struct link_hello *h) {
@@ -435,6 +287,7 @@ static void effect(struct wide *w, const struct peers_effect *fx) {
         w->met.n_full = 0;
         if (k) met_dial_over(&w->met, k->peer->id);
         if (k) olink_used(k);
+        if (k && id_equal(w->frame.e[0].id.b, k->peer->id)) staying_link_up(k, &w->frame.e[0]);
         if (k && k->line) lines_used(k->line);
         break;
     case PEERS_FX_DROP:
@@ -448,14 +301,14 @@ static void effect(struct wide *w, const struct peers_effect *fx) {
         if (fx->what == PEERS_FULL && k->outgoing && !k->mesh && !k->direct) refused_as_full(w, k);
         k->lost |= k->mesh && (fx->what == PEERS_SILENT || fx->what == PEERS_FULL);
         if (k->mesh && fx->what == PEERS_SILENT)
-            keys_look(w); /* there is a new key; other links may have the old one */
+            wide_keys_look(w); /* there is a new key; other links may have the old one */
         break;
     case PEERS_FX_PROBE:
         k = olink_by_number(o, fx->link);
         if (k) olink_probe(k);
         break;
     case PEERS_FX_LOOK:
-        look(w);
+        wide_look(w);
         break;
     }
 }
@@ -464,9 +317,7 @@ static void look_alone(struct wide *w) {
     if (!w->closing) alone_look(&w->alone);
 }
 
-/* ev NULL: only what the machine is still to hear. Returns what it says to ev; EINVAL: of what was dropped meanwhile.
- */
-static int step(struct wide *w, struct peers_event *ev) {
+int wide_step(struct wide *w, struct peers_event *ev) {
     if (w->closing) return 0;
     assert(!w->stepping);
     w->stepping = true;
@@ -485,6 +336,7 @@ static int step(struct wide *w, struct peers_event *ev) {
         if (w->failed) {
             later->kind = PEERS_EV_FAILED;
             memcpy(later->id.b, w->failed->id, 16);
+            staying_failed(w->o, w->failed->id);
             failed_free(&w->failed);
         } else if (w->looked) {
             w->looked = false;
@@ -535,7 +387,7 @@ void wide_direct(struct wide *w, struct peer *p, const struct peers_endpoint *e)
 
 void wide_direct_end(struct olink *k) {
     struct peers_event ev = {.kind = PEERS_EV_CLOSE, .link = k->number};
-    if (k->offered) step(k->o->wide, &ev);
+    if (k->offered) wide_step(k->o->wide, &ev);
 }
 
 /* ---- links ----------------------------------------------------------------------------------- */
@@ -559,23 +411,23 @@ void wide_hello(struct olink *k, const struct link_hello *h) {
         k->place = NULL;
         k->orderly = true;
         link_reset(k->link, MOYAI_ECLOSED, "asked"); /* it has been what it was for */
-        one_has_answered(w);
+        wide_has_answered(w);
     } else if (k->asked) {
         k->asked = false;
         k->offered = true;
-        step(w, &up);
+        wide_step(w, &up);
     } else if (k->direct && !k->peer->session) { /* it has ended while the link was made */
         k->orderly = true;
         link_reset(k->link, MOYAI_ECLOSED, "not needed any more");
     } else if (k->direct) {
         k->offered = true;
         up.what = PEERS_DIRECT;
-        step(w, &up);
+        wide_step(w, &up);
     } else if (k->line) {
         lines_hello(k->line, h->node.b);
         k->offered = k->carried = true;
         up.what = PEERS_LINE;
-        step(w, &up);
+        wide_step(w, &up);
     } else if (!k->outgoing) {
         came_in(k, h);
     }
@@ -586,9 +438,11 @@ int wide_frame(struct olink *k, const struct frame_head *h, const uint8_t *paylo
     struct peers_frame *f = &w->frame;
     int rc = peers_wire_get(h->type, payload, h->length, f, why);
     if (rc < 0 || w->closing) return rc;
+    if (f->kind >= PEERS_OWN) return staying_frame(k, f, why);
     wide_living(k, f);
     struct peers_event ev = {
         .kind = PEERS_EV_FRAME, .link = k->number, .frame = f, .looks = k->observer, .here = !alone_elsewhere(k)};
+    ev.needed = f->kind == PEERS_OFFER && staying_needs(k->o, k->peer->id);
     memcpy(ev.id.b, k->peer->id, 16);
     if (f->kind == PEERS_OFFER && !k->offered && !k->outgoing) {
         k->offered = true;
@@ -597,7 +451,7 @@ int wide_frame(struct olink *k, const struct frame_head *h, const uint8_t *paylo
     }
     if (!k->offered) return 0; /* dropped: not for the machine */
     bool last = f->kind == PEERS_OFFER && f->flags & PEERS_LAST;
-    rc = step(w, &ev);
+    rc = wide_step(w, &ev);
     if (last && !k->offered) {
         w->met.turned_away += !k->observer;
         log_warning(k->o->cfg.log, "overlay", "MOYAI-FULL", "no place for one at %s that has no other link: %s",
@@ -622,7 +476,7 @@ void wide_link_down(struct olink *k, const struct moyai_error *why) {
     if (k->place) {
         not_met(k, why);
         k->place = NULL;
-        one_has_answered(w);
+        wide_has_answered(w);
     }
     if (k->asked) {
         k->asked = false;
@@ -637,12 +491,21 @@ void wide_link_down(struct olink *k, const struct moyai_error *why) {
         k->offered = false;
         struct peers_event ev = {.kind = PEERS_EV_LOST, .link = k->number};
         if (k->lost) ev.what = PEERS_SILENT;
-        step(w, &ev);
+        wide_step(w, &ev);
         lines_lost(w->o->lines, k->peer->id);
     }
     bool left = k->farewell || (k->peer && k->peer->dead && k->peer->why_code == MOYAI_ECLOSED);
     if (k->mesh && !left && (!k->orderly || k->lost)) alone_lost(&w->alone, k);
     look_alone(w);
+}
+
+void wide_need(struct wide *w, const struct peers_endpoint *e) {
+    struct peers_event ev = {.kind = PEERS_EV_NEED, .endpoint = e};
+    (void)wide_step(w, &ev);
+}
+
+void wide_departs(struct wide *w) {
+    tell(w, PEERS_EV_DEPART, NULL);
 }
 
 void wide_leave(struct wide *w) {
@@ -659,7 +522,7 @@ void wide_died(struct wide *w, const uint8_t id[16]) {
 /* ---- listening ------------------------------------------------------------------------------- */
 
 static void on_connection(void *arg) {
-    keys_look(arg);
+    wide_keys_look(arg);
 }
 
 int wide_listen(struct overlay *o, const struct tcp_addr *at, struct moyai_error *reterr) {
@@ -725,9 +588,9 @@ static int begin(struct wide *w, struct moyai_error *reterr) {
         w->at_fd = met_add(&w->met, "fd:");
         w->met.of[w->at_fd].answered = true; /* who listens there answers to what it hears, if it hears anything */
     }
-    if (n_urls > 0) rc = meet_new(&w->meet, o->x, w->keys, urls, n_urls, c->observer, &meet_ops, w, reterr);
+    if (n_urls > 0) rc = meet_new(&w->meet, o->x, w->keys, urls, n_urls, c->observer, &wide_meet_ops, w, reterr);
     if (rc == 0 && w->places.in >= 0)
-        rc = meet_fd_new(&w->fds, o->x, w->keys, w->places.in, w->places.out, &fd_ops, w, reterr);
+        rc = meet_fd_new(&w->fds, o->x, w->keys, w->places.in, w->places.out, &wide_fd_ops, w, reterr);
     if (rc < 0) (void)config_blame(reterr, c->config, CONFIG_grid);
     if (rc == 0 && c->grid_file) {
         rc = lines_new(&o->lines, o, w->tls, w->keys, reterr);

@@ -38,7 +38,10 @@ void wide_link_down(struct olink *k,
 void wide_waits(struct wide *w);                    /* a session finds no path; said again with each attempt */
 /* What a frame of its peer says of nodes that are dead is left out. forget.c */
 void wide_living(const struct olink *k, struct peers_frame *f);
-void wide_leave(struct wide *w); /* no more links are made or taken */
+void wide_leave(struct wide *w);   /* no more links are made or taken */
+void wide_departs(struct wide *w); /* but while this node has none, and of those who have none */
+void wide_need(struct wide *w,
+               const struct peers_endpoint *e); /* one link more, to that node; not from within its step */
 void wide_died(struct wide *w, const uint8_t id[16]);
 const struct peers_endpoint *wide_self(const struct wide *w); /* where this node is */
 /* Make a link for the session with that node, which is there; not if there is one, or being made. */

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A node that is told to leave says so to its neighbours at once, who look that they remain connected without it while
+ * it finishes what it has begun; nothing new goes by it, where there is another way.
+ *
+ * Whether there is a way over a neighbour is known here from what neighbours tell of theirs. What the machine wants
+ * beside frames is done in the next turn, as it may say so from within a step of the peers machine.
+ */
+#include "overlay/io/staying.h"
+
+#include "base/err.h"
+#include "overlay/io/route.h"
+#include "overlay/io/wide.h"
+#include "overlay/locate.h"
+#include "overlay/peers_wire.h"
+#include "overlay/stay.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct todo {
+    struct todo *next;
+    enum stay_effect_kind kind;
+    struct peers_endpoint e; /* of WAY: the id only */
+    uint8_t text[PEERS_TEXT];
+};
+
+struct staying {
+    struct overlay *o;
+    struct stay *s;
+    struct exec_timer timer, soon;
+    struct todo *first, **end;
+    bool closing;
+    struct stay_effect fx; /* large, and of one step at a time */
+};
+
+static void send_frame(struct staying *s, const struct stay_effect *fx) {
+    struct olink *k = olink_by_number(s->o, fx->link);
+    if (!k) return;
+    const struct frame_head h = {.type = (uint8_t)(FRAME_PEERS + fx->frame.kind),
+                                 .class_ = FRAME_CONTROL,
+                                 .hops = 1,
+                                 .length = (uint32_t)peers_wire_size(&fx->frame)};
+    uint8_t *out = link_reserve(k->link, &h);
+    if (!out) {
+        link_reset(k->link, MOYAI_ENOMEM, "out of memory");
+        return;
+    }
+    peers_wire_put(out, &fx->frame);
+    link_flush(k->link);
+}
+
+static void later(struct staying *s, const struct stay_effect *fx) {
+    struct todo *t = calloc(1, sizeof *t);
+    if (!t) return; /* the machine has time limits */
+    t->kind = fx->kind;
+    t->e = fx->endpoint;
+    if (fx->endpoint.n_text) memcpy(t->text, fx->endpoint.text, fx->endpoint.n_text);
+    t->e.text = t->text;
+    if (fx->kind == STAY_FX_WAY) t->e.id = fx->id;
+    *s->end = t;
+    s->end = &t->next;
+    exec_timer_set(s->o->x, &s->soon, exec_now(s->o->x));
+}
+
+static int step(struct staying *s, struct stay_event *ev) {
+    if (s->closing) return 0;
+    ev->now = exec_now(s->o->x);
+    const int rc = stay_step(s->s, ev);
+    while (stay_next(s->s, &s->fx)) {
+        struct olink *k;
+        switch (s->fx.kind) {
+        case STAY_FX_SEND:
+            send_frame(s, &s->fx);
+            break;
+        case STAY_FX_LEAVES:
+            k = olink_by_number(s->o, s->fx.link);
+            if (k) k->leaving = true;
+            break;
+        case STAY_FX_WAY:
+        case STAY_FX_CONNECT:
+            later(s, &s->fx);
+            break;
+        }
+    }
+    const moyai_ns when = stay_deadline(s->s);
+    if (when == UINT64_MAX)
+        exec_timer_clear(s->o->x, &s->timer);
+    else if (s->timer.index == SIZE_MAX || s->timer.when != when)
+        exec_timer_set(s->o->x, &s->timer, when);
+    return rc;
+}
+
+/* One of our neighbours that do not leave has it for a neighbour, as it has told us. */
+static bool has_way(const struct overlay *o, const struct moyai_node_id *id) {
+    struct locate_neighbour near[LOCATE_LINKS];
+    for (const struct olink *k = o->links; k; k = k->next) {
+        if (!k->mesh || k->leaving || k->observer || k->direct) continue;
+        const size_t n = route_neighbours(k, near, LOCATE_LINKS);
+        for (size_t i = 0; i < n; i++)
+            if (id_equal(near[i].node.b, id->b)) return true;
+    }
+    return false;
+}
+
+static void on_soon(struct exec *x, struct exec_timer *t) {
+    struct staying *s = (struct staying *)((char *)t - offsetof(struct staying, soon));
+    struct todo *d;
+    (void)x;
+    while (!s->closing && (d = s->first)) {
+        s->first = d->next;
+        if (!s->first) s->end = &s->first;
+        struct stay_event ev = {.kind = STAY_EV_WAY, .id = d->e.id};
+        if (d->kind == STAY_FX_CONNECT) {
+            wide_need(s->o->wide, &d->e);
+        } else {
+            ev.yes = has_way(s->o, &d->e.id);
+            (void)step(s, &ev);
+        }
+        free(d);
+    }
+}
+
+static void on_timer(struct exec *x, struct exec_timer *t) {
+    (void)x;
+    struct stay_event ev = {.kind = STAY_EV_TIMEOUT};
+    (void)step((struct staying *)((char *)t - offsetof(struct staying, timer)), &ev);
+}
+
+/* ---- what happens ---------------------------------------------------------------------------- */
+
+void staying_link_up(struct olink *k, const struct peers_endpoint *e) {
+    struct staying *s = k->o->staying;
+    struct stay_event ev = {.kind = STAY_EV_UP, .link = k->number, .endpoint = e};
+    if (!s || !k->leaves || k->observer || k->o->cfg.observer) return;
+    k->stays = step(s, &ev) == 0;
+}
+
+void staying_link_down(struct olink *k) {
+    struct stay_event ev = {.kind = STAY_EV_DOWN, .link = k->number};
+    if (!k->stays) return;
+    k->stays = false;
+    (void)step(k->o->staying, &ev);
+}
+
+int staying_frame(struct olink *k, const struct peers_frame *f, struct moyai_error *why) {
+    struct stay_event ev = {.kind = STAY_EV_FRAME, .link = k->number, .frame = f};
+    if (k->o->staying && step(k->o->staying, &ev) == MOYAI_EPROTO)
+        return err_set(why, MOYAI_EPROTO, "peers frame of kind %d breaks the protocol", (int)f->kind);
+    return 0; /* EINVAL: of a link that the machine does not have */
+}
+
+void staying_died(struct overlay *o, const uint8_t id[16]) {
+    struct stay_event ev = {.kind = STAY_EV_GONE};
+    memcpy(ev.id.b, id, 16);
+    if (o->staying) (void)step(o->staying, &ev);
+}
+
+void staying_failed(struct overlay *o, const uint8_t id[16]) {
+    struct stay_event ev = {.kind = STAY_EV_FAILED};
+    memcpy(ev.id.b, id, 16);
+    if (o->staying && stay_needs(o->staying->s, id)) (void)step(o->staying, &ev);
+}
+
+bool staying_needs(const struct overlay *o, const uint8_t id[16]) {
+    return o->staying && stay_needs(o->staying->s, id);
+}
+
+bool staying_leaves(const struct overlay *o) {
+    return o->staying && stay_leaving(o->staying->s);
+}
+
+bool staying_check(const struct overlay *o, struct moyai_error *why) {
+    return !o->staying || o->staying->closing || stay_check(o->staying->s, why);
+}
+
+/* ---- for the layer above --------------------------------------------------------------------- */
+
+void overlay_leaves(struct overlay *o) {
+    struct stay_event ev = {.kind = STAY_EV_LEAVE};
+    if (!o->staying || o->closing || o->cfg.observer || staying_leaves(o)) return;
+    wide_departs(o->wide);
+    (void)step(o->staying, &ev);
+}
+
+bool overlay_may_leave(const struct overlay *o) {
+    return !o->staying || o->staying->closing || !staying_leaves(o) || stay_may_go(o->staying->s, exec_now(o->x));
+}
+
+size_t overlay_cut_off(const struct overlay *o, struct moyai_node_id *ids, size_t n) {
+    return staying_leaves(o) ? stay_cut_off(o->staying->s, ids, (uint32_t)n) : 0;
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+static int begin(struct staying *s) {
+    const struct overlay *o = s->o;
+    const struct peers_endpoint *self = wide_self(o->wide);
+    const struct stay_cfg c = {.self = o->cfg.self,
+                               .site = self->site,
+                               .seed = rng_next(&s->o->rng),
+                               .accepts = self->accepts,
+                               .links = o->cfg.small ? 2 * SMALL_LINKS : 0,
+                               .text = o->cfg.small ? 32 : 0};
+    const size_t n = (stay_size(&c) + 63) / 64 * 64;
+    if (n == 0) return MOYAI_EINVAL;
+    const bool first = !s->s;
+    if (first) s->s = calloc(1, n); /* zeros that need not be written */
+    if (!s->s) return MOYAI_ENOMEM;
+    if (!first) memset(s->s, 0, n);
+    return stay_init(s->s, &c);
+}
+
+int staying_new(struct overlay *o, struct moyai_error *reterr) {
+    struct staying *s = calloc(1, sizeof *s);
+    if (!s) return err_set(reterr, MOYAI_ENOMEM, "out of memory");
+    o->staying = s;
+    s->o = o;
+    s->end = &s->first;
+    exec_timer_init(&s->timer, on_timer);
+    exec_timer_init(&s->soon, on_soon);
+    const int rc = begin(s);
+    return rc < 0 ? err_set(reterr, rc, "cannot begin to look after who leaves: %s", moyai_strerror(rc)) : 0;
+}
+
+static void clear(struct staying *s) {
+    for (struct todo *d; (d = s->first);) {
+        s->first = d->next;
+        free(d);
+    }
+    s->end = &s->first;
+    exec_timer_clear(s->o->x, &s->timer);
+    exec_timer_clear(s->o->x, &s->soon);
+}
+
+void staying_again(struct staying *s) {
+    clear(s);
+    s->closing = begin(s) < 0; /* not so: it has begun before */
+}
+
+void staying_close(struct staying *s) {
+    if (!s) return;
+    s->closing = true;
+    clear(s);
+}
+
+void staying_free(struct staying *s) {
+    if (!s) return;
+    free(s->s);
+    free(s);
+}

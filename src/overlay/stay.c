@@ -1,0 +1,539 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The stay machine: its events, and what a node does that is named others by a leaver.
+ *
+ *            driver knows a way, or has a link
+ *     NEW ------------------------------------------> OK      a link comes, or a search finds it: OK, from any state
+ *      |  none        time, or it cannot be made         time
+ *      +-------> LINK ------------------------> SEARCH --------> LACK (searched for again from time to time)
+ *
+ * A search asks all neighbours that stay, and these all of theirs, each once: at first a few links far, then through
+ * the whole part in which it begins, which is small where it is needed most.
+ */
+#include "overlay/peers_wire.h"
+#include "overlay/stay_internal.h"
+
+#include <string.h>
+
+/* --- the block ------------------------------------------------------------------------------------ */
+
+static bool span(uint64_t *out, moyai_dur d, moyai_dur otherwise) {
+    *out = (uint64_t)(d == 0 ? otherwise : d);
+    return d >= 0 && *out <= (uint64_t)MOYAI_SEC * 86400;
+}
+
+static size_t layout(struct stay *s, const struct stay_cfg *c) {
+    *s = (struct stay){.site = c->site, .accepts = c->accepts};
+    memcpy(s->self, c->self.b, 16);
+    s->links_cap = c->links ? c->links : 512;
+    s->text = c->text ? c->text : 256;
+    if (id_zero(s->self) || s->links_cap > 65536 || s->text > PEERS_TEXT) return 0;
+    if (!span(&s->reply, c->reply, 5 * MOYAI_SEC) || !span(&s->attempt, c->attempt, 1500 * MOYAI_MS) ||
+        !span(&s->search, c->search, 1500 * MOYAI_MS) || !span(&s->again, c->again, 4 * MOYAI_SEC) ||
+        !span(&s->quiet, c->quiet, 300 * MOYAI_MS))
+        return 0;
+    s->edges_cap = 4 * s->links_cap;
+    /* LEAVE and READY on each link, a search begun and one passed on; and two for each need. */
+    s->fx_cap = 16 + 2 * STAY_NEEDS + 4 * s->links_cap;
+    size_t at = (sizeof *s + 15) & ~(size_t)15;
+    s->off_links = (uint32_t)at;
+    s->off_needs = (uint32_t)(at += s->links_cap * sizeof(struct stay_link));
+    s->off_edges = (uint32_t)(at += STAY_NEEDS * sizeof(struct stay_need));
+    s->off_fx = (uint32_t)(at += s->edges_cap * sizeof(struct stay_edge));
+    s->off_order = (uint32_t)(at += s->fx_cap * sizeof(struct stay_fx));
+    s->off_class = (uint32_t)(at += s->links_cap * sizeof(uint32_t));
+    s->off_ltexts = (uint32_t)(at += s->links_cap * sizeof(uint32_t));
+    s->off_ntexts = (uint32_t)(at += (size_t)s->links_cap * s->text);
+    at += (size_t)(STAY_NEEDS + 1) * s->text;
+    return (at + 15) & ~(size_t)15;
+}
+
+size_t stay_size(const struct stay_cfg *cfg) {
+    struct stay s;
+    return layout(&s, cfg);
+}
+
+int stay_init(struct stay *s, const struct stay_cfg *cfg) {
+    struct stay head;
+    if (layout(&head, cfg) == 0) return MOYAI_EINVAL;
+    *s = head;
+    rng_seed(&s->rng, cfg->seed);
+    return 0;
+}
+
+struct stay_link *stay_link_to(const struct stay *s, const uint8_t id[16]) {
+    for (uint32_t i = 0; i < s->links_n; i++)
+        if (id_equal(stay_links(s)[i].id, id)) return &stay_links(s)[i];
+    return NULL;
+}
+
+struct stay_link *stay_link_of(const struct stay *s, uint64_t link) {
+    for (uint32_t i = 0; link && i < s->links_n; i++)
+        if (stay_links(s)[i].link == link) return &stay_links(s)[i];
+    return NULL;
+}
+
+bool stay_is_gone(const struct stay *s, const uint8_t id[16]) {
+    for (uint32_t i = 0; i < STAY_GONE; i++)
+        if (id_equal(s->gone[i], id)) return true;
+    return false;
+}
+
+/* Who has named it is to know. */
+static void gone(struct stay *s, const uint8_t id[16]) {
+    if (stay_is_gone(s, id)) return;
+    memcpy(s->gone[s->gone_at++ % STAY_GONE], id, 16);
+    for (uint32_t i = 0; i < s->needs_n; i++) {
+        struct stay_link *l = id_equal(stay_needs_of(s)[i].id, id) ? stay_link_of(s, stay_needs_of(s)[i].link) : NULL;
+        if (l) l->owes = 1;
+    }
+}
+
+/* Addresses that do not all fit are the first of them. */
+static uint32_t put_text(uint8_t *out, uint32_t cap, const struct peers_endpoint *e) {
+    uint32_t n = 0;
+    while (n < e->n_text && n + 1 + e->text[n] <= cap) n += 1u + e->text[n];
+    if (n) memcpy(out, e->text, n);
+    memset(out + n, 0, cap - n);
+    return n;
+}
+
+static void need_remove(struct stay *s, uint32_t i) {
+    struct stay_need *k = stay_needs_of(s);
+    const uint32_t last = --s->needs_n;
+    k[i] = k[last];
+    if (i != last) memcpy(stay_ntext(s, i), stay_ntext(s, last), s->text);
+    memset(&k[last], 0, sizeof *k);
+    memset(stay_ntext(s, last), 0, s->text);
+}
+
+/* --- effects -------------------------------------------------------------------------------------- */
+
+struct stay_fx *stay_say(struct stay *s, enum stay_effect_kind kind, uint64_t link, const uint8_t id[16]) {
+    struct stay_fx *fx = &stay_fxs(s)[s->fx_n++];
+    *fx = (struct stay_fx){.kind = kind, .link = link};
+    if (id) memcpy(fx->id, id, 16);
+    return fx;
+}
+
+struct stay_fx *stay_send(struct stay *s, const struct stay_link *l, enum peers_frame_kind frame, uint32_t number) {
+    struct stay_fx *fx = stay_say(s, STAY_FX_SEND, l->link, l->id);
+    fx->frame = frame;
+    fx->number = number;
+    return fx;
+}
+
+static struct peers_endpoint picked(const struct stay *s, uint32_t pick, bool id_only) {
+    struct peers_endpoint e = {0};
+    const uint32_t i = pick & ~PICK_LINK;
+    if (pick & PICK_LINK) {
+        const struct stay_link *l = &stay_links(s)[i];
+        memcpy(e.id.b, l->id, 16);
+        e.site = l->site;
+        e.accepts = l->accepts;
+        e.reached = l->reached;
+        e.n_text = l->n_text;
+        e.text = stay_ltext(s, i);
+    } else {
+        const struct stay_need *k = stay_need_at(s, i);
+        memcpy(e.id.b, k->id, 16);
+        e.lifetime = k->state != NEED_GONE;
+        if (id_only) return e;
+        e.site = k->site;
+        e.accepts = k->accepts;
+        e.reached = k->reached;
+        e.n_text = k->n_text;
+        e.text = stay_ntext(s, i);
+    }
+    e.lifetime = !(pick & PICK_LINK) && stay_need_at(s, i)->orphan ? NAMED_ORPHAN : NAMED_STAYS;
+    return e;
+}
+
+bool stay_next(struct stay *s, struct stay_effect *out) {
+    if (s->fx_at == s->fx_n) {
+        memset(stay_fxs(s), 0, s->fx_n * sizeof(struct stay_fx));
+        s->fx_at = s->fx_n = 0;
+        return false;
+    }
+    const struct stay_fx *fx = &stay_fxs(s)[s->fx_at++];
+    memset(out, 0, sizeof *out);
+    out->kind = (enum stay_effect_kind)fx->kind;
+    out->link = fx->link;
+    memcpy(out->id.b, fx->id, 16);
+    if (fx->kind == STAY_FX_CONNECT) out->endpoint = picked(s, fx->pick[0], false);
+    if (fx->kind != STAY_FX_SEND) return true;
+    struct peers_frame *f = &out->frame;
+    f->kind = (enum peers_frame_kind)fx->frame;
+    f->count = fx->number;
+    for (uint32_t i = 0; i < fx->n; i++) f->e[f->n++] = picked(s, fx->pick[i], f->kind == PEERS_READY);
+    if (f->kind == PEERS_SEARCH || f->kind == PEERS_FOUND) {
+        memcpy(f->e[0].id.b, fx->id, 16);
+        f->e[0].site = fx->nonce;
+        f->n = 1;
+    }
+    return true;
+}
+
+/* --- searching ------------------------------------------------------------------------------------ */
+
+static void say_search(struct stay *s, const struct stay_link *l, enum peers_frame_kind frame, const uint8_t id[16],
+                       uint64_t nonce, uint32_t hops) {
+    struct stay_fx *fx = stay_send(s, l, frame, hops);
+    memcpy(fx->id, id, 16);
+    fx->nonce = nonce;
+}
+
+static uint64_t *seen(struct stay *s, uint64_t nonce) {
+    for (uint32_t i = 0; i < STAY_SEEN; i++)
+        if (s->seen[i].nonce == nonce) return &s->seen[i].link;
+    return NULL;
+}
+
+static void remember(struct stay *s, uint64_t nonce, uint64_t link) {
+    s->seen[s->seen_at++ % STAY_SEEN] = (struct stay_seen){nonce, link};
+}
+
+/* To all that stay. False: there is none. */
+static bool ask_all(struct stay *s, const uint8_t id[16], uint64_t nonce, uint32_t hops, uint64_t but) {
+    bool any = false;
+    for (uint32_t i = 0; i < s->links_n; i++) {
+        const struct stay_link *l = &stay_links(s)[i];
+        if (l->leaving || l->link == but) continue;
+        say_search(s, l, PEERS_SEARCH, id, nonce, hops);
+        any = true;
+    }
+    return any;
+}
+
+/* Near by first. Each need has a search of its own: what was found before may have led over who leaves now. */
+static void search(struct stay *s, struct stay_need *k, moyai_ns now) {
+    if (s->flooded) { /* the next one */
+        k->state = NEED_LINK;
+        k->due = now + 1;
+        return;
+    }
+    s->flooded = 1;
+    do k->nonce = rng_next(&s->rng);
+    while (k->nonce == 0);
+    remember(s, k->nonce, 0);
+    k->state = NEED_SEARCH;
+    k->due = now + (k->wide ? s->search : s->search / 3);
+    if (ask_all(s, k->id, k->nonce, k->wide ? STAY_HOPS : STAY_NEAR, 0)) return;
+    k->wide = 1;
+    k->due = now;
+}
+
+static void on_search(struct stay *s, struct stay_link *l, const struct peers_frame *f) {
+    const uint8_t *id = f->e[0].id.b;
+    const uint64_t nonce = f->e[0].site;
+    if (seen(s, nonce)) return;
+    remember(s, nonce, l->link);
+    if (s->leaving) {
+        if (id_equal(id, s->self)) say_search(s, l, PEERS_FOUND, id, nonce, 1);
+        return;
+    }
+    const struct stay_link *to = stay_link_to(s, id);
+    const bool over = stay_is_gone(s, id) || (to && to->leaving);
+    if (id_equal(id, s->self) || over)
+        say_search(s, l, PEERS_FOUND, id, nonce, over);
+    else if (to)
+        say_search(s, to, PEERS_SEARCH, id, nonce, 0);
+    else if (f->count > 0 && f->count <= STAY_HOPS)
+        (void)ask_all(s, id, nonce, f->count - 1, l->link);
+}
+
+static void owed(struct stay *s, const struct stay_need *k) {
+    struct stay_link *l = stay_link_of(s, k->link);
+    if (l) l->owes = 1;
+}
+
+static bool decided(const struct stay_need *k) {
+    return k->state >= NEED_OK || (k->state == NEED_SEARCH && k->retried);
+}
+
+static void decide(struct stay *s, struct stay_need *k, uint32_t state) {
+    if (k->state == state) return;
+    k->state = state;
+    k->retried = k->wide = 0;
+    k->due = 0;
+    owed(s, k);
+}
+
+static void on_found(struct stay *s, const struct peers_frame *f) {
+    const uint64_t nonce = f->e[0].site, *from = seen(s, nonce);
+    for (uint32_t i = 0; i < s->needs_n; i++) {
+        struct stay_need *k = &stay_needs_of(s)[i];
+        if (k->nonce != nonce) continue;
+        if (f->count) gone(s, k->id);
+        decide(s, k, f->count ? NEED_GONE : NEED_OK);
+    }
+    const struct stay_link *l = from ? stay_link_of(s, *from) : NULL;
+    if (l) say_search(s, l, PEERS_FOUND, f->e[0].id.b, nonce, f->count != 0);
+}
+
+/* --- needs ---------------------------------------------------------------------------------------- */
+
+static bool near(const struct stay *s, const struct stay_need *k) {
+    return k->site != 0 && k->site == s->site;
+}
+
+/* No way is known. One of the two has to connect to the other, if it can. */
+static void no_way(struct stay *s, uint32_t i, moyai_ns now) {
+    struct stay_need *k = &stay_needs_of(s)[i];
+    const bool can = k->n_text > 0 && (k->accepts || near(s, k));
+    if (!can && !s->accepts && !near(s, k)) {
+        search(s, k, now);
+        return;
+    }
+    k->state = NEED_LINK;
+    k->due = now + s->attempt;
+    if (can) stay_say(s, STAY_FX_CONNECT, 0, k->id)->pick[0] = i;
+}
+
+static void look(struct stay *s, uint32_t i, moyai_ns now) {
+    struct stay_need *k = &stay_needs_of(s)[i];
+    const struct stay_link *to = stay_link_to(s, k->id);
+    if (to || stay_is_gone(s, k->id)) {
+        decide(s, k, !to || to->leaving ? NEED_GONE : NEED_OK);
+        return;
+    }
+    if (k->state == NEED_NEW) {
+        k->state = NEED_WAY;
+        (void)stay_say(s, STAY_FX_WAY, 0, k->id);
+    } else if (k->state == NEED_LINK && now >= k->due) {
+        search(s, k, now);
+    } else if (k->state == NEED_LACK && now >= k->due) {
+        search(s, k, now);
+        k->retried = 1; /* it has been said that there is none, and need not be said again */
+    }
+    if (k->state != NEED_SEARCH || now < k->due) return;
+    if (!k->wide) {
+        k->wide = 1;
+        search(s, k, now);
+        return;
+    }
+    if (!k->retried) decide(s, k, NEED_LACK);
+    k->state = NEED_LACK;
+    k->retried = k->wide = 0;
+    k->due = now + s->again;
+}
+
+static void say_ready(struct stay *s, struct stay_link *l) {
+    for (uint32_t i = 0; i < s->needs_n && !s->leaving; i++)
+        if (stay_needs_of(s)[i].link == l->link && !decided(&stay_needs_of(s)[i])) return;
+    struct stay_fx *fx = stay_send(s, l, PEERS_READY, l->heard);
+    l->owes = 0;
+    for (uint32_t i = 0; i < s->needs_n; i++) {
+        struct stay_need *k = &stay_needs_of(s)[i];
+        if (k->link != l->link) continue;
+        if (s->leaving) k->state = stay_is_gone(s, k->id) ? NEED_GONE : stay_lacks(s, k->id) ? NEED_LACK : NEED_OK;
+        if (k->state != NEED_OK && fx->n < PEERS_ENTRIES) fx->pick[fx->n++] = i;
+    }
+}
+
+/* After each event. */
+static void settle(struct stay *s, moyai_ns now) {
+    s->flooded = 0;
+    if (now >= s->quiet_at) s->quiet_at = 0;
+    for (uint32_t i = 0; i < s->needs_n && !s->leaving; i++) look(s, i, now);
+    if (s->leaving) stay_plan(s, now);
+    for (uint32_t i = 0; i < s->links_n; i++)
+        if (stay_links(s)[i].owes) say_ready(s, &stay_links(s)[i]);
+    s->flooded = 0;
+}
+
+/* --- frames --------------------------------------------------------------------------------------- */
+
+static void need_put(struct stay *s, uint64_t link, const struct peers_endpoint *e) {
+    for (uint32_t i = 0; i < s->needs_n; i++)
+        if (stay_needs_of(s)[i].link == link && id_equal(stay_needs_of(s)[i].id, e->id.b)) return;
+    if (s->needs_n == STAY_NEEDS) return; /* nobody is held up for that */
+    struct stay_need *k = &stay_needs_of(s)[s->needs_n];
+    *k = (struct stay_need){.link = link, .site = e->site, .accepts = e->accepts, .reached = e->reached};
+    memcpy(k->id, e->id.b, 16);
+    k->orphan = e->lifetime == NAMED_ORPHAN;
+    k->n_text = put_text(stay_ntext(s, s->needs_n), s->text, e);
+    s->needs_n++;
+}
+
+static void on_leave(struct stay *s, struct stay_link *l, const struct peers_frame *f, moyai_ns now) {
+    s->quiet_at = now + s->quiet;
+    if (!l->leaving) (void)stay_say(s, STAY_FX_LEAVES, l->link, l->id);
+    l->leaving = 1;
+    l->heard = f->count;
+    l->owes = 1;
+    for (uint32_t i = s->needs_n; i-- > 0;) {
+        const struct stay_need *k = &stay_needs_of(s)[i];
+        if (k->link != l->link) continue;
+        uint32_t at = 0;
+        while (at < f->n && !id_equal(f->e[at].id.b, k->id)) at++;
+        if (at == f->n) need_remove(s, i);
+    }
+    for (uint32_t i = 0; i < f->n; i++)
+        if (!id_zero(f->e[i].id.b) && !id_equal(f->e[i].id.b, s->self)) need_put(s, l->link, &f->e[i]);
+}
+
+static void on_ready(struct stay *s, struct stay_link *l, const struct peers_frame *f) {
+    if (!s->leaving || !l->said || f->count != l->said) return;
+    l->answered = l->said;
+    l->mute = 0;
+    l->lacks = 0;
+    for (uint32_t i = 0; i < f->n && l->leaving; i++) {
+        if (f->e[i].lifetime > 0)
+            l->lacks = 1;
+        else if (!stay_link_to(s, f->e[i].id.b))
+            gone(s, f->e[i].id.b);
+    }
+    for (uint32_t i = s->edges_n; i-- > 0;) {
+        struct stay_edge *e = &stay_edges(s)[i];
+        if (e->link != l->link) continue;
+        uint32_t at = 0;
+        while (at < f->n && !id_equal(f->e[at].id.b, e->id)) at++;
+        const uint32_t state = at == f->n ? EDGE_OK : EDGE_LACK;
+        for (uint32_t k = 0; k < s->needs_n && e->state != state; k++) /* who has told of that one is to know */
+            if (id_equal(stay_needs_of(s)[k].id, e->id)) owed(s, &stay_needs_of(s)[k]);
+        e->state = state;
+        if (at < f->n && f->e[at].lifetime == 0 && !stay_link_to(s, e->id)) gone(s, e->id);
+    }
+}
+
+static int frame(struct stay *s, const struct stay_event *ev) {
+    const struct peers_frame *f = ev->frame;
+    if (!f || f->kind < PEERS_OWN || f->kind >= PEERS_FRAMES || f->n > PEERS_ENTRIES) return MOYAI_EINVAL;
+    const bool of_search = f->kind == PEERS_SEARCH || f->kind == PEERS_FOUND;
+    if (of_search ? f->n != 1 || f->e[0].site == 0 : f->count == 0) return MOYAI_EPROTO;
+    struct stay_link *l = stay_link_of(s, ev->link);
+    if (!l) return MOYAI_EINVAL;
+    if (f->kind == PEERS_LEAVE) on_leave(s, l, f, ev->now);
+    if (f->kind == PEERS_READY) on_ready(s, l, f);
+    if (f->kind == PEERS_SEARCH) on_search(s, l, f);
+    if (f->kind == PEERS_FOUND) on_found(s, f);
+    return 0;
+}
+
+/* --- events --------------------------------------------------------------------------------------- */
+
+static int up(struct stay *s, const struct stay_event *ev) {
+    const struct peers_endpoint *e = ev->endpoint;
+    if (ev->link == 0 || !e || id_zero(e->id.b) || id_equal(e->id.b, s->self)) return MOYAI_EINVAL;
+    if (stay_link_of(s, ev->link) || stay_link_to(s, e->id.b) || s->links_n == s->links_cap) return MOYAI_EINVAL;
+    if (!peers_addresses_ok(e->text, e->n_text)) return MOYAI_EINVAL;
+    struct stay_link *l = &stay_links(s)[s->links_n];
+    *l = (struct stay_link){.link = ev->link, .site = e->site, .accepts = e->accepts, .reached = e->reached};
+    memcpy(l->id, e->id.b, 16);
+    l->n_text = put_text(stay_ltext(s, s->links_n), s->text, e);
+    s->links_n++;
+    return 0;
+}
+
+static int down(struct stay *s, uint64_t link) {
+    struct stay_link *l = stay_link_of(s, link);
+    if (!l) return MOYAI_EINVAL;
+    for (uint32_t i = s->needs_n; i-- > 0;) {
+        if (stay_needs_of(s)[i].link != link) continue;
+        if (s->leaving) { /* what it said is this node's to say now */
+            stay_needs_of(s)[i].link = 0;
+            stay_needs_of(s)[i].orphan = 1;
+        } else {
+            need_remove(s, i);
+        }
+    }
+    for (uint32_t i = s->edges_n; i-- > 0;)
+        if (stay_edges(s)[i].link == link || id_equal(stay_edges(s)[i].id, l->id)) {
+            struct stay_link *of = stay_link_of(s, stay_edges(s)[i].link);
+            if (of) of->changed = 1;
+            stay_edge_remove(s, &stay_edges(s)[i]);
+        }
+    if (id_equal(s->least.id, l->id)) memset(s->least.id, 0, 16); /* as others say, from now on */
+    const uint32_t i = (uint32_t)(l - stay_links(s)), last = --s->links_n;
+    *l = stay_links(s)[last];
+    if (i != last) memcpy(stay_ltext(s, i), stay_ltext(s, last), s->text);
+    memset(&stay_links(s)[last], 0, sizeof *l);
+    memset(stay_ltext(s, last), 0, s->text);
+    return 0;
+}
+
+static void way(struct stay *s, const struct stay_event *ev) {
+    for (uint32_t i = 0; i < s->needs_n; i++) {
+        struct stay_need *k = &stay_needs_of(s)[i];
+        if (k->state != NEED_WAY || !id_equal(k->id, ev->id.b)) continue;
+        if (ev->yes)
+            decide(s, k, NEED_OK);
+        else
+            no_way(s, i, ev->now);
+    }
+}
+
+/* But the other may still connect to this node. */
+static void failed(struct stay *s, const struct stay_event *ev) {
+    for (uint32_t i = 0; i < s->needs_n; i++) {
+        struct stay_need *k = &stay_needs_of(s)[i];
+        if (k->state == NEED_LINK && id_equal(k->id, ev->id.b) && !s->accepts && !near(s, k)) k->due = ev->now;
+    }
+}
+
+int stay_step(struct stay *s, const struct stay_event *ev) {
+    int rc = 0;
+    if (s->fx_n || (uint32_t)ev->kind > STAY_EV_TIMEOUT) return MOYAI_EINVAL;
+    switch (ev->kind) {
+    case STAY_EV_UP:
+        rc = up(s, ev);
+        break;
+    case STAY_EV_DOWN:
+        rc = down(s, ev->link);
+        break;
+    case STAY_EV_GONE:
+        if (id_zero(ev->id.b)) return MOYAI_EINVAL;
+        gone(s, ev->id.b);
+        break;
+    case STAY_EV_LEAVE:
+        if (s->leaving) return MOYAI_EINVAL;
+        s->leaving = 1;
+        break;
+    case STAY_EV_FRAME:
+        rc = frame(s, ev);
+        break;
+    case STAY_EV_WAY:
+        way(s, ev);
+        break;
+    case STAY_EV_FAILED:
+        failed(s, ev);
+        break;
+    case STAY_EV_TIMEOUT:
+        break;
+    }
+    if (rc == 0) settle(s, ev->now);
+    return rc;
+}
+
+/* --- looking -------------------------------------------------------------------------------------- */
+
+moyai_ns stay_deadline(const struct stay *s) {
+    uint64_t at = UINT64_MAX;
+    for (uint32_t i = 0; i < s->needs_n && !s->leaving; i++) {
+        const struct stay_need *k = &stay_needs_of(s)[i];
+        if (k->due && k->due < at && (k->state == NEED_LINK || k->state == NEED_SEARCH || k->state == NEED_LACK))
+            at = k->due;
+    }
+    for (uint32_t i = 0; i < s->links_n && s->leaving; i++) {
+        const struct stay_link *l = &stay_links(s)[i];
+        if (l->said != l->answered && !l->mute && l->said_at + s->reply < at) at = l->said_at + s->reply;
+    }
+    if (s->leaving && s->quiet_at && s->quiet_at < at) at = s->quiet_at;
+    return at;
+}
+
+bool stay_leaving(const struct stay *s) {
+    return s->leaving;
+}
+
+bool stay_leaves(const struct stay *s, uint64_t link) {
+    const struct stay_link *l = stay_link_of(s, link);
+    return l && l->leaving;
+}
+
+bool stay_needs(const struct stay *s, const uint8_t id[16]) {
+    for (uint32_t i = 0; i < s->needs_n; i++)
+        if (!s->leaving && id_equal(stay_needs_of(s)[i].id, id)) return true;
+    return false;
+}

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The stay machine inside: what stay.c (events), stay_plan.c (what a leaver says) and stay_check.c ask of each other.
+ *
+ * The block: struct stay, then at the offsets it holds
+ *
+ *   links   stay_link[links_cap]    in no order
+ *   needs   stay_need[STAY_NEEDS]   in no order
+ *   edges   stay_edge[edges_cap]    in no order
+ *   order   uint32_t[links_cap]     for a while: links in the order of their ids
+ *   class   uint32_t[links_cap]     for a while: by link, one of those that it has a way to
+ *   ltexts  links_cap * text bytes  addresses of the nodes of links
+ *   ntexts  (STAY_NEEDS + 1) * text and of needs, and of `least`
+ *   fx      stay_fx[fx_cap]         effects of the last step
+ */
+#ifndef OVERLAY_STAY_INTERNAL_H
+#define OVERLAY_STAY_INTERNAL_H
+
+#include "base/id.h"
+#include "base/rng.h"
+#include "overlay/stay.h"
+
+#define STAY_NEEDS ((uint32_t)64)
+#define STAY_SEEN  ((uint32_t)64)
+#define STAY_GONE  ((uint32_t)64)
+#define STAY_NEAR  ((uint32_t)3) /* links that a search passes first */
+#define STAY_HOPS  ((uint32_t)32)
+
+struct stay_link {
+    uint64_t link, site;
+    uint8_t id[16];
+    uint64_t said_at;
+    uint32_t said, answered; /* numbers: of our last LEAVE here, 0: none; of that which was answered */
+    uint32_t heard;          /* of its own last one */
+    uint32_t sum;            /* of whom we have named here, if it leaves */
+    uint32_t n_text;
+    uint8_t accepts, reached, leaving;
+    uint8_t owes;    /* READY is to be said when all that it has named is decided */
+    uint8_t changed; /* LEAVE is to be said again */
+    uint8_t mute;    /* it has not answered that for so long that it is not waited for */
+    uint8_t lacks;   /* it leaves, too, and those that stay around it have no way to whom we named but by us */
+    uint8_t zero;
+};
+
+enum stay_need_state {
+    NEED_NEW,    /* not looked at yet */
+    NEED_WAY,    /* the driver is asked */
+    NEED_LINK,   /* a link is being made, by this node or the other; due: until when that is waited for */
+    NEED_SEARCH, /* others are asked; due */
+    NEED_OK,
+    NEED_LACK, /* there is no way; due: looked for again */
+    NEED_GONE, /* it leaves, too, or has */
+};
+
+/* Somebody to whom a leaver wants there to be a way. At one that leaves itself: one that stays, as another has said. */
+struct stay_need {
+    uint64_t link; /* the leaver's; 0: it has gone, and this node leaves, too */
+    uint64_t site;
+    uint8_t id[16];
+    uint64_t due, nonce;
+    uint32_t state, n_text;
+    uint8_t accepts, reached, retried;
+    uint8_t wide;   /* the search goes as far as it can */
+    uint8_t orphan; /* at one that leaves: the leaver to whom this one was a neighbour has gone */
+    uint8_t zero[3];
+};
+
+enum stay_edge_state { EDGE_ASKED, EDGE_OK, EDGE_LACK };
+
+/* That one was named to that neighbour. */
+struct stay_edge {
+    uint64_t link;
+    uint8_t id[16];
+    uint32_t state;
+    uint8_t wanted, extra, zero[2];
+};
+
+struct stay_seen {
+    uint64_t nonce, link;
+};
+
+struct stay_fx {
+    uint64_t link, nonce;
+    uint8_t id[16];
+    uint32_t kind, frame, number, n;
+    uint32_t pick[PEERS_ENTRIES]; /* LEAVE, CONNECT: of needs, or of links behind PICK_LINK; READY: of needs */
+};
+#define PICK_LINK  ((uint32_t)1 << 31)
+#define PICK_LEAST STAY_NEEDS /* stay.least */
+
+/* Lifetimes of what is named. */
+#define NAMED_ORPHAN ((uint32_t)1)
+#define NAMED_STAYS  ((uint32_t)60)
+
+struct stay {
+    uint8_t self[16];
+    uint64_t site, reply, attempt, search, again, quiet;
+    uint32_t accepts, text, links_cap, edges_cap, fx_cap;
+    uint32_t off_links, off_needs, off_edges, off_order, off_class, off_ltexts, off_ntexts, off_fx;
+    struct moyai_rng rng;
+    uint32_t leaving, number;
+    uint32_t links_n, needs_n, edges_n, fx_n, fx_at;
+    uint32_t flooded; /* in this step: there is room for one */
+    uint32_t seen_at, gone_at;
+    uint64_t quiet_at;      /* so long others that leave may still have something to say */
+    struct stay_need least; /* of those that stay, as far as leavers have told each other; id 0: none */
+    struct stay_seen seen[STAY_SEEN];
+    uint8_t gone[STAY_GONE][16];
+};
+
+static inline void *stay_at(const struct stay *s, uint32_t off) {
+    return (char *)(uintptr_t)s + off;
+}
+static inline struct stay_link *stay_links(const struct stay *s) {
+    return stay_at(s, s->off_links);
+}
+static inline struct stay_need *stay_needs_of(const struct stay *s) {
+    return stay_at(s, s->off_needs);
+}
+static inline struct stay_edge *stay_edges(const struct stay *s) {
+    return stay_at(s, s->off_edges);
+}
+static inline uint32_t *stay_order(const struct stay *s) {
+    return stay_at(s, s->off_order);
+}
+static inline uint32_t *stay_class(const struct stay *s) {
+    return stay_at(s, s->off_class);
+}
+static inline uint8_t *stay_ltext(const struct stay *s, uint32_t i) {
+    return (uint8_t *)stay_at(s, s->off_ltexts) + (size_t)i * s->text;
+}
+static inline uint8_t *stay_ntext(const struct stay *s, uint32_t i) {
+    return (uint8_t *)stay_at(s, s->off_ntexts) + (size_t)i * s->text;
+}
+static inline struct stay_fx *stay_fxs(const struct stay *s) {
+    return stay_at(s, s->off_fx);
+}
+
+/* stay.c */
+struct stay_fx *stay_say(struct stay *s, enum stay_effect_kind kind, uint64_t link, const uint8_t id[16]);
+struct stay_fx *stay_send(struct stay *s, const struct stay_link *l, enum peers_frame_kind frame, uint32_t number);
+struct stay_link *stay_link_to(const struct stay *s, const uint8_t id[16]);
+struct stay_link *stay_link_of(const struct stay *s, uint64_t link);
+bool stay_lacks(const struct stay *s, const uint8_t id[16]); /* those of our own to whom it was named have no way */
+bool stay_is_gone(const struct stay *s, const uint8_t id[16]);
+
+/* stay_plan.c */
+void stay_plan(struct stay *s, moyai_ns now); /* who is to be named to whom; and say so */
+void stay_edge_remove(struct stay *s, struct stay_edge *e);
+
+/* Those of PICK_LEAST, too. */
+static inline const struct stay_need *stay_need_at(const struct stay *s, uint32_t i) {
+    return i == PICK_LEAST ? &s->least : &stay_needs_of(s)[i];
+}
+
+#endif

@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Stay: what a leaver says to whom, and whether it may go.
+ *
+ * Of its neighbours that stay, those to which others can connect are a circle in the order of their ids: each is named
+ * the one before and the one after it. To each other one of these is named, in turn, and he to it.
+ *
+ * Leavers tell each other the least id that stays, of their own first neighbours and of what others have told: it only
+ * falls, unless that one leaves, too. It is named to the first of the own. So all that stay around any number of
+ * leavers come to be connected with it, however the leavers are linked. Whom a leaver that has gone has named is an
+ * orphan: nobody else may know of it, so it is named to the first of the own as well, or passed on if there is none.
+ *
+ * Where two next to each other have no way, others of both sides may have: one of each part that has shown is named to
+ * one of each other part, until no more parts grow together. Then these are what the leaver holds together.
+ */
+#include "overlay/stay_internal.h"
+
+#include <string.h>
+
+void stay_edge_remove(struct stay *s, struct stay_edge *e) {
+    for (uint32_t i = 0; i < s->needs_n && e->state == EDGE_LACK; i++) { /* who has told of that one is to know */
+        struct stay_link *l =
+            id_equal(stay_needs_of(s)[i].id, e->id) ? stay_link_of(s, stay_needs_of(s)[i].link) : NULL;
+        if (l) l->owes = 1;
+    }
+    struct stay_edge *last = &stay_edges(s)[--s->edges_n];
+    *e = *last;
+    memset(last, 0, sizeof *last);
+}
+
+static bool settled(const struct stay_link *l) {
+    return l->said && (l->said == l->answered || l->mute);
+}
+
+/* Can it be connected to? */
+static uint32_t grade(const struct stay_link *l) {
+    return l->reached ? 2 : l->accepts;
+}
+
+/* Those that stay, in the order of their ids; of these first those to which others can connect best: *hubs. */
+static uint32_t sort(const struct stay *s, uint32_t *hubs) {
+    const struct stay_link *l = stay_links(s);
+    uint32_t *order = stay_order(s), n = 0, best = 0;
+    for (uint32_t i = 0; i < s->links_n; i++)
+        if (!l[i].leaving && grade(&l[i]) > best) best = grade(&l[i]);
+    for (uint32_t pass = 0; pass < 2; pass++) {
+        const uint32_t from = n;
+        for (uint32_t i = 0; i < s->links_n; i++) {
+            if (l[i].leaving || (grade(&l[i]) == best) == pass) continue;
+            uint32_t at = n++;
+            for (; at > from && id_cmp(l[order[at - 1]].id, l[i].id) > 0; at--) order[at] = order[at - 1];
+            order[at] = i;
+        }
+        if (pass == 0) *hubs = n;
+    }
+    return n;
+}
+
+static uint32_t root(uint32_t *class, uint32_t i) {
+    while (class[i] != i) i = class[i] = class[class[i]];
+    return i;
+}
+
+static struct stay_edge *edge_of(const struct stay *s, uint64_t link, const uint8_t id[16]) {
+    for (uint32_t i = 0; i < s->edges_n; i++)
+        if (stay_edges(s)[i].link == link && id_equal(stay_edges(s)[i].id, id)) return &stay_edges(s)[i];
+    return NULL;
+}
+
+/* Into which parts do those that stay fall? By link; in `class` the lowest index of each part's. */
+static uint32_t classify(const struct stay *s) {
+    const struct stay_link *l = stay_links(s);
+    uint32_t *class = stay_class(s), n = 0;
+    for (uint32_t i = 0; i < s->links_n; i++) class[i] = i;
+    for (uint32_t i = 0; i < s->edges_n; i++) {
+        const struct stay_edge *e = &stay_edges(s)[i];
+        const struct stay_link *a = stay_link_of(s, e->link), *b = stay_link_to(s, e->id);
+        if (e->state != EDGE_OK || !a || !b || a->leaving || b->leaving) continue;
+        uint32_t x = root(class, (uint32_t)(a - l)), y = root(class, (uint32_t)(b - l));
+        if (x < y)
+            class[y] = x;
+        else
+            class[x] = y;
+    }
+    for (uint32_t i = 0; i < s->links_n; i++) {
+        class[i] = root(class, i);
+        n += !l[i].leaving && class[i] == i;
+    }
+    return n;
+}
+
+static uint32_t named_to(const struct stay *s, uint64_t link) {
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < s->edges_n; i++) n += stay_edges(s)[i].link == link;
+    return n;
+}
+
+static void want(struct stay *s, struct stay_link *l, const uint8_t id[16], bool extra) {
+    struct stay_edge *e = edge_of(s, l->link, id);
+    if (!e) {
+        if (s->edges_n == s->edges_cap || named_to(s, l->link) == PEERS_ENTRIES) return;
+        e = &stay_edges(s)[s->edges_n++];
+        *e = (struct stay_edge){.link = l->link, .extra = extra};
+        memcpy(e->id, id, 16);
+        l->changed = 1;
+    }
+    e->wanted = 1;
+}
+
+/* One that stays, as a leaving neighbour says. */
+static bool is_told(const struct stay *s, const struct stay_need *k) {
+    return !id_zero(k->id) && !stay_is_gone(s, k->id) && !stay_link_to(s, k->id);
+}
+
+/* May this be the least? */
+static bool stands(const struct stay *s, const uint8_t id[16]) {
+    const struct stay_link *l = stay_link_to(s, id);
+    return !id_zero(id) && !stay_is_gone(s, id) && !id_equal(id, s->self) && !(l && l->leaving);
+}
+
+/* It only falls, as long as who it is stays: so what goes around among leavers comes to rest. own: our first. */
+static void plan_least(struct stay *s, uint32_t own) {
+    struct stay_need *least = &s->least;
+    uint8_t *text = stay_ntext(s, PICK_LEAST);
+    if (!stands(s, least->id)) {
+        memset(least, 0, sizeof *least);
+        memset(text, 0, s->text);
+    }
+    const struct stay_link *l = own == UINT32_MAX ? NULL : &stay_links(s)[own];
+    if (l && (id_zero(least->id) || id_cmp(l->id, least->id) < 0)) {
+        *least = (struct stay_need){.site = l->site, .accepts = l->accepts, .reached = l->reached, .n_text = l->n_text};
+        memcpy(least->id, l->id, 16);
+        memcpy(text, stay_ltext(s, own), s->text);
+    }
+    for (uint32_t i = 0; i < s->needs_n; i++) {
+        const struct stay_need *k = &stay_needs_of(s)[i];
+        if (k->orphan || !stands(s, k->id) || (!id_zero(least->id) && id_cmp(k->id, least->id) >= 0)) continue;
+        *least = (struct stay_need){.site = k->site, .accepts = k->accepts, .reached = k->reached, .n_text = k->n_text};
+        memcpy(least->id, k->id, 16);
+        memcpy(text, stay_ntext(s, i), s->text);
+    }
+}
+
+/* To each other. */
+static void want_both(struct stay *s, struct stay_link *a, struct stay_link *b) {
+    want(s, a, b->id, false);
+    want(s, b, a->id, false);
+}
+
+static void plan_edges(struct stay *s, uint32_t n, uint32_t hubs) {
+    struct stay_link *l = stay_links(s);
+    const uint32_t *order = stay_order(s);
+    for (uint32_t i = 0; i < hubs && hubs > 1; i++) want_both(s, &l[order[i]], &l[order[(i + 1) % hubs]]);
+    for (uint32_t i = hubs; i < n; i++) want_both(s, &l[order[i]], &l[order[i % hubs]]);
+    if (n > 0 && is_told(s, &s->least)) want(s, &l[order[0]], s->least.id, false);
+    for (uint32_t i = 0; i < s->needs_n && n > 0; i++) {
+        const struct stay_need *k = &stay_needs_of(s)[i];
+        if (k->orphan && is_told(s, k)) want(s, &l[order[0]], k->id, false);
+    }
+}
+
+/* One of each part is named to one of each other. */
+static void plan_parts(struct stay *s) {
+    struct stay_link *l = stay_links(s);
+    const uint32_t *class = stay_class(s);
+    for (uint32_t i = 0; i < s->links_n; i++) {
+        if (l[i].leaving || class[i] != i) continue;
+        for (uint32_t k = 0; k < s->links_n; k++)
+            if (k != i && !l[k].leaving && class[k] == k) want(s, &l[i], l[k].id, true);
+    }
+}
+
+static void name(struct stay_fx *fx, uint32_t pick) {
+    if (fx->n < PEERS_ENTRIES) fx->pick[fx->n++] = pick;
+}
+
+static struct stay_fx *say_leave(struct stay *s, struct stay_link *l, moyai_ns now) {
+    if (++s->number > UINT16_MAX) s->number = 1;
+    l->said = s->number;
+    l->said_at = now;
+    l->changed = l->mute = 0;
+    return stay_send(s, l, PEERS_LEAVE, l->said);
+}
+
+static void tell_staying(struct stay *s, struct stay_link *l, moyai_ns now) {
+    struct stay_fx *fx = say_leave(s, l, now);
+    for (uint32_t i = 0; i < s->edges_n; i++) {
+        const struct stay_edge *e = &stay_edges(s)[i];
+        if (e->link != l->link) continue;
+        const struct stay_link *to = stay_link_to(s, e->id);
+        uint32_t k = 0;
+        while (k < s->needs_n && !id_equal(stay_needs_of(s)[k].id, e->id)) k++;
+        if (to)
+            name(fx, PICK_LINK | (uint32_t)(to - stay_links(s)));
+        else if (id_equal(s->least.id, e->id))
+            name(fx, PICK_LEAST);
+        else if (k < s->needs_n)
+            name(fx, k);
+    }
+}
+
+/* own: have we neighbours that stay? Then the first of these has the orphans. */
+static void tell_leaving(struct stay *s, struct stay_link *l, bool own, moyai_ns now) {
+    uint32_t pick[PEERS_ENTRIES], n = 0;
+    uint64_t sum = 1;
+    if (!id_zero(s->least.id)) pick[n++] = PICK_LEAST;
+    for (uint32_t i = 0; i < s->needs_n && !own && n < PEERS_ENTRIES; i++) {
+        const struct stay_need *k = &stay_needs_of(s)[i];
+        if (k->orphan && k->link != l->link && is_told(s, k)) pick[n++] = i;
+    }
+    for (uint32_t i = 0; i < n; i++) sum += id_lo(stay_need_at(s, pick[i])->id) * 31 + 7; /* in any order */
+    sum ^= sum >> 32;
+    if (l->said && l->sum == (uint32_t)sum) return;
+    struct stay_fx *fx = say_leave(s, l, now);
+    l->sum = (uint32_t)sum;
+    for (uint32_t i = 0; i < n; i++) name(fx, pick[i]);
+}
+
+void stay_plan(struct stay *s, moyai_ns now) {
+    struct stay_link *l = stay_links(s);
+    uint32_t hubs = 0;
+    const uint32_t n = sort(s, &hubs);
+    bool all = true;
+    for (uint32_t i = 0; i < s->links_n; i++)
+        if (l[i].said != l[i].answered && now - l[i].said_at >= s->reply) l[i].mute = 1;
+    for (uint32_t i = 0; i < s->edges_n; i++) {
+        struct stay_edge *e = &stay_edges(s)[i];
+        const struct stay_link *a = stay_link_of(s, e->link), *b = stay_link_to(s, e->id);
+        e->wanted = e->extra && a && b && !a->leaving && !b->leaving;
+    }
+    plan_least(s, n > 0 ? stay_order(s)[0] : UINT32_MAX);
+    plan_edges(s, n, hubs);
+    for (uint32_t i = 0; i < s->links_n; i++) all = all && (l[i].leaving || (!l[i].changed && settled(&l[i])));
+    if (all && classify(s) > 1) plan_parts(s);
+    for (uint32_t i = s->edges_n; i-- > 0;) {
+        struct stay_edge *e = &stay_edges(s)[i];
+        struct stay_link *a = stay_link_of(s, e->link);
+        if (e->wanted) continue;
+        if (a) a->changed = 1;
+        stay_edge_remove(s, e);
+    }
+    for (uint32_t i = 0; i < s->links_n; i++) {
+        if (l[i].leaving)
+            tell_leaving(s, &l[i], n > 0, now);
+        else if (l[i].changed || !l[i].said)
+            tell_staying(s, &l[i], now);
+    }
+}
+
+bool stay_lacks(const struct stay *s, const uint8_t id[16]) {
+    for (uint32_t i = 0; i < s->edges_n; i++)
+        if (stay_edges(s)[i].state == EDGE_LACK && id_equal(stay_edges(s)[i].id, id) && !stay_link_to(s, id))
+            return true;
+    return false;
+}
+
+/* ---- may it go? ------------------------------------------------------------------------------ */
+
+bool stay_may_go(const struct stay *s, moyai_ns now) {
+    const struct stay_link *l = stay_links(s);
+    if (!s->leaving || (s->quiet_at && now < s->quiet_at)) return false;
+    for (uint32_t i = 0; i < s->links_n; i++)
+        if (!settled(&l[i]) || (l[i].lacks && !l[i].mute)) return false;
+    for (uint32_t i = 0; i < s->edges_n; i++) { /* to whom others have named */
+        const struct stay_edge *e = &stay_edges(s)[i];
+        const struct stay_link *a = stay_link_of(s, e->link);
+        if (e->state == EDGE_LACK && a && !a->mute && !stay_link_to(s, e->id)) return false;
+    }
+    return stay_cut_off(s, NULL, 0) == 0;
+}
+
+/* Of two parts: in which can more be connected to, and which is larger? */
+static bool better(const uint32_t a[3], const uint32_t b[3]) {
+    for (int i = 0; i < 3; i++)
+        if (a[i] != b[i]) return a[i] > b[i];
+    return false;
+}
+
+uint32_t stay_cut_off(const struct stay *s, struct moyai_node_id *ids, uint32_t n) {
+    const struct stay_link *l = stay_links(s);
+    const uint32_t *class = stay_class(s);
+    uint32_t best = UINT32_MAX, most[3] = {0}, found = 0;
+    if (!s->leaving) return 0;
+    for (uint32_t i = 0; i < s->links_n; i++)
+        if (!l[i].leaving && (l[i].changed || !l[i].said)) return 0; /* it is not known yet */
+    const bool parts = classify(s) > 1;
+    for (uint32_t i = 0; i < s->links_n; i++) {
+        if (l[i].leaving || class[i] != i) continue;
+        uint32_t has[3] = {0};
+        for (uint32_t k = 0; k < s->links_n; k++) {
+            if (l[k].leaving || class[k] != i) continue;
+            has[0] += l[k].reached;
+            has[1] += l[k].accepts;
+            has[2]++;
+        }
+        if (best != UINT32_MAX && !better(has, most)) continue;
+        best = i;
+        memcpy(most, has, sizeof most);
+    }
+    for (uint32_t i = 0; i < s->links_n; i++) {
+        if (l[i].said != l[i].answered || (l[i].leaving ? !l[i].lacks : !parts || class[i] == best)) continue;
+        if (found < n) memcpy(ids[found].b, l[i].id, 16);
+        found++;
+    }
+    return found;
+}

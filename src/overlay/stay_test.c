@@ -1,0 +1,492 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The stay machine: small worlds of real machines, whose frames and links the test carries; and rules one by one
+ * (doc/spec/09-leave.md, 11). */
+#include "overlay/peers_wire.h"
+#include "overlay/stay_internal.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MS ((moyai_ns)MOYAI_MS)
+
+static const uint8_t some_text[] = {3, 'a', ':', '1'};
+
+static struct moyai_node_id node(uint32_t n) {
+    return (struct moyai_node_id){{(uint8_t)n, 1}};
+}
+
+/* ---- a world --------------------------------------------------------------------------------- */
+
+#define NODES 16u
+
+struct way { /* a frame under way */
+    struct way *next;
+    uint32_t from, to;
+    size_t n;
+    uint8_t type, bytes[PEERS_WIRE_MAX];
+};
+
+static struct {
+    struct stay *s[NODES];
+    struct stay_cfg cfg[NODES];
+    size_t size;
+    bool linked[NODES][NODES], blocked[NODES][NODES], gone[NODES], deaf[NODES], ways;
+    uint32_t connects, searches, frames, leaves[NODES];
+    struct way *first, **last;
+    moyai_ns now;
+} w;
+
+static uint64_t number_of(uint32_t at, uint32_t to) {
+    return 1 + at * NODES + to;
+}
+
+/* The site of each is its own, unless same is set; it can be connected to if open has its bit. */
+static void world_new(uint32_t n, uint32_t open) {
+    memset(&w, 0, sizeof w);
+    w.last = &w.first;
+    w.now = 1000 * MS;
+    for (uint32_t i = 0; i < n; i++) {
+        w.cfg[i] =
+            (struct stay_cfg){.self = node(i), .site = i + 1, .seed = i + 1, .accepts = open >> i & 1, .links = NODES};
+        w.size = stay_size(&w.cfg[i]);
+        assert_true(w.size > 0);
+        w.s[i] = aligned_alloc(16, w.size);
+        assert_non_null(w.s[i]);
+        memset(w.s[i], 0, w.size);
+        assert_int_equal(stay_init(w.s[i], &w.cfg[i]), 0);
+    }
+}
+
+static void world_free(void) {
+    for (struct way *y; (y = w.first);) {
+        w.first = y->next;
+        free(y);
+    }
+    for (uint32_t i = 0; i < NODES; i++) free(w.s[i]);
+}
+
+static int step(uint32_t at, struct stay_event ev);
+
+static struct peers_endpoint endpoint(uint32_t i) {
+    return (struct peers_endpoint){.id = node(i),
+                                   .site = w.cfg[i].site,
+                                   .accepts = w.cfg[i].accepts,
+                                   .lifetime = 600,
+                                   .n_text = sizeof some_text,
+                                   .text = some_text};
+}
+
+static void link_up(uint32_t a, uint32_t b) {
+    const struct peers_endpoint ea = endpoint(a), eb = endpoint(b);
+    if (w.linked[a][b]) return;
+    w.linked[a][b] = w.linked[b][a] = true;
+    assert_int_equal(step(a, (struct stay_event){.kind = STAY_EV_UP, .link = number_of(a, b), .endpoint = &eb}), 0);
+    assert_int_equal(step(b, (struct stay_event){.kind = STAY_EV_UP, .link = number_of(b, a), .endpoint = &ea}), 0);
+}
+
+static void link_down(uint32_t a, uint32_t b) {
+    if (!w.linked[a][b]) return;
+    w.linked[a][b] = w.linked[b][a] = false;
+    if (!w.gone[a]) assert_int_equal(step(a, (struct stay_event){.kind = STAY_EV_DOWN, .link = number_of(a, b)}), 0);
+    if (!w.gone[b]) assert_int_equal(step(b, (struct stay_event){.kind = STAY_EV_DOWN, .link = number_of(b, a)}), 0);
+}
+
+static void send_frame(uint32_t at, const struct stay_effect *fx) {
+    struct way *y = calloc(1, sizeof *y);
+    assert_non_null(y);
+    y->from = at;
+    y->to = (uint32_t)((fx->link - 1) % NODES);
+    y->type = (uint8_t)(FRAME_PEERS + fx->frame.kind);
+    y->n = peers_wire_size(&fx->frame);
+    peers_wire_put(y->bytes, &fx->frame);
+    *w.last = y;
+    w.last = &y->next;
+    w.frames++;
+    w.searches += fx->frame.kind == PEERS_SEARCH;
+}
+
+/* Within a step nothing else may be stepped: what is to follow is noted. */
+struct todo {
+    enum stay_effect_kind kind;
+    uint32_t who;
+};
+
+static int step(uint32_t at, struct stay_event ev) {
+    struct stay *s = w.s[at];
+    struct todo todo[64];
+    uint32_t n = 0;
+    struct moyai_error why = {0};
+    uint8_t *before = malloc(w.size);
+    assert_non_null(before);
+    memcpy(before, s, w.size);
+    ev.now = w.now;
+    const int rc = stay_step(s, &ev);
+    if (rc) assert_memory_equal(before, s, w.size);
+    free(before);
+    struct stay_effect fx;
+    while (stay_next(s, &fx)) {
+        switch (fx.kind) {
+        case STAY_FX_SEND:
+            send_frame(at, &fx);
+            break;
+        case STAY_FX_LEAVES:
+            w.leaves[at]++;
+            break;
+        case STAY_FX_WAY:
+            assert_true(n < 64);
+            todo[n++] = (struct todo){fx.kind, fx.id.b[0]};
+            break;
+        case STAY_FX_CONNECT:
+            assert_true(n < 64 && fx.endpoint.n_text > 0);
+            w.connects++;
+            todo[n++] = (struct todo){fx.kind, fx.endpoint.id.b[0]};
+            break;
+        }
+    }
+    if (!stay_check(s, &why)) fail_msg("node %u: %s", at, why.text);
+    for (uint32_t i = 0; i < n; i++) {
+        const uint32_t to = todo[i].who;
+        if (todo[i].kind == STAY_FX_WAY) {
+            bool yes = false; /* over one common neighbour, as locating would know */
+            for (uint32_t k = 0; k < NODES && w.ways; k++)
+                yes |= w.linked[at][k] && w.linked[k][to] && !stay_leaves(s, number_of(at, k));
+            (void)step(at, (struct stay_event){.kind = STAY_EV_WAY, .id = node(to), .yes = yes});
+        } else if (w.blocked[at][to] || w.gone[to] || stay_leaving(w.s[to])) {
+            (void)step(at, (struct stay_event){.kind = STAY_EV_FAILED, .id = node(to)});
+        } else {
+            link_up(at, to);
+        }
+    }
+    return rc;
+}
+
+/* Until nothing is under way, and then until so much time has passed. */
+static void run(moyai_ns span) {
+    const moyai_ns until = w.now + span;
+    for (;;) {
+        struct way *y = w.first;
+        if (y) {
+            w.first = y->next;
+            if (!w.first) w.last = &w.first;
+            struct peers_frame f;
+            assert_int_equal(peers_wire_get(y->type, y->bytes, y->n, &f, NULL), 0);
+            if (w.linked[y->from][y->to] && !w.gone[y->to] && !w.deaf[y->to])
+                assert_int_equal(
+                    step(y->to,
+                         (struct stay_event){.kind = STAY_EV_FRAME, .link = number_of(y->to, y->from), .frame = &f}),
+                    0);
+            free(y);
+            continue;
+        }
+        moyai_ns at = UINT64_MAX;
+        uint32_t who = 0;
+        for (uint32_t i = 0; i < NODES; i++)
+            if (w.s[i] && !w.gone[i] && stay_deadline(w.s[i]) < at) at = stay_deadline(w.s[who = i]);
+        if (at > until) break;
+        if (at > w.now) w.now = at;
+        (void)step(who, (struct stay_event){.kind = STAY_EV_TIMEOUT});
+    }
+    w.now = until;
+}
+
+static void leave(uint32_t i) {
+    assert_int_equal(step(i, (struct stay_event){.kind = STAY_EV_LEAVE}), 0);
+}
+
+static void go(uint32_t i) {
+    w.gone[i] = true;
+    for (uint32_t k = 0; k < NODES; k++) link_down(i, k);
+    for (uint32_t k = 0; k < NODES; k++) /* as is told to the neighbours of neighbours */
+        if (w.s[k] && !w.gone[k])
+            assert_int_equal(step(k, (struct stay_event){.kind = STAY_EV_GONE, .id = node(i)}), 0);
+}
+
+static uint32_t reach(uint32_t from, bool *seen) {
+    uint32_t n = 1;
+    seen[from] = true;
+    for (uint32_t k = 0; k < NODES; k++)
+        if (w.linked[from][k] && !seen[k]) n += reach(k, seen);
+    return n;
+}
+
+/* Those that are there are connected. */
+static bool whole(void) {
+    bool seen[NODES] = {false};
+    uint32_t n = 0, some = 0;
+    for (uint32_t i = 0; i < NODES; i++)
+        if (w.s[i] && !w.gone[i]) {
+            n++;
+            some = i;
+        }
+    return n == 0 || reach(some, seen) == n;
+}
+
+/* ---- tests ----------------------------------------------------------------------------------- */
+
+#define MAY_GO(i) assert_true(stay_may_go(w.s[i], w.now))
+#define STAYS(i)  assert_false(stay_may_go(w.s[i], w.now))
+
+/* A star's hub goes: the others make links to their next. */
+static void test_hub(void **state) {
+    (void)state;
+    world_new(6, 0x3f);
+    for (uint32_t i = 1; i < 6; i++) link_up(0, i);
+    STAYS(0);
+    leave(0);
+    STAYS(0);
+    run(1 * MS);
+    MAY_GO(0);
+    assert_int_equal(stay_cut_off(w.s[0], NULL, 0), 0);
+    for (uint32_t i = 1; i < 6; i++) {
+        assert_int_equal(w.leaves[i], 1);
+        assert_true(w.linked[i][i % 5 + 1]);
+    }
+    go(0);
+    assert_true(whole());
+    for (uint32_t i = 1; i < 6; i++) assert_int_equal(w.s[i]->needs_n, 0);
+    world_free();
+}
+
+/* Links that there are, and ways that are known, count at once. */
+static void test_nothing_to_do(void **state) {
+    (void)state;
+    for (int ways = 0; ways < 2; ways++) {
+        world_new(5, 0x1f);
+        for (uint32_t i = 0; i < 5; i++)
+            for (uint32_t k = 0; k < i; k++)
+                if (!ways || i == 4 || k == 0) link_up(i, k); /* or by 4 */
+        w.ways = ways;
+        leave(0);
+        run(0);
+        MAY_GO(0);
+        assert_int_equal(w.connects, 0);
+        assert_int_equal(w.searches, 0);
+        go(0);
+        assert_true(whole());
+        world_free();
+    }
+}
+
+static void test_one_neighbour(void **state) {
+    (void)state;
+    world_new(2, 3);
+    leave(0);
+    MAY_GO(0); /* alone */
+    link_up(0, 1);
+    STAYS(0);
+    run(0);
+    MAY_GO(0);
+    world_free();
+}
+
+/* Only one of two can be connected to: it waits for the other. */
+static void test_one_way(void **state) {
+    (void)state;
+    world_new(3, 2);
+    link_up(0, 1);
+    link_up(0, 2);
+    leave(0);
+    run(0);
+    MAY_GO(0);
+    assert_true(w.linked[1][2]);
+    assert_int_equal(w.connects, 1);
+    world_free();
+}
+
+/* A gateway: 1, 2 are open, 3, 4 and 5, which are one behind the other, can be linked to nobody. */
+static void a_gateway(void) {
+    world_new(6, 7);
+    link_up(0, 1);
+    link_up(0, 2);
+    link_up(1, 2);
+    link_up(0, 3);
+    link_up(0, 4);
+    link_up(3, 5);
+    link_up(4, 5);
+    for (uint32_t i = 3; i < 6; i++)
+        for (uint32_t k = 0; k < 6; k++) w.blocked[i][k] = true;
+}
+
+static void test_gateway(void **state) {
+    (void)state;
+    struct moyai_node_id cut[4];
+    a_gateway();
+    leave(0);
+    run(10000 * MS);
+    STAYS(0);
+    assert_int_equal(stay_cut_off(w.s[0], cut, 4), 2); /* not 1 or 2; and they have a way to each other */
+    assert_int_equal(cut[0].b[0] + cut[1].b[0], 3 + 4);
+    assert_true(w.searches > 0);
+    w.blocked[5][2] = false; /* another way for them appears, and is found */
+    link_up(5, 2);
+    run(10000 * MS);
+    MAY_GO(0);
+    go(0);
+    assert_true(whole());
+    world_free();
+}
+
+/* Those that depend on it leave as well, and go before. */
+static void test_dependants_leave(void **state) {
+    (void)state;
+    a_gateway();
+    leave(0);
+    run(10000 * MS);
+    leave(3);
+    leave(4);
+    run(10000 * MS);
+    STAYS(0);
+    assert_false(stay_may_go(w.s[3], w.now) && stay_may_go(w.s[4], w.now)); /* on whom 5 depends */
+    leave(5);
+    run(10000 * MS);
+    for (uint32_t i = 3; i < 6; i++) {
+        MAY_GO(i);
+        go(i);
+        run(1000 * MS);
+    }
+    MAY_GO(0);
+    go(0);
+    assert_true(whole());
+    world_free();
+}
+
+/* Who is stopped is not waited for. */
+static void test_deaf(void **state) {
+    (void)state;
+    world_new(4, 15);
+    for (uint32_t i = 1; i < 4; i++) link_up(0, i);
+    w.deaf[2] = true;
+    leave(0);
+    run(1000 * MS);
+    STAYS(0);
+    run(9000 * MS);
+    MAY_GO(0);
+    assert_true(w.linked[1][3]);
+    world_free();
+}
+
+/* A chain of leavers between those that stay; told in any order, each goes when it may. */
+static void test_chain(void **state) {
+    (void)state;
+    for (uint32_t turn = 0; turn < 24; turn++) {
+        world_new(8, 0xff);
+        for (uint32_t i = 0; i < 5; i++) link_up(i, i + 1);
+        link_up(2, 6);
+        link_up(3, 7);
+        uint32_t order[4] = {1, 2, 3, 4};
+        for (uint32_t i = 0, t = turn; i < 4; i++) {
+            const uint32_t at = i + t % (4 - i), x = order[at];
+            t /= 4 - i;
+            order[at] = order[i];
+            order[i] = x;
+        }
+        for (uint32_t i = 0; i < 4; i++) {
+            leave(order[i]);
+            if (turn % 2) run(1);
+        }
+        for (uint32_t left = 4, rounds = 0; left > 0; rounds++) {
+            assert_true(rounds < 20);
+            run(1000 * MS);
+            for (uint32_t i = 1; i < 5; i++)
+                if (!w.gone[i] && stay_may_go(w.s[i], w.now)) {
+                    go(i);
+                    left--;
+                }
+        }
+        run(20000 * MS);
+        if (!whole()) fail_msg("those that stay are not connected, order %u", turn);
+        world_free();
+    }
+}
+
+/* Random graphs, leavers told at random moments. */
+static void test_random(void **state) {
+    (void)state;
+    struct moyai_rng r;
+    for (uint64_t seed = 1; seed <= 2000; seed++) {
+        rng_seed(&r, seed);
+        const uint32_t n = 3 + (uint32_t)rng_below(&r, NODES - 2);
+        world_new(n, rng_below(&r, 2) ? UINT32_MAX : (uint32_t)rng_next(&r) | 1);
+        w.ways = rng_below(&r, 2);
+        for (uint32_t i = 1; i < n; i++) link_up(i, (uint32_t)rng_below(&r, i));
+        for (uint32_t i = (uint32_t)rng_below(&r, n); i > 0; i--) {
+            const uint32_t a = (uint32_t)rng_below(&r, n), b = (uint32_t)rng_below(&r, n);
+            if (a != b) link_up(a, b);
+        }
+        const uint32_t most = (uint32_t)rng_below(&r, n);
+        /* Where two cannot be linked, one by whom a leaver's neighbours would have come to the others may leave before
+         * they have: one at a time. */
+        bool all_open = true;
+        for (uint32_t k = 0; k < n; k++) all_open = all_open && w.cfg[k].accepts;
+        uint32_t told = 0, left = 0;
+        for (uint32_t rounds = 0; rounds < 200 && (left < most || rounds < 20); rounds++) {
+            const uint32_t i = (uint32_t)rng_below(&r, n);
+            if (told < most && !w.gone[i] && !stay_leaving(w.s[i]) && (all_open || told == left)) {
+                leave(i);
+                told++;
+            }
+            run(rng_below(&r, 2) ? 0 : 1000 * MS);
+            for (uint32_t k = 0; k < n; k++)
+                if (!w.gone[k] && stay_may_go(w.s[k], w.now)) {
+                    go(k);
+                    left++;
+                }
+        }
+        run(20000 * MS);
+        if (left == told && !whole()) fail_msg("seed %u: those that stay are not connected", (unsigned)seed);
+        if (all_open && left < told) fail_msg("seed %u: %u leavers are kept", (unsigned)seed, told - left);
+        world_free();
+    }
+}
+
+static void test_refused(void **state) {
+    (void)state;
+    world_new(3, 7);
+    link_up(0, 1);
+    struct peers_frame f = {.kind = PEERS_LEAVE};
+    const struct peers_endpoint self = endpoint(0), e = endpoint(1);
+    struct stay_event ev = {.kind = STAY_EV_FRAME, .link = number_of(0, 1), .frame = &f};
+    assert_int_equal(step(0, ev), MOYAI_EPROTO); /* without number */
+    f.kind = PEERS_READY;
+    assert_int_equal(step(0, ev), MOYAI_EPROTO);
+    f.count = 1;
+    assert_int_equal(step(0, ev), 0); /* late, or of nothing */
+    f.kind = PEERS_SEARCH;
+    f.n = 1;
+    f.e[0] = endpoint(2);
+    f.e[0].site = 0;
+    assert_int_equal(step(0, ev), MOYAI_EPROTO);
+    f.kind = PEERS_BYE;
+    assert_int_equal(step(0, ev), MOYAI_EINVAL);
+    ev.link = 99;
+    f.kind = PEERS_READY;
+    assert_int_equal(step(0, ev), MOYAI_EINVAL);
+    assert_int_equal(step(0, (struct stay_event){.kind = STAY_EV_UP, .link = 5, .endpoint = &self}), MOYAI_EINVAL);
+    assert_int_equal(step(0, (struct stay_event){.kind = STAY_EV_UP, .link = 5, .endpoint = &e}), MOYAI_EINVAL);
+    assert_int_equal(step(0, (struct stay_event){.kind = STAY_EV_DOWN, .link = 99}), MOYAI_EINVAL);
+    leave(0);
+    assert_int_equal(step(0, (struct stay_event){.kind = STAY_EV_LEAVE}), MOYAI_EINVAL);
+    run(0);
+    world_free();
+    const struct stay_cfg wrong[] = {
+        {.self = {{0}}}, {.self = {{1}}, .text = PEERS_TEXT + 1}, {.self = {{1}}, .reply = -1}};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) assert_int_equal(stay_size(&wrong[i]), 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_hub),     cmocka_unit_test(test_nothing_to_do), cmocka_unit_test(test_one_neighbour),
+        cmocka_unit_test(test_one_way), cmocka_unit_test(test_gateway),       cmocka_unit_test(test_dependants_leave),
+        cmocka_unit_test(test_deaf),    cmocka_unit_test(test_chain),         cmocka_unit_test(test_random),
+        cmocka_unit_test(test_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
