@@ -17,13 +17,14 @@
 #define LOOK    (100 * MOYAI_MS)
 #define MARGIN  (10 * MOYAI_SEC) /* beyond a node's own time: what passes through it is withdrawn, its program ends */
 
-enum { KEY_HOST = 0x100, KEY_SITE, KEY_DEADLINE };
+enum { KEY_HOST = 0x100, KEY_SITE, KEY_DEADLINE, KEY_FORCE };
 
 struct request {
     struct observe_opts o;
     const char *target[TARGETS], *host, *site;
     size_t n_targets;
     moyai_dur deadline; /* 0: each node's own */
+    bool force;         /* with those that depend on them */
 };
 
 static error_t on_option(int key, char *arg, struct argp_state *state) {
@@ -41,6 +42,9 @@ static error_t on_option(int key, char *arg, struct argp_state *state) {
         q->deadline = cli_duration(state, "deadline", arg);
         if (q->deadline == 0)
             cli_usage(state, "--deadline: a node needs some time to leave in order: 1ms is the least");
+        return 0;
+    case KEY_FORCE:
+        q->force = true;
         return 0;
     case ARGP_KEY_ARG:
         if (q->n_targets == TARGETS) cli_usage(state, "more than %u nodes: --host and --site name many", TARGETS);
@@ -67,6 +71,7 @@ struct leaver {
     bool told;
     enum state state;
     int64_t in_progress; /* as was said last; -1: nothing was */
+    int64_t cut_off;     /* nodes that depend on it */
     moyai_ns until, began;
     double seconds;
     struct moyai_error why;
@@ -174,8 +179,9 @@ static void over(struct leave *l, struct leaver *k, enum state state) {
 
 static void ask(struct leave *l, struct leaver *k) {
     const double s = l->q->deadline == MOYAI_FOREVER ? INFINITY : (double)l->q->deadline * 1e-9;
-    k->asked =
-        k->told ? moyai_call_async(k->ref, "info", MOYAI_NONE) : moyai_call_async(k->ref, "leave", MOYAI_ARGS(s));
+    k->asked = k->told       ? moyai_call_async(k->ref, "info", MOYAI_NONE)
+               : l->q->force ? moyai_call_async(k->ref, "leave", MOYAI_ARGS(s, true))
+                             : moyai_call_async(k->ref, "leave", MOYAI_ARGS(s));
     moyai_future_deadline(k->asked, l->q->o.timeout);
 }
 
@@ -189,6 +195,11 @@ static void take_told(struct leave *l, struct leaver *k, double seconds) {
 }
 
 static void take_info(struct leave *l, struct leaver *k, const moyai_value *info) {
+    const int64_t cut_off = moyai_value_find(info, "cut_off") ? info_int(info, "cut_off") : 0;
+    if (cut_off != k->cut_off && cut_off > 0)
+        say(l, k, "waits for %lld node%s that ha%s no other way to the grid: %s", (long long)cut_off,
+            cut_off == 1 ? "" : "s", cut_off == 1 ? "s" : "ve", info_text(info, "waits_for"));
+    k->cut_off = cut_off;
     const int64_t n = info_int(info, "leaving");
     if (n == k->in_progress || !moyai_value_find(info, "leaving")) return; /* an agent ends its commands instead */
     k->in_progress = n;
@@ -262,6 +273,8 @@ int cli_leave(int argc, char **argv) {
          "What is not finished by then is cut short (default: as the node's own MOYAI_LEAVE_DEADLINE, 30s)", 0},
         {"host", KEY_HOST, "HOST", 0, "All nodes of that host, as moyai ps shows it", 0},
         {"site", KEY_SITE, "NAME", 0, "All nodes of that site", 0},
+        {"force-dependants", KEY_FORCE, NULL, 0,
+         "Nodes that only those connect with the grid leave as well, before them (default: they are waited for)", 0},
         OBSERVE_OPTIONS("How long to wait for each answer (default 5s)", "Print one JSON object at the end"),
         {0},
     };

@@ -23,7 +23,9 @@
 
 #include "base/dur.h"
 #include "base/err.h"
+#include "base/id.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -114,7 +116,7 @@ static void over(moyai_node *n) {
     if (n->drain.waiter) (void)exec_wake(n->x, n->drain.waiter, 0);
 }
 
-static bool is_done(moyai_node *n) {
+static bool is_quiet(moyai_node *n) {
     const bool rest =
         n->drain.hooks == 0 && n->wanted == 0 && (n->calls_inside == 0 || n->drain.freeing) && n->local_waiting == 0;
     if (rest && !n->drain.rest) {
@@ -123,6 +125,11 @@ static bool is_done(moyai_node *n) {
     }
     n->drain.rest = rest;
     return rest && overlay_untaken(n->o) <= n->drain.refusals;
+}
+
+/* And those that stay are connected without this node. */
+static bool is_done(moyai_node *n) {
+    return is_quiet(n) && overlay_may_leave(n->o);
 }
 
 void drain_refuses(moyai_request *rq) {
@@ -139,11 +146,98 @@ void drain_refused(moyai_request *rq) {
 }
 
 bool drain_cleared(moyai_node *n) {
-    return n->drain.begun && n->drain.over && is_done(n);
+    return n->drain.begun && n->drain.over && is_quiet(n);
+}
+
+/* ---- who depends on it ----------------------------------------------------------------------- */
+
+#define NAMED     3u /* of those that are cut off */
+#define TELL_MOST (5 * MOYAI_SEC)
+
+size_t drain_cut_off(const moyai_node *n, char *out, size_t cap) {
+    struct moyai_node_id ids[NAMED];
+    const size_t all = overlay_cut_off(n->o, ids, NAMED);
+    size_t at = 0;
+    out[0] = 0;
+    for (size_t i = 0; i < all && i < NAMED && at < cap; i++) {
+        char who[PEER_NAME];
+        struct peer *p = overlay_find(n->o, ids[i].b);
+        if (p)
+            peer_name(p, who);
+        else
+            snprintf(who, sizeof who, "node %02x%02x%02x%02x", ids[i].b[0], ids[i].b[1], ids[i].b[2], ids[i].b[3]);
+        at += (size_t)snprintf(out + at, cap - at, "%s%s", i ? ", " : "", who);
+    }
+    if (all > NAMED && at < cap) snprintf(out + at, cap - at, " and %zu more", all - NAMED);
+    return all;
+}
+
+struct dependant {
+    moyai_node *node;
+    struct moyai_node_id id;
+    double seconds;
+};
+
+/* On a fiber. Who is told so leaves before this node, with those who depend on him. */
+static void tell_dependant(void *arg) {
+    struct dependant d = *(struct dependant *)arg;
+    struct moyai_error why = {0};
+    moyai_ref *ref = NULL;
+    double left;
+    free(arg);
+    if (moyai_node_ref(d.node, d.id, &ref) < 0) return;
+    moyai_future *f = moyai_call_async(ref, "leave", MOYAI_ARGS(d.seconds, true));
+    moyai_future_deadline(f, TELL_MOST);
+    if (moyai_future_get(f, MOYAI_INTO(&left)) < 0) {
+        (void)moyai_future_error(f, 0, &why);
+        log_warning(d.node->log, "object", "MOYAI-LEAVE-WAITS",
+                    "a node that depends on this one could not be told to leave: %s", why.text);
+    }
+    moyai_future_free(f);
+    moyai_ref_unref(ref);
+}
+
+static void tell_dependants(moyai_node *n) {
+    struct moyai_node_id ids[DEPENDANTS];
+    const moyai_ns now = moyai_now();
+    const size_t all = overlay_cut_off(n->o, ids, DEPENDANTS);
+    for (size_t i = 0; i < all && i < DEPENDANTS && n->drain.n_told < DEPENDANTS; i++) {
+        size_t k = 0;
+        while (k < n->drain.n_told && !id_equal(n->drain.dependant[k].b, ids[i].b)) k++;
+        struct dependant *d = k == n->drain.n_told ? malloc(sizeof *d) : NULL;
+        if (!d) continue;
+        *d = (struct dependant){.node = n, .id = ids[i], .seconds = INFINITY};
+        if (n->drain.until != UINT64_MAX)
+            d->seconds = n->drain.until > now ? (double)(n->drain.until - now) * (0.9 * 1e-9) : 0.001;
+        if (go_locked(n, tell_dependant, d) < 0)
+            free(d);
+        else
+            n->drain.dependant[n->drain.n_told++] = ids[i];
+    }
+}
+
+void drain_force(moyai_node *n) {
+    n->drain.force = true;
+    exec_attention(n->x);
+}
+
+/* Who has no other way may find one meanwhile, or leave, too. */
+static void look_cut_off(moyai_node *n) {
+    char who[CUT_OFF_TEXT];
+    const size_t all = overlay_cut_off(n->o, NULL, 0);
+    if (all > 0 && n->drain.force) tell_dependants(n);
+    if (all == n->drain.cut_off) return;
+    n->drain.cut_off = all;
+    if (all == 0) return;
+    (void)drain_cut_off(n, who, sizeof who);
+    log_warning(n->log, "object", "MOYAI-LEAVE-WAITS",
+                "this node is to leave, and waits for %zu node%s that ha%s no other way to the grid: %s", all,
+                all == 1 ? "" : "s", all == 1 ? "s" : "ve", who);
 }
 
 static void look(struct exec_hook *h) {
     moyai_node *n = (moyai_node *)(void *)((char *)h - offsetof(struct moyai_node, drain.hook));
+    look_cut_off(n);
     if (is_done(n)) over(n);
 }
 
@@ -186,8 +280,20 @@ static void depart(moyai_node *n) {
 static void is_late(struct exec *x, struct exec_timer *t) {
     (void)x;
     moyai_node *n = (moyai_node *)(void *)((char *)t - offsetof(struct moyai_node, drain.timer));
-    char what[200], doing[MOYAI_ERROR_TEXT] = "";
-    if (is_done(n)) {
+    char what[200], doing[MOYAI_ERROR_TEXT] = "", cut[CUT_OFF_TEXT];
+    const size_t all = drain_cut_off(n, cut, sizeof cut);
+    if (all > 0)
+        log_error(
+            n->log, "object", "MOYAI-LEAVE-CUT",
+            "this node leaves now, as its time (%s) is over: %zu node%s cut off from the grid, and all behind: %s",
+            DUR(n->drain.patience), all, all == 1 ? " is" : "s are", cut);
+    if (is_quiet(n) && !overlay_may_leave(n->o)) {
+        if (all == 0)
+            log_error(n->log, "object", "MOYAI-LEAVE-CUT",
+                      "this node leaves now, as its time (%s) is over: its neighbours have not said whether they are "
+                      "connected without it",
+                      DUR(n->drain.patience));
+    } else if (is_done(n)) {
         log_error(n->log, "object", "MOYAI-LEAVE-CUT",
                   "this node leaves now: its time (%s) is over, and its program has not ended it",
                   DUR(n->drain.patience));
@@ -213,6 +319,7 @@ void drain_begin(moyai_node *n, moyai_dur patience) {
     n->drain.patience = patience;
     n->drain.until = until;
     if (n->drain.told) {
+        overlay_leaves(n->o);
         n->drain.told(until, n->drain.told_arg);
         return;
     }
@@ -224,6 +331,7 @@ void drain_begin(moyai_node *n, moyai_dur patience) {
     EVENT(n->events, node_id(n), "node-leave", event_int("calls-in-progress", (int64_t)n->wanted),
           event_int("calls-open", (int64_t)n->calls_open));
     atomic_store(&n->drain.begun, true);
+    overlay_leaves(n->o);
     n->drain.hook.fn = look;
     exec_hook_add(n->x, &n->drain.hook);
     tell_all(n);

@@ -9,13 +9,17 @@ void drain_init(moyai_node *n);
 /* To leave, within that time. Told again: the shorter time holds. */
 void drain_begin(moyai_node *n, moyai_dur patience);
 bool drain_waits(moyai_node *n); /* it has begun, and is to be waited for */
-void drain_done(moyai_node *n);        /* the node ends */
+void drain_force(moyai_node *n); /* those that only this node connects with the grid are told to leave, too */
+void drain_done(moyai_node *n);  /* the node ends */
 
 /* An answer that says that nothing was executed, or of the node itself; and it has been taken, or will not be. */
 void drain_refuses(moyai_request *rq);
 void drain_refused(moyai_request *rq);
 /* Whatever has begun here is over, and its caller knows: what others have open here was never executed. */
 bool drain_cleared(moyai_node *n);
+/* How many of the node's neighbours have no way to the grid but by it, and who: three of them. */
+size_t drain_cut_off(const moyai_node *n, char *out, size_t cap);
+#define CUT_OFF_TEXT (3 * PEER_NAME + 32)
 
 /* Somebody blocks, who is to be told: ELEAVING, if that is so and he has not been. */
 int drain_tells(moyai_node *n, struct context *c, struct blocked *b);

@@ -167,6 +167,8 @@ struct self_id {
     const struct self_id *before; /* NULL: it was the first */
 };
 
+#define DEPENDANTS 16u /* that a node tells to leave */
+
 struct moyai_node {
     moyai_node *live_next; /* node.c */
     struct exec *x;
@@ -224,10 +226,14 @@ struct moyai_node {
         bool freeing; /* the program ends it: nobody reads answers any more but methods */
         moyai_ns until;
         moyai_dur patience;
-        size_t hooks;                            /* on_leave functions that have not returned */
-        bool rest;                               /* all is over but that what was said is taken */
-        uint32_t wave;                           /* how often that has come true */
-        size_t refusals;                         /* since then, that have not been taken */
+        size_t hooks;    /* on_leave functions that have not returned */
+        bool rest;       /* all is over but that what was said is taken */
+        uint32_t wave;   /* how often that has come true */
+        size_t refusals; /* since then, that have not been taken */
+        bool force;      /* those that depend on it are told to leave, too: these have been */
+        struct moyai_node_id dependant[DEPENDANTS];
+        size_t n_told;
+        size_t cut_off;                          /* neighbours that have no other way to the grid, as was said last */
         void (*told)(moyai_ns until, void *arg); /* instead of all this, for who ends the node by himself; NULL: none */
         void *told_arg;
         struct blocked *blocked;

@@ -179,6 +179,11 @@ static moyai_value *info(moyai_node *n) {
     put_uint(&f, "fibers", n->active);
     if (n->agent.ref) put(&f, "agent", agent_of(n));
     if (n->drain.begun) put_uint(&f, "leaving", n->wanted + n->drain.hooks);
+    if (n->drain.cut_off > 0) {
+        char who[CUT_OFF_TEXT];
+        put_uint(&f, "cut_off", drain_cut_off(n, who, sizeof who));
+        put_text(&f, "waits_for", who);
+    }
     put_uint(&f, "locating", self.locating);
     put_uint(&f, "forwarded", self.forwarded);
     put_uint(&f, "n_links", overlay_links(n->o));
@@ -325,16 +330,22 @@ static moyai_value *do_way(moyai_node *n, struct arguments *a, struct moyai_erro
     return map_of(&f);
 }
 
-/* leave([seconds]): as moyai_leave. In how many seconds it has left at the latest; infinity: it takes its time. */
+/* leave([seconds [, force]]): as moyai_leave; force: with those that depend on it. In how many seconds it has left at
+ * the latest; infinity: it takes its time. */
 static moyai_value *do_leave(moyai_node *n, struct arguments *a, struct moyai_error *no) {
     double s = 0;
+    bool force = false;
     static const struct moyai_into none = {NULL, 0};
-    int rc = count_values(a) == 0 ? get(n, a, &none, no) : get(n, a, MOYAI_INTO(&s), no);
+    const size_t given = count_values(a);
+    int rc = given == 0   ? get(n, a, &none, no)
+             : given == 1 ? get(n, a, MOYAI_INTO(&s), no)
+                          : get(n, a, MOYAI_INTO(&s, &force), no);
     if (rc < 0) return NULL;
     if (!(s >= 0)) {
         err_set(no, MOYAI_ERANGE, "leave(seconds): a time is not negative");
         return NULL;
     }
+    if (force) drain_force(n);
     const bool far = s * 1e9 >= (double)MOYAI_FOREVER;
     drain_begin(n, s == 0 ? n->config.leave_deadline : far ? MOYAI_FOREVER : (moyai_dur)(s * 1e9) + 1);
     const double left = n->drain.until == UINT64_MAX ? INFINITY : seconds(moyai_now(), n->drain.until);
