@@ -136,12 +136,14 @@ static bool is_wanted(const struct request *q, const struct crawl_node *k) {
 static int add_matching(struct leave *l, struct moyai_error *why) {
     struct crawl c = {.all_known = false};
     int rc = crawl(&c, l->o->node, l->q->o.timeout, why);
-    const size_t before = l->n;
-    for (size_t i = 0; rc == 0 && i < c.n; i++)
-        if (is_wanted(l->q, c.node[i]) &&
-            !add(l, c.node[i]->id, info_text(c.node[i]->info, "title"), info_text(c.node[i]->info, "host")))
+    bool any = false; /* perhaps one that was named as well */
+    for (size_t i = 0; rc == 0 && i < c.n; i++) {
+        if (!is_wanted(l->q, c.node[i])) continue;
+        any = true;
+        if (!add(l, c.node[i]->id, info_text(c.node[i]->info, "title"), info_text(c.node[i]->info, "host")))
             rc = err_set(why, MOYAI_ENOMEM, "out of memory");
-    if (rc == 0 && l->n == before)
+    }
+    if (rc == 0 && !any)
         rc = err_set(why, MOYAI_ENOENT, "no node of %s%s%s%s%s is in the grid: moyai ps shows hosts and sites",
                      l->q->host ? "host " : "", l->q->host ? l->q->host : "", l->q->host && l->q->site ? " and " : "",
                      l->q->site ? "site " : "", l->q->site ? l->q->site : "");

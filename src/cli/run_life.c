@@ -298,6 +298,17 @@ static void on_output(void *arg) {
 
 /* ---- signals --------------------------------------------------------------------------------- */
 
+/* what: has happened; by: what kills them. */
+static void ask_all(struct run *r, const char *what, const char *by, int status) {
+    const size_t n = alive(r) + r->spawning; /* one that is just being started may have spoken already */
+    if (n == 0)
+        output_say(r->out, "%s: %s", r->a->title, what);
+    else
+        output_say(r->out, "%s: %s: ending %zu process%s in order; %s kills %s", r->a->title, what, n,
+                   n == 1 ? "" : "es", by, n == 1 ? "it" : "them");
+    end_run(r, status, true);
+}
+
 static void on_signal(int sig, void *arg) {
     struct run *r = arg;
     switch (sig) {
@@ -317,15 +328,9 @@ static void on_signal(int sig, void *arg) {
         break;
     }
     if (r->state == RUN_ON) {
-        size_t n = alive(r) + r->spawning; /* one that is just being started may have spoken already */
         char what[40];
         (void)cli_signal_text(sig, what);
-        if (n == 0)
-            output_say(r->out, "%s: %s", r->a->title, what);
-        else
-            output_say(r->out, "%s: %s: ending %zu process%s in order; another %s kills %s", r->a->title, what, n,
-                       n == 1 ? "" : "es", sig == SIGINT ? "Ctrl-C" : "signal", n == 1 ? "it" : "them");
-        end_run(r, 128 + sig, true);
+        ask_all(r, what, sig == SIGINT ? "another Ctrl-C" : "another signal", 128 + sig);
     } else if (r->state == RUN_ENDING && sig != SIGUSR1) {
         if (!r->hurry) { /* the first group had ended; we cut short what comes after it */
             r->status = 128 + sig;
@@ -349,7 +354,7 @@ static void end_now(void *arg) {
 /* By moyai leave: as by SIGTERM, but that it may be told so again, and the time for it. */
 static void on_told(moyai_ns until, void *arg) {
     struct run *r = arg;
-    if (r->state == RUN_ON) on_signal(SIGTERM, r);
+    if (r->state == RUN_ON) ask_all(r, "told to leave", "a signal", 128 + SIGTERM);
     if (r->state == RUN_ENDING) kill_at(r, until);
 }
 
