@@ -47,6 +47,16 @@ struct moyai_method {
  * The node does not end before it has returned, unless the time for leaving has passed. ref is borrowed. */
 typedef void (*moyai_leave_fn)(moyai_node *node, moyai_ref *ref, void *self);
 
+/*
+ * Of a class whose objects move between nodes (moyai_move, and when their node leaves). pack: the state as a value,
+ * *state, which is the library's then; on a fiber, in the object's scope, where no method is in progress; when the
+ * object has moved, destroy is called for self. unpack: the other way round, at the new node: state is borrowed, *self
+ * is made of it; ref, borrowed, is the object's reference. Both may block. 0, or an error of the table: it stays where
+ * it was, unchanged. Whatever else of it is elsewhere (files, pointers) is theirs to see to.
+ */
+typedef int (*moyai_pack_fn)(moyai_node *node, void *self, moyai_value **state);
+typedef int (*moyai_unpack_fn)(moyai_node *node, moyai_ref *ref, const moyai_value *state, void **self);
+
 /* A class. Constant, and valid as long as any object of it exists. */
 struct moyai_class {
     size_t size; /* set by MOYAI_CLASS */
@@ -54,11 +64,15 @@ struct moyai_class {
     const struct moyai_method *methods; /* ends with a NULL name */
     void (*destroy)(void *self);        /* frees self once no fiber is in scope; may be NULL */
     moyai_leave_fn on_leave;            /* may be NULL */
+    moyai_pack_fn pack;                 /* may be NULL, with unpack: its objects stay where they are */
+    moyai_unpack_fn unpack;
 };
 #define MOYAI_CLASS(name, methods, destroy)                                                                            \
-    { sizeof(struct moyai_class), name, methods, destroy, NULL }
+    { sizeof(struct moyai_class), name, methods, destroy, NULL, NULL, NULL }
 #define MOYAI_CLASS_LEAVING(name, methods, destroy, on_leave)                                                          \
-    { sizeof(struct moyai_class), name, methods, destroy, on_leave }
+    { sizeof(struct moyai_class), name, methods, destroy, on_leave, NULL, NULL }
+#define MOYAI_CLASS_MOVING(name, methods, destroy, on_leave, pack, unpack)                                             \
+    { sizeof(struct moyai_class), name, methods, destroy, on_leave, pack, unpack }
 
 /*
  * Make an object of this node with the given state; *ret is the caller's reference to it. The
@@ -72,6 +86,25 @@ MOYAI_API MOYAI_MUST_USE int moyai_object_new(moyai_node *node, const struct moy
  * its scope go on; its names are removed; cls->destroy runs when the last has left.
  * 0, ENOOBJECT (ended already or not of this node), EINVAL, EFORK. */
 MOYAI_API int moyai_object_end(moyai_ref *ref);
+
+/*
+ * Objects of this class, by its name, may move to this node, from others that have a class of that name. Any thread.
+ * 0; EINVAL (not made with MOYAI_CLASS_MOVING), EEXIST (another class of that name is taken already), ENOMEM, EFORK.
+ */
+MOYAI_API MOYAI_MUST_USE int moyai_accept(moyai_node *node, const struct moyai_class *cls);
+
+/*
+ * Move an object of this node to another one, which accepts its class, when its methods in progress have ended, for
+ * which this waits at most that time (MOYAI_FOREVER: no limit); calls of it wait meanwhile. It takes its names, its
+ * pending signal and what has been called and not begun along; references to it go on working, whatever node they name,
+ * and calls from one node to it start in the order in which they were made. If it cannot move it stays and goes on. It
+ * is at most once in the grid, whatever fails. Not in a method of the object. May switch fibers. 0: it is there (or
+ * there already). ENOOBJECT (ended, or not of this node), ESTATE (its class has no pack and unpack; or a method of it
+ * asks), EBUSY (it moves already; or calls in progress are at their limit), ETIMEDOUT, ENOENT (objects of this class
+ * are not taken there), ELEAVING (that node leaves), EDEAD, ECLOSED, EUNREACHABLE, ETOOBIG (its state is larger than
+ * max_message), what pack or unpack returned, EINVAL, ENOMEM, EFORK.
+ */
+MOYAI_API MOYAI_MUST_USE int moyai_move(moyai_ref *ref, struct moyai_node_id to, moyai_dur timeout);
 
 /* ---- references ---------------------------------------------------------------------------- */
 

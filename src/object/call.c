@@ -6,6 +6,7 @@
 #include "base/dur.h"
 #include "base/err.h"
 #include "object/message.h"
+#include "object/moved.h"
 
 #include <stdlib.h>
 
@@ -106,14 +107,21 @@ static int encode(moyai_node *n, moyai_future *f, const char *method, const stru
     return 0;
 }
 
-static void start(moyai_node *n, moyai_future *f, moyai_ref *ref, bool oneway) {
+static void signal_here(moyai_future *f);
+#define SIGNAL_NAME "(signal)"
+
+static void start(moyai_node *n, moyai_future *f, bool oneway) {
     struct moyai_error e;
-    if (moyai_ref_is_local(ref)) {
+    if (node_is(n, f->home) && f->msg.head[0] == MESSAGE_SIGNAL) {
+        signal_here(f);
+        return;
+    }
+    if (node_is(n, f->home)) {
         if (!oneway) future_open(f);
         serve_local(n, f, oneway);
         return;
     }
-    struct peer *p = overlay_peer(n->o, ref->home);
+    struct peer *p = overlay_peer(n->o, f->home);
     if (!p || !peer_calls(p, true)) {
         failure_set(&e, MOYAI_ENOMEM, MOYAI_AT_CALLER, MOYAI_NEVER_EXECUTED, "out of memory for a peer");
         future_fail(f, &e);
@@ -134,7 +142,17 @@ static void start(moyai_node *n, moyai_future *f, moyai_ref *ref, bool oneway) {
             err_set(&e, rc, "cannot send to the object's node: %s", moyai_strerror(rc));
     }
     e.executed = MOYAI_NEVER_EXECUTED;
+    if (e.code == MOYAI_EDEAD || e.code == MOYAI_ECLOSED) e.where = MOYAI_AT_PEER;
     future_fail(f, &e);
+}
+
+void call_again(moyai_future *f) {
+    moyai_node *n = f->node;
+    if (f->timeout != MOYAI_FOREVER && f->msg.head_len >= REQUEST_HEAD) {
+        struct cursor_out c = cursor_out(f->msg.head + REQUEST_DEADLINE_AT, 8);
+        cursor_put_u64(&c, (uint64_t)f->timeout); /* its own time is over before that, and it cancels */
+    }
+    start(n, f, false);
 }
 
 /*
@@ -146,23 +164,36 @@ static bool may_lend(moyai_node *n, const moyai_ref *ref) {
     return moyai_ref_is_local(ref) && !context_get(n)->rq;
 }
 
+/* f->object and f->home are those of the reference. */
+static void find_home(moyai_future *f) {
+    f->movable = object_moves(f->object) && !id_equal(f->object, f->home);
+    if (!f->movable) return;
+    f->seq = ++f->node->last_seq;
+    moved_home(f);
+}
+
 static moyai_future *call(moyai_node *n, moyai_ref *ref, const char *method, const struct moyai_args *args, bool oneway,
                           bool lends) {
-    moyai_future *f = future_new(n, !oneway);
+    /* Where a one-way call may have to be made again, it is answered: else nobody would hear that it was not taken. */
+    const bool receipt = oneway && object_moves(ref->object) && !id_equal(ref->object, ref->home);
+    moyai_future *f = future_new(n, !oneway || receipt);
     if (!f) return constant_future(n, false);
     memcpy(f->object, ref->object, 16);
     memcpy(f->home, ref->home, 16);
-    f->lends = lends;
+    find_home(f);
+    f->lends = lends && !f->movable;
     f->inside = context_get(n)->counted;
     log_trace(n->log, "object", "MOYAI-CALL-MADE", "call of \"%s\" at node %02x%02x%02x%02x", method ? method : "",
               f->home[0], f->home[1], f->home[2], f->home[3]);
     struct moyai_error why;
     err_none(&why);
-    if (encode(n, f, method, args, oneway ? MESSAGE_ONEWAY : 0, &why) < 0) {
+    const uint8_t flags = (uint8_t)((oneway ? MESSAGE_ONEWAY : 0) | (receipt ? MESSAGE_RECEIPT : 0));
+    if (encode(n, f, method, args, flags, &why) < 0) {
         why.executed = MOYAI_NEVER_EXECUTED;
+        f->movable = false;
         future_fail(f, &why);
-    } else {
-        start(n, f, ref, oneway);
+    } else if (!moved_waits(f)) {
+        start(n, f, oneway && !receipt);
     }
     return f;
 }
@@ -224,8 +255,8 @@ int moyai_call_oneway(moyai_ref *ref, const char *method, const struct moyai_arg
             struct moyai_error e = future_error(f);
             rc = api_error(n, &e);
         }
-        if (f->state == FUTURE_PENDING && f->msg.state != MSG_IDLE)
-            f->detached = true; /* goes with its message */
+        if (f->state == FUTURE_PENDING && (f->msg.state != MSG_IDLE || f->movable))
+            f->detached = true; /* goes with its message, or its receipt */
         else
             future_free_locked(f);
     }
@@ -239,7 +270,7 @@ moyai_future *call_oneway_told(moyai_ref *ref, const char *method, const struct 
     moyai_future *f = call(n, ref, method, args, true, false);
     if (!f->constant) {
         f->oneway_told = true;
-        if (f->state == FUTURE_PENDING && f->msg.state == MSG_IDLE)
+        if (f->state == FUTURE_PENDING && f->msg.state == MSG_IDLE && !f->movable)
             future_complete(f, 0, NULL); /* local: it is there */
     }
     exec_unlock(n->x);
@@ -317,13 +348,16 @@ int moyai_signal(moyai_ref *ref) {
     moyai_node *n = ref->node;
     if (exec_forked(n->x)) return MOYAI_EFORK;
     exec_lock(n->x);
+    struct object *ob = object_of(ref);
+    const uint8_t *there = object_moves(ref->object) ? moved_to(n, ref->object) : NULL;
     int rc;
-    if (moyai_ref_is_local(ref)) {
-        struct object *ob = object_find(n, ref->object);
-        rc = ob ? object_signal(ob) : MOYAI_ENOOBJECT;
+    if (ob) {
+        rc = object_signal(ob);
         if (rc < 0) rc = api_fail(n, rc, "the object signalled has ended");
+    } else if (moyai_ref_is_local(ref) && !there) {
+        rc = api_fail(n, MOYAI_ENOOBJECT, "the object signalled has ended");
     } else {
-        struct peer *p = overlay_peer(n->o, ref->home);
+        struct peer *p = overlay_peer(n->o, there ? there : ref->home);
         uint8_t bytes[32];
         signal_bytes(bytes, 0, ref->object);
         rc = p ? control_send(n, p, bytes, sizeof bytes) : MOYAI_ENOMEM;
@@ -338,6 +372,23 @@ int moyai_signal(moyai_ref *ref) {
     return rc;
 }
 
+/* The signal that f stands for, to an object of this node. */
+static void signal_here(moyai_future *f) {
+    struct object *ob = object_find(f->node, f->object);
+    int rc = ob ? object_signal(ob) : MOYAI_ENOOBJECT;
+    struct moyai_error e;
+    if (rc < 0) {
+        failure_set(&e, rc, MOYAI_AT_PEER, MOYAI_NEVER_EXECUTED, "the object signalled has ended");
+        future_fail(f, &e);
+        return;
+    }
+    memset(f->inline_, 0, REPLY_HEAD);
+    f->result = f->inline_;
+    f->result_n = REPLY_HEAD;
+    f->storage = RESULT_INLINE;
+    future_complete(f, 0, NULL);
+}
+
 moyai_future *moyai_signal_async(moyai_ref *ref) {
     if (!ref) return without_reference();
     moyai_node *n = ref->node;
@@ -349,29 +400,14 @@ moyai_future *moyai_signal_async(moyai_ref *ref) {
     } else {
         memcpy(f->object, ref->object, 16);
         memcpy(f->home, ref->home, 16);
-        memcpy(f->method_copy, "(signal)", 8);
-        f->method_len = 8;
-        if (moyai_ref_is_local(ref)) {
-            struct object *ob = object_find(n, ref->object);
-            int rc = ob ? object_signal(ob) : MOYAI_ENOOBJECT;
-            struct moyai_error e;
-            if (rc < 0) {
-                failure_set(&e, rc, MOYAI_AT_PEER, MOYAI_NEVER_EXECUTED, "the object signalled has ended");
-                future_fail(f, &e);
-            } else {
-                memset(f->inline_, 0, REPLY_HEAD);
-                f->result = f->inline_;
-                f->result_n = REPLY_HEAD;
-                f->storage = RESULT_INLINE;
-                future_complete(f, 0, NULL);
-            }
-        } else {
-            signal_bytes(f->inline_, f->id, ref->object);
-            f->msg.head = f->inline_;
-            f->msg.head_len = 32;
-            f->msg.length = 32;
-            start(n, f, ref, false);
-        }
+        memcpy(f->method_copy, SIGNAL_NAME, sizeof SIGNAL_NAME - 1);
+        f->method_len = sizeof SIGNAL_NAME - 1;
+        signal_bytes(f->inline_, f->id, ref->object);
+        f->msg.head = f->inline_;
+        f->msg.head_len = 32;
+        f->msg.length = 32;
+        find_home(f);
+        if (!moved_waits(f)) start(n, f, false);
     }
     exec_unlock(n->x);
     return f;

@@ -20,6 +20,7 @@
  * does not end its node in time keeps it, without a grid: others have its farewell.
  */
 #include "object/drain.h"
+#include "object/move.h"
 
 #include "base/dur.h"
 #include "base/err.h"
@@ -32,6 +33,7 @@
 struct leaving_object {
     struct exec_task task;
     struct object *object;
+    bool moves; /* after that */
 };
 
 /* ---- who waits is told ----------------------------------------------------------------------- */
@@ -78,26 +80,34 @@ static void run_on_leave(struct exec_task *t) {
     c.scope = ob;
     if (!ob->ended) {
         moyai_leave_fn fn = klass_on_leave(ob->klass);
+        move_enter(ob);
         exec_user_enter(n->x);
         fn(n, ob->ref, ob->self);
         user_leave(n);
+        move_leave(ob);
     }
+    c.scope = NULL;
+    if (l.moves) move_away_begin(ob);
     fiber_end(n, &c);
     n->drain.hooks--;
     object_leave(ob);
 }
 
+/* And those that can move to another node do so after it. */
 static void call_on_leave(moyai_node *n) {
     struct object *ob, *tmp;
     HASH_ITER (hh, n->objects, ob, tmp) {
+        const bool moves = move_away(ob);
+        if (moves && !klass_on_leave(ob->klass)) move_away_begin(ob);
         if (ob->ended || !klass_on_leave(ob->klass)) continue;
         struct leaving_object *l = malloc(sizeof *l);
         if (!l) {
             log_error(n->log, "object", "MOYAI-LEAVE",
                       "out of memory: on_leave of an object of class \"%s\" is not called", klass_name(ob->klass));
+            if (moves) move_away_begin(ob);
             continue;
         }
-        *l = (struct leaving_object){.task.run = run_on_leave, .object = ob};
+        *l = (struct leaving_object){.task.run = run_on_leave, .object = ob, .moves = moves};
         ob->users++;
         n->drain.hooks++;
         exec_submit(n->x, &l->task);
@@ -117,8 +127,8 @@ static void over(moyai_node *n) {
 }
 
 static bool is_quiet(moyai_node *n) {
-    const bool rest =
-        n->drain.hooks == 0 && n->wanted == 0 && (n->calls_inside == 0 || n->drain.freeing) && n->local_waiting == 0;
+    const bool rest = n->drain.hooks == 0 && n->drain.moves == 0 && host_arrivals(n) == 0 && n->wanted == 0 &&
+                      (n->calls_inside == 0 || n->drain.freeing) && n->local_waiting == 0;
     if (rest && !n->drain.rest) {
         n->drain.wave++;
         n->drain.refusals = 0;
@@ -252,6 +262,7 @@ static void describe(const moyai_node *n, char *out, size_t cap) {
         size_t n;
         const char *one, *many;
     } what[] = {{n->wanted, "call in progress here", "calls in progress here"},
+                {n->drain.moves, "object that has not moved", "objects that have not moved"},
                 {n->drain.hooks, "on_leave that has not returned", "on_leave that have not returned"},
                 {(size_t)n->calls_inside, "call of a method here that has not been answered",
                  "calls of methods here that have not been answered"}};

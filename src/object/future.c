@@ -14,6 +14,7 @@
 #include "base/dur.h"
 #include "base/err.h"
 #include "object/message.h"
+#include "object/moved.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -182,28 +183,51 @@ void future_abandon(void *f) {
 }
 
 static void release_if_free(moyai_future *f) {
-    if (f->detached && f->msg.state == MSG_IDLE && !f->then_queued && !f->then_runs && f->getting == 0)
+    if (f->detached && !f->in_open && f->msg.state == MSG_IDLE && !f->seeking && !f->then_queued && !f->then_runs &&
+        f->getting == 0)
         future_release(f);
 }
 
-static void message_done(struct msg *m, int code, enum moyai_executed executed) {
-    moyai_future *f = (moyai_future *)((char *)m - offsetof(struct moyai_future, msg));
-    if (f->detached) {
-        release_if_free(f);
-        return;
+void future_back(moyai_future *f) {
+    open_remove(f);
+    if (f->msg.counted) {
+        f->msg.counted = false;
+        overlay_call_closed(f->peer);
     }
-    if (code == 0) {
-        if (f->state == FUTURE_PENDING || f->storage != RESULT_INLINE) request_bytes_free(f);
-        if (f->oneway_told && f->state == FUTURE_PENDING) future_complete(f, 0, NULL);
-        return;
-    }
-    f->never = executed == MOYAI_NEVER_EXECUTED;
-    if (f->state == FUTURE_DONE) return;
+    if (f->local) f->local->caller = NULL;
+    f->local = NULL;
+    f->peer = NULL;
+    f->never = false;
+}
+
+static struct moyai_error why_failed(const moyai_future *f, int code) {
     struct moyai_error e = {0};
     if (f->peer && peer_why(f->peer)->code == code)
         e = *peer_why(f->peer);
     else
         err_set(&e, code, "%s", moyai_strerror(code));
+    return e;
+}
+
+static void message_done(struct msg *m, int code, enum moyai_executed executed) {
+    moyai_future *f = (moyai_future *)((char *)m - offsetof(struct moyai_future, msg));
+    if (f->seeking) { /* it has come back already */
+        moved_sent(f);
+        return;
+    }
+    if (f->detached && !f->in_open) {
+        release_if_free(f);
+        return;
+    }
+    if (code == 0) {
+        if ((f->state == FUTURE_PENDING && !f->movable) || (f->state == FUTURE_DONE && f->storage != RESULT_INLINE))
+            request_bytes_free(f);
+        if (f->oneway_told && f->state == FUTURE_PENDING && !f->movable) future_complete(f, 0, NULL);
+        return;
+    }
+    f->never = executed == MOYAI_NEVER_EXECUTED;
+    if (f->state == FUTURE_DONE) return;
+    struct moyai_error e = why_failed(f, code);
     if (is_cleared(f, &e)) executed = MOYAI_NEVER_EXECUTED;
     e.where = code == MOYAI_EUNREACHABLE ? MOYAI_AT_PATH : MOYAI_AT_PEER;
     e.executed = executed;
@@ -258,6 +282,8 @@ void future_complete(moyai_future *f, int code, struct failure *failure) {
     }
     exec_timer_clear(n->x, &f->timer);
     open_remove(f);
+    moved_drop(f);
+    failure_unref(f->failure);
     if (f->msg.counted) {
         f->msg.counted = false;
         overlay_call_closed(f->peer);
@@ -281,11 +307,18 @@ void future_complete(moyai_future *f, int code, struct failure *failure) {
     if (f->msg.state != MSG_IDLE && overlay_drop(&f->msg)) request_bytes_free(f);
     waiters_wake(f, 0);
     if (s) set_wake(s);
-    if (f->then) then_submit(f);
+    if (f->then)
+        then_submit(f);
+    else
+        release_if_free(f); /* one-way with a receipt: nobody holds it */
 }
 
 /* failure NULL: there was no memory for it. */
 static void complete_with(moyai_future *f, const struct moyai_error *e, struct failure *failure) {
+    if (moved_again(f, e)) {
+        failure_unref(failure);
+        return;
+    }
     if (f->state != FUTURE_DONE) {
         f->where = (uint8_t)e->where;
         f->executed = (uint8_t)e->executed;
@@ -296,6 +329,14 @@ static void complete_with(moyai_future *f, const struct moyai_error *e, struct f
 /* Completed with this error; its text and causes are carried when memory for them is there. */
 void future_fail(moyai_future *f, const struct moyai_error *e) {
     complete_with(f, e, failure_new(e, NULL));
+}
+
+void future_fail_back(moyai_future *f) {
+    struct failure *why = f->failure;
+    f->failure = NULL;
+    f->where = (uint8_t)why->level[0].where;
+    f->executed = (uint8_t)why->level[0].executed;
+    future_complete(f, why->level[0].code, why);
 }
 
 /* A whole reply. The bytes belong to the caller. */
@@ -420,7 +461,7 @@ static void timer_due(struct exec *x, struct exec_timer *t) {
         request_describe(f->local, doing, sizeof doing);
     else if (f->doing)
         snprintf(doing, sizeof doing, "it %s", f->doing);
-    bool unsent = f->msg.state == MSG_WAITING;
+    bool unsent = f->msg.state == MSG_WAITING || f->seeking;
     failure_set(&e, MOYAI_ETIMEDOUT, MOYAI_AT_CALLER,
                 unsent || (f->local && !f->local->running) ? MOYAI_NEVER_EXECUTED : MOYAI_MAY_HAVE_EXECUTED,
                 "no result of %s%s%s within %s%s%s", names, who[0] ? " in " : "", who, DUR(f->timeout),
@@ -481,7 +522,7 @@ void future_cancel(moyai_future *f) {
     moyai_request *local = f->local;
     struct peer *p = f->peer;
     uint64_t id = f->id;
-    bool unsent = f->msg.state == MSG_WAITING || (local && !local->running);
+    bool unsent = f->msg.state == MSG_WAITING || f->seeking || (local && !local->running);
     struct moyai_error e = {0};
     char names[128] = "", who[PEER_NAME] = "";
     call_names(f, names, sizeof names);
@@ -618,6 +659,7 @@ void future_free_locked(moyai_future *f) {
     exec_timer_clear(n->x, &f->timer);
     waiters_wake(f, MOYAI_EINVAL);
     open_remove(f);
+    moved_drop(f);
     if (f->msg.counted) {
         f->msg.counted = false;
         overlay_call_closed(f->peer);

@@ -32,6 +32,9 @@ struct moyai_future {
     bool lends;       /* local, and nobody can end it before the method returns: arrays are not copied */
     bool in_open, then_queued, then_runs;
     bool never;              /* its message came back untaken */
+    bool movable;            /* its object may be elsewhere: the request is kept until it is answered (moved.c) */
+    bool awaited;            /* before others of its object are sent again */
+    uint8_t again;           /* how often it was sent again */
     bool inside;             /* made by a method or fiber: a node that leaves waits for it */
     uint8_t storage;         /* enum result_storage */
     uint8_t where, executed; /* of code: what is left of a failure without memory for it */
@@ -46,6 +49,9 @@ struct moyai_future {
     struct blocked *freeing; /* the thread that frees it while `then` runs */
     moyai_set *set;
     moyai_future *set_prev, *set_next;
+    uint64_t seq;                /* among the calls of the node of objects that may move */
+    struct whereabouts *seeking; /* it waits there, and `failure` says why it was not made; NULL: it does not */
+    moyai_future *seek_next;
     void *user;
     void (*then)(moyai_future *f, void *arg);
     void *then_arg;
@@ -89,6 +95,8 @@ moyai_future *future_by_id(moyai_node *n, uint64_t id);
 void future_complete(moyai_future *f, int code, struct failure *failure); /* takes over failure */
 struct moyai_error future_error(const moyai_future *f);                   /* of one that has failed */
 void future_fail(moyai_future *f, const struct moyai_error *e);
+void future_back(moyai_future *f);      /* it is open at nobody any more, and not completed */
+void future_fail_back(moyai_future *f); /* of such a one, with the failure that is kept in it */
 void future_cancel(moyai_future *f);
 int future_get(moyai_future *f, const struct moyai_into *into, bool masked); /* between api_enter and api_leave */
 int future_reply(moyai_node *n, struct peer *p, uint8_t *bytes, size_t len); /* EPROTO */
@@ -99,7 +107,8 @@ void future_peer_failed(moyai_node *n, struct peer *p, const struct moyai_error 
 void futures_fail_all(moyai_node *n);
 /* A one-way call whose future completes when the object's node has taken it: for who wants to end then. */
 moyai_future *call_oneway_told(moyai_ref *ref, const char *method, const struct moyai_args *args);
-void future_abandon(void *f); /* at the end: of a fiber that is abandoned, or the user's */
+void future_abandon(void *f);     /* at the end: of a fiber that is abandoned, or the user's */
+void call_again(moyai_future *f); /* of one that is back: to f->home; it may be gone then */
 int control_send(moyai_node *n, struct peer *p, const uint8_t *bytes, size_t len);
 
 #endif

@@ -12,6 +12,7 @@
 #include "base/id.h"
 #include "base/rng.h"
 #include "exec/exec.h"
+#include "object/drain_state.h"
 #include "object/failure.h"
 #include "object/future.h"
 #include "object/hash.h"
@@ -58,6 +59,13 @@ struct object {
     bool pending;                                 /* a signal nobody has consumed yet */
     struct blocked *blocked_first, *blocked_last; /* unmasked, longest first */
     struct object_name *names;
+    /* move.c */
+    bool moving;   /* no call begins: they wait, in this list */
+    size_t inside; /* methods and on_leave functions that run in its scope */
+    moyai_request *parked_first, *parked_last;
+    struct blocked *mover; /* waits for `inside` to be none */
+    bool stays;            /* its node leaves, and nobody else takes it */
+    struct object *away;   /* in drain.away */
 };
 
 const struct moyai_method *klass_find(const struct klass *k, const char *name, size_t n);
@@ -73,6 +81,12 @@ struct moyai_ref {
 };
 moyai_ref *ref_new(moyai_node *n, const uint8_t object[16], const uint8_t home[16]);
 struct object *object_find(moyai_node *n, const uint8_t id[16]);
+struct object *object_of(const moyai_ref *ref); /* if it is at this node, and has not ended; else NULL */
+/* id NULL: a new one. *ret is borrowed. EINVAL, ENOMEM, ESTATE. */
+int object_make(moyai_node *n, const struct moyai_class *cls, void *self, const uint8_t *id, struct object **ret,
+                struct moyai_error *reterr);
+bool class_moves(const struct moyai_class *cls); /* it has pack and unpack */
+const struct moyai_class *klass_class(const struct klass *k);
 void object_leave(struct object *ob); /* a user less; an ended object without any is freed soon, on a fiber */
 void objects_end_all(moyai_node *n);
 void names_remove(struct object *ob); /* at its end; gives the lock away between */
@@ -87,9 +101,13 @@ int located_find(moyai_node *n, const char *name, moyai_ns until, uint8_t object
                  struct moyai_error *e);
 #define NAME_AWAITED (5 * MOYAI_SEC) /* after which who waits for a name says so in the log, once */
 void name_awaited(moyai_node *n, const char *name);
-void names_unwait(moyai_node *n); /* the node ends: nobody waits any more */
-void names_fail(moyai_node *n);   /* who waits for one hears that there is no grid any more (ECLOSED) */
-void names_done(moyai_node *n);   /* it has ended */
+/* Of an object that moves (move.c): which node has it, by its name. ENOENT ... May switch fibers. */
+int name_where(moyai_node *n, const char *name, uint8_t home[16], struct moyai_error *e);
+int name_arrives(struct object *ob, const char *name, struct moyai_error *e); /* it is another's no more */
+void names_depart(struct object *ob);                                         /* they are another node's already */
+void names_unwait(moyai_node *n);                                             /* the node ends: nobody waits any more */
+void names_fail(moyai_node *n); /* who waits for one hears that there is no grid any more (ECLOSED) */
+void names_done(moyai_node *n); /* it has ended */
 extern const struct codec_refs object_refs_template;
 
 /* ---- contexts and blocking ------------------------------------------------------------------- */
@@ -167,8 +185,6 @@ struct self_id {
     const struct self_id *before; /* NULL: it was the first */
 };
 
-#define DEPENDANTS 16u /* that a node tells to leave */
-
 struct moyai_node {
     moyai_node *live_next; /* node.c */
     struct exec *x;
@@ -219,36 +235,18 @@ struct moyai_node {
     struct exec_timer again_timer;
     uint8_t watching; /* names in the rendezvous; name.c */
     bool leaving;     /* it is about to end: nothing begins for others */
-    struct {          /* to leave: drain.c */
-        atomic_bool begun;
-        bool over;    /* nothing was outstanding; or its time has passed: the program has been asked to end it */
-        bool late;    /* its time has passed */
-        bool freeing; /* the program ends it: nobody reads answers any more but methods */
-        moyai_ns until;
-        moyai_dur patience;
-        size_t hooks;    /* on_leave functions that have not returned */
-        bool rest;       /* all is over but that what was said is taken */
-        uint32_t wave;   /* how often that has come true */
-        size_t refusals; /* since then, that have not been taken */
-        bool force;      /* those that depend on it are told to leave, too: these have been */
-        struct moyai_node_id dependant[DEPENDANTS];
-        size_t n_told;
-        size_t cut_off;                          /* neighbours that have no other way to the grid, as was said last */
-        void (*told)(moyai_ns until, void *arg); /* instead of all this, for who ends the node by himself; NULL: none */
-        void *told_arg;
-        struct blocked *blocked;
-        struct exec_waiter *waiter; /* for its end */
-        struct exec_hook hook;
-        struct exec_timer timer;
-    } drain;
+    struct drain drain;
     bool ending;
     atomic_bool stop;
     bool signalled; /* by a signal: another one is the second */
     int signal_fd;
     struct exec_fd *signal_watch;
     uint64_t calls_made, calls_served, calls_open;
-    uint64_t calls_inside; /* of those open: made by methods and fibers */
-    uint64_t id_steps;     /* requests looked at to find one by its id */
+    uint64_t last_seq;               /* future->seq */
+    struct whereabouts *whereabouts; /* moved.c */
+    struct host *host;               /* of objects that move here: move.c. NULL: it takes none */
+    uint64_t calls_inside;           /* of those open: made by methods and fibers */
+    uint64_t id_steps;               /* requests looked at to find one by its id */
     struct moyai_log own_log;
 };
 static inline const struct moyai_node_id *node_id(const moyai_node *n) {

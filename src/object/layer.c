@@ -2,6 +2,8 @@
 /* The object layer as the overlay sees it, and its beginning and end. */
 #include "base/err.h"
 #include "object/drain.h"
+#include "object/move.h"
+#include "object/moved.h"
 
 #include <stdlib.h>
 
@@ -35,6 +37,7 @@ static void on_owes_less(void *ctx, struct peer *p) {
 static void on_failed(void *ctx, struct peer *p, const struct moyai_error *why) {
     future_peer_failed(ctx, p, why);
     serve_peer_failed(ctx, p);
+    host_peer_failed(ctx, p, why);
     on_room(ctx, p); /* who waits for room finds it dead */
 }
 
@@ -53,6 +56,7 @@ static bool on_rejoin(void *ctx, struct moyai_node_id *id) {
     moyai_node *n = ctx;
     struct self_id *s = malloc(sizeof *s);
     if (!s) return false;
+    host_rejoins(n);
     rng_bytes(&n->rng, s->id.b, sizeof s->id.b);
     s->before = atomic_load_explicit(&n->self, memory_order_relaxed);
     atomic_store_explicit(&n->self, s, memory_order_release);
@@ -116,6 +120,8 @@ int object_layer_init(moyai_node *n) {
 }
 
 void object_layer_done(moyai_node *n) {
+    moved_done(n);
+    host_done(n);
     posts_free_all(n);
     names_done(n);
     ids_done(n);

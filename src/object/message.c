@@ -40,7 +40,8 @@ int request_get_head(const uint8_t *p, size_t n, struct request_head *h) {
     h->method_len = p[2];
     h->n_ancestors = p[3];
     h->depth = load_le16(p + 4);
-    if (h->flags & ~(MESSAGE_ONEWAY | MESSAGE_ROOT | MESSAGE_ANY | MESSAGE_LEAVER)) return MOYAI_EPROTO;
+    if (h->flags & ~(MESSAGE_ONEWAY | MESSAGE_ROOT | MESSAGE_ANY | MESSAGE_LEAVER | MESSAGE_RECEIPT))
+        return MOYAI_EPROTO;
     if (h->method_len == 0 || h->n_ancestors > CALL_ANCESTORS || p[6] || p[7]) return MOYAI_EPROTO;
     h->call = load_le64(p + 8);
     memcpy(h->object, p + 16, 16);

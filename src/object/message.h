@@ -27,11 +27,12 @@ enum message_kind {
     MESSAGE_DOING
 };
 enum message_flags {
-    MESSAGE_ONEWAY = 1,  /* request: no reply wanted */
-    MESSAGE_ROOT = 2,    /* request: made by a method; root follows */
-    MESSAGE_ANY = 4,     /* request: more ancestors than are named */
-    MESSAGE_ERROR = 8,   /* reply */
-    MESSAGE_LEAVER = 16, /* request: who makes it leaves */
+    MESSAGE_ONEWAY = 1,   /* request: no reply wanted */
+    MESSAGE_ROOT = 2,     /* request: made by a method; root follows */
+    MESSAGE_ANY = 4,      /* request: more ancestors than are named */
+    MESSAGE_ERROR = 8,    /* reply */
+    MESSAGE_LEAVER = 16,  /* request: who makes it leaves */
+    MESSAGE_RECEIPT = 32, /* request, one-way: answered all the same, without results */
 };
 #define REQUEST_HEAD        40u
 #define REQUEST_MOST        (REQUEST_HEAD + 24u + CALL_ANCESTORS * 16u + 256u + 8u) /* the longest head */

@@ -341,9 +341,11 @@ int moyai_register(moyai_ref *ref, const char *name) {
     api_enter(n);
     struct moyai_error e = {0};
     int rc = name ? entry_check_name(name, &e) : err_set(&e, MOYAI_EINVAL, "no name given");
-    struct object *ob = rc == 0 && moyai_ref_is_local(ref) ? object_find(n, ref->object) : NULL;
+    struct object *ob = rc == 0 ? object_of(ref) : NULL;
     struct object *have = ob ? named_here(n, name) : NULL;
-    if (rc == 0 && (!ob || ob->ended))
+    if (rc == 0 && ob && ob->moving)
+        rc = err_set(&e, MOYAI_ESTATE, "the object moves just now");
+    else if (rc == 0 && !ob)
         rc = err_set(&e, MOYAI_ENOOBJECT, "only a living object of this node can be registered");
     else if (rc == 0 && have && have != ob)
         rc = err_set(&e, MOYAI_EEXIST, "the name \"%s\" belongs to another object of this process", name);
@@ -382,7 +384,7 @@ int moyai_unregister(moyai_ref *ref, const char *name) {
     moyai_node *n = ref->node;
     if (exec_forked(n->x)) return MOYAI_EFORK;
     api_enter(n);
-    struct object *ob = name && moyai_ref_is_local(ref) ? object_find(n, ref->object) : NULL;
+    struct object *ob = name ? object_of(ref) : NULL;
     struct object_name *m = ob ? name_find(n, name) : NULL;
     int rc = 0;
     if (!m || m->owner != ob) {
@@ -515,6 +517,39 @@ static int find(moyai_node *n, const char *name, moyai_ns until, moyai_ref **ret
     if (!ref) return err_set(e, MOYAI_ENOMEM, "out of memory for a reference");
     *ret = ref;
     return 0;
+}
+
+int name_where(moyai_node *n, const char *name, uint8_t home[16], struct moyai_error *e) {
+    moyai_ref *ref;
+    int rc = find(n, name, 0, &ref, e);
+    if (rc == 0) memcpy(home, ref->home, 16);
+    if (rc == 0) moyai_ref_unref(ref);
+    return rc;
+}
+
+/* It is held at once: whoever else has it has it for the same object, and gives it up. */
+int name_arrives(struct object *ob, const char *name, struct moyai_error *e) {
+    moyai_node *n = ob->node;
+    struct rdv *r = overlay_rdv(n->o);
+    struct moyai_object_id oid;
+    memcpy(oid.b, ob->id, 16);
+    if (name_find(n, name)) return err_set(e, MOYAI_EEXIST, "the name \"%s\" belongs to another object", name);
+    struct object_name *m = name_new(ob, name);
+    int rc = m ? 0 : err_set(e, MOYAI_ENOMEM, "out of memory for a name");
+    if (rc == 0 && r) rc = rdv_put_name(r, name, &oid, node_id(n), is_dead, n, e);
+    if (rc == 0 && overlay_locates(n->o) && (rc = overlay_name_bring(n->o, name, ob->id)) < 0)
+        err_set(e, rc, "the name \"%s\" cannot be held: %s", name, moyai_strerror(rc));
+    struct name_wait *w = rc == 0 ? wait_find(n, name) : NULL;
+    if (w) wait_wake(w);
+    if (rc < 0 && m) name_free(n, m);
+    return rc;
+}
+
+void names_depart(struct object *ob) {
+    for (struct object_name *m; (m = ob->names);) {
+        (void)name_remove(ob->node, m, NULL); /* a file that is another's already stays */
+        name_free(ob->node, m);
+    }
 }
 
 static int lookup(moyai_node *n, const char *name, moyai_ns until, moyai_ref **ret) {

@@ -13,6 +13,7 @@
 #include "base/err.h"
 #include "link/hello.h"
 #include "object/drain.h"
+#include "object/move.h"
 
 #include <fcntl.h>
 #include <math.h>
@@ -352,10 +353,24 @@ static moyai_value *do_leave(moyai_node *n, struct arguments *a, struct moyai_er
     return moyai_value_new((struct moyai_arg){.tag = MOYAI_T_DOUBLE, .v.d = left});
 }
 
+/* host(class): to whom objects of that class are given that are to move here. */
+static moyai_value *do_host(moyai_node *n, struct arguments *a, struct moyai_error *no) {
+    const char *cls = NULL;
+    if (get(n, a, MOYAI_INTO(&cls), no) < 0) return NULL;
+    moyai_ref *host = n->drain.begun ? NULL : host_of(n, cls);
+    if (host) return moyai_value_new((struct moyai_arg){.tag = MOYAI_T_REF, .v.p = host});
+    if (n->drain.begun)
+        err_set(no, MOYAI_ELEAVING, "this node leaves");
+    else
+        err_set(no, MOYAI_ENOENT, "objects of class \"%.60s\" are not taken here", cls);
+    return NULL;
+}
+
 static const struct {
     const char *name;
     moyai_value *(*run)(moyai_node *n, struct arguments *a, struct moyai_error *no);
-} methods[] = {{"info", do_info}, {"objects", do_objects}, {"ping", do_ping}, {"way", do_way}, {"leave", do_leave}};
+} methods[] = {{"info", do_info}, {"objects", do_objects}, {"ping", do_ping},
+               {"way", do_way},   {"leave", do_leave},     {"host", do_host}};
 
 int node_object_call(moyai_node *n, const struct peer *p, const struct request_head *h, const uint8_t *bytes,
                      size_t len, struct codec_out *out, uint8_t *buf, size_t cap, struct moyai_error *no) {
@@ -366,7 +381,7 @@ int node_object_call(moyai_node *n, const struct peer *p, const struct request_h
         m++;
     if (m == n_methods)
         return failure_set(no, MOYAI_ENOMETHOD, MOYAI_AT_PEER, MOYAI_NEVER_EXECUTED,
-                           "a node has no method '%.*s', but 'info', 'leave', 'objects', 'ping' and 'way'",
+                           "a node has no method '%.*s', but 'host', 'info', 'leave', 'objects', 'ping' and 'way'",
                            h->method_len, h->method);
     if (p && overlay_owes_much(p))
         return failure_set(no, MOYAI_EBUSY, MOYAI_AT_PEER, MOYAI_NEVER_EXECUTED,

@@ -2,7 +2,7 @@
 /* Classes, objects, references. */
 #include "base/err.h"
 #include "base/near.h"
-#include "object/internal.h"
+#include "object/moved.h"
 
 #include <stdlib.h>
 
@@ -40,8 +40,19 @@ const char *klass_name(const struct klass *k) {
     return k->cls->name;
 }
 
+const struct moyai_class *klass_class(const struct klass *k) {
+    return k->cls;
+}
+
+/* Programs may have been compiled when classes had fewer members. */
+#define HAS(cls, member) ((cls)->size >= offsetof(struct moyai_class, member) + sizeof(cls)->member && (cls)->member)
+
 moyai_leave_fn klass_on_leave(const struct klass *k) {
-    return k->cls->size < sizeof *k->cls ? NULL : k->cls->on_leave;
+    return HAS(k->cls, on_leave) ? k->cls->on_leave : NULL;
+}
+
+bool class_moves(const struct moyai_class *cls) {
+    return HAS(cls, pack) && HAS(cls, unpack);
 }
 
 /* The methods it has, as many as there is room for, and which of them was meant: "; did you mean 'give'? It has: add,
@@ -73,8 +84,9 @@ static struct klass *klass_get(moyai_node *n, const struct moyai_class *cls, str
         k->users++;
         return k;
     }
-    if ((cls->size != sizeof *cls && cls->size != offsetof(struct moyai_class, on_leave)) || !cls->name ||
-        !cls->methods) {
+    const bool sized = cls->size == sizeof *cls || cls->size == offsetof(struct moyai_class, pack) ||
+                       cls->size == offsetof(struct moyai_class, on_leave);
+    if (!sized || !cls->name || !cls->methods) {
         err_set(reterr, MOYAI_EINVAL,
                 "a class is made with MOYAI_CLASS(name, methods, destroy), none of them but destroy NULL");
         return NULL;
@@ -131,6 +143,41 @@ struct object *object_find(moyai_node *n, const uint8_t id[16]) {
     return ob;
 }
 
+struct object *object_of(const moyai_ref *ref) {
+    if (!moyai_ref_is_local(ref) && !object_moves(ref->object)) return NULL;
+    struct object *ob = object_find(ref->node, ref->object);
+    return ob && !ob->ended ? ob : NULL;
+}
+
+int object_make(moyai_node *n, const struct moyai_class *cls, void *self, const uint8_t *id, struct object **ret,
+                struct moyai_error *e) {
+    struct klass *k = klass_get(n, cls, e);
+    struct object *ob = k ? calloc(1, sizeof *ob) : NULL;
+    if (!k) return e->code;
+    if (ob) {
+        if (id)
+            memcpy(ob->id, id, sizeof ob->id);
+        else
+            rng_bytes(&n->rng, ob->id, sizeof ob->id);
+        ob->id[15] = (uint8_t)((ob->id[15] & ~1u) | class_moves(cls)); /* object_moves */
+        ob->ref = ref_new(n, ob->id, node_id(n)->b);
+        if (ob->ref) HASH_ADD(hh, n->objects, id, 16, ob);
+    }
+    if (!ob || !ob->hh.tbl) {
+        if (ob) moyai_ref_unref(ob->ref);
+        free(ob);
+        klass_leave(n, k);
+        return err_set(e, MOYAI_ENOMEM, "out of memory for an object");
+    }
+    ob->number = ++n->last_number;
+    ob->node = n;
+    ob->klass = k;
+    ob->self = self;
+    n->n_objects++;
+    *ret = ob;
+    return 0;
+}
+
 int moyai_object_new(moyai_node *n, const struct moyai_class *cls, void *self, moyai_ref **ret,
                      struct moyai_error *reterr) {
     if (!n || !cls || !ret) {
@@ -143,27 +190,9 @@ int moyai_object_new(moyai_node *n, const struct moyai_class *cls, void *self, m
     struct moyai_error e = {0};
     exec_lock(n->x);
     int rc = n->ending ? err_set(&e, MOYAI_ESTATE, "the node is ending") : 0;
-    struct klass *k = rc == 0 ? klass_get(n, cls, &e) : NULL;
-    if (rc == 0 && !k) rc = e.code;
-    struct object *ob = k ? calloc(1, sizeof *ob) : NULL;
-    if (ob) {
-        rng_bytes(&n->rng, ob->id, sizeof ob->id);
-        ob->ref = ref_new(n, ob->id, node_id(n)->b);
-        if (ob->ref) HASH_ADD(hh, n->objects, id, 16, ob);
-    }
-    if (ob && ob->hh.tbl) {
-        ob->number = ++n->last_number;
-        ob->node = n;
-        ob->klass = k;
-        ob->self = self;
-        n->n_objects++;
-        *ret = moyai_ref_ref(ob->ref);
-    } else if (k) {
-        rc = err_set(&e, MOYAI_ENOMEM, "out of memory for an object");
-        if (ob) moyai_ref_unref(ob->ref);
-        free(ob);
-        klass_leave(n, k);
-    }
+    struct object *ob;
+    if (rc == 0) rc = object_make(n, cls, self, NULL, &ob, &e);
+    if (rc == 0) *ret = moyai_ref_ref(ob->ref);
     if (rc < 0) (void)api_error(n, &e);
     exec_unlock(n->x);
     if (rc < 0 && reterr) *reterr = e;
@@ -221,9 +250,11 @@ int moyai_object_end(moyai_ref *ref) {
     moyai_node *n = ref->node;
     if (exec_forked(n->x)) return MOYAI_EFORK;
     api_enter(n);
-    struct object *ob = moyai_ref_is_local(ref) ? object_find(n, ref->object) : NULL;
+    struct object *ob = object_of(ref);
     int rc = 0;
-    if (!ob || ob->ended) {
+    if (ob && ob->moving) {
+        rc = api_fail(n, MOYAI_ESTATE, "the object moves just now");
+    } else if (!ob) {
         rc = api_fail(n, MOYAI_ENOOBJECT, "the object has ended or is not of this node");
     } else {
         ob->ended = true;

@@ -28,6 +28,7 @@ struct moyai_request {
     struct object *object;
     const struct moyai_method *method;
     bool oneway, told, cancelled, cancel_told, answered, arriving, counted, from_local, parked, any_ancestor, of_leaver;
+    bool receipt;    /* one-way, and answered */
     bool nested;     /* this node is among its ancestors */
     bool wanted;     /* one of node->wanted */
     bool running;    /* user code is in it: what it may write to, `reply` and `out`, is its own */

@@ -25,6 +25,8 @@
 #include "base/err.h"
 #include "object/drain.h"
 #include "object/message.h"
+#include "object/move.h"
+#include "object/moved.h"
 #include "object/node_object.h"
 
 #include <stdarg.h>
@@ -176,7 +178,7 @@ static void send_reply(moyai_request *rq, uint8_t *head, size_t len, bool owned)
 
 static void reply_levels(moyai_request *rq, const struct moyai_error *level, unsigned levels) {
     if (rq->answered) return;
-    if (rq->oneway) {
+    if (rq->oneway && !rq->receipt) {
         rq->answered = true;
         return;
     }
@@ -205,11 +207,11 @@ void request_fail(moyai_request *rq, int code, enum moyai_where where, enum moya
 
 static void reply_values(moyai_request *rq) {
     if (rq->answered) return;
-    if (rq->oneway) {
+    if (rq->oneway && !rq->receipt) {
         rq->answered = true;
         return;
     }
-    if (!rq->has_out) {
+    if (!rq->has_out || rq->receipt) {
         put_reply_head(rq->reply, 0, rq->id);
         send_reply(rq, rq->reply, REPLY_HEAD, false);
         return;
@@ -316,7 +318,7 @@ static void reply_returned(moyai_request *rq, int rc, const struct moyai_error *
 static void run_request(struct exec_task *t) {
     moyai_request *rq = (moyai_request *)((char *)t - offsetof(struct moyai_request, task));
     moyai_node *n = rq->node;
-    if (!owed_may_begin(rq)) return; /* comes again */
+    if (!owed_may_begin(rq) || move_parks(rq)) return; /* comes again */
     if (rq->object->ended) {
         request_fail(rq, MOYAI_ENOOBJECT, MOYAI_AT_PEER, MOYAI_NEVER_EXECUTED, "the object has ended");
     } else if (rq->cancelled) {
@@ -332,9 +334,11 @@ static void run_request(struct exec_task *t) {
         log_trace(n->log, "object", "MOYAI-CALL-SERVED", "method \"%s\" of class \"%s\" begins", rq->method->name,
                   klass_name(rq->object->klass));
         rq->running = true;
+        move_enter(rq->object);
         exec_user_enter(n->x);
         int rc = rq->method->fn(rq, rq->object->self);
         user_leave(n);
+        move_leave(rq->object);
         rq->running = false;
         *slot = NULL;
         if (c.held) future_free_locked(c.held);
@@ -371,7 +375,8 @@ static void refuse_request(struct exec_task *t) {
 /* Tell a remote caller why its request was not taken. */
 static void refuse(moyai_node *n, struct peer *p, const uint8_t *bytes, size_t have, const struct moyai_error *no) {
     struct request_head h;
-    if (request_get_head(bytes, have, &h) < 0 || (h.flags & MESSAGE_ONEWAY)) return;
+    if (request_get_head(bytes, have, &h) < 0) return;
+    if ((h.flags & (MESSAGE_ONEWAY | MESSAGE_RECEIPT)) == MESSAGE_ONEWAY) return;
     moyai_request *rq = request_new(n, p);
     if (!rq) {
         overlay_break(p, "out of memory for an answer");
@@ -419,7 +424,9 @@ static moyai_request *take(moyai_node *n, struct peer *p, const uint8_t *bytes, 
     }
     bool nested = h.flags & MESSAGE_ANY;
     for (uint8_t i = 0; i < h.n_ancestors && !nested; i++) nested = node_is(n, h.ancestors + i * 16u);
-    const bool refuses = n->drain.begun && !nested && !(h.flags & (MESSAGE_ONEWAY | MESSAGE_LEAVER));
+    struct object *ob = object_find(n, h.object);
+    const bool waits = ob && ob->moving; /* it begins, or not, when the object has moved */
+    const bool refuses = n->drain.begun && !nested && !waits && !(h.flags & (MESSAGE_ONEWAY | MESSAGE_LEAVER));
     if (p && (n->leaving || n->drain.late || refuses)) {
         failure_set(no, MOYAI_ELEAVING, REFUSED, LEAVING_TEXT);
         return NULL;
@@ -428,7 +435,6 @@ static moyai_request *take(moyai_node *n, struct peer *p, const uint8_t *bytes, 
         failure_set(no, MOYAI_ETOOBIG, REFUSED, "a node's own methods take few arguments");
         return NULL;
     }
-    struct object *ob = object_find(n, h.object);
     if (!ob || ob->ended) {
         failure_set(no, MOYAI_ENOOBJECT, REFUSED, "no such object in this process, or it has ended");
         return NULL;
@@ -475,6 +481,7 @@ static moyai_request *take(moyai_node *n, struct peer *p, const uint8_t *bytes, 
     }
     id_set(rq, h.call);
     rq->oneway = h.flags & MESSAGE_ONEWAY;
+    rq->receipt = h.flags & MESSAGE_RECEIPT;
     if (!rq->oneway) rq->task.refuse = refuse_request; /* of a one-way call there is nobody to be told: it waits */
     rq->depth = h.depth;
     rq->any_ancestor = h.flags & MESSAGE_ANY;
@@ -726,6 +733,9 @@ int serve_message(moyai_node *n, struct peer *p, uint8_t *bytes, size_t len) {
         if (!cursor_done(&c)) return MOYAI_EPROTO;
         struct object *ob = object_find(n, object);
         int rc = ob ? object_signal(ob) : MOYAI_ENOOBJECT;
+        const uint8_t *to = rc == MOYAI_ENOOBJECT && id == 0 ? moved_to(n, object) : NULL;
+        struct peer *there = to && !node_is(n, to) ? overlay_peer(n->o, to) : NULL;
+        if (there) (void)control_send(n, there, bytes, len); /* nobody hears of it, if it is refused */
         if (id == 0) return 0;
         moyai_request *rq = request_new(n, p);
         if (!rq) {

@@ -363,7 +363,7 @@ static void classes_of_before_have_none(void **state) {
     (void)state;
     static const struct {
         struct moyai_class cls;
-    } old = {{offsetof(struct moyai_class, on_leave), "Old", slow_methods, NULL, on_leave}};
+    } old = {{offsetof(struct moyai_class, on_leave), "Old", slow_methods, NULL, on_leave, NULL, NULL}};
     counts = kit_shared("old", COUNTS);
     node = kit_node(NULL);
     moyai_ref *ref = kit_object(node, &old.cls, NULL);
@@ -450,8 +450,7 @@ static int tests(void) {
         cmocka_unit_test(nested_calls_are_taken),           cmocka_unit_test(objects_are_told),
         cmocka_unit_test(answers_are_taken_before_the_end), cmocka_unit_test(what_takes_too_long_is_cut_short),
         cmocka_unit_test(whoever_waits_is_told_once),       cmocka_unit_test(who_frees_it_waits),
-        cmocka_unit_test(classes_of_before_have_none),
-        cmocka_unit_test(who_does_not_end_it_is_gone),
+        cmocka_unit_test(classes_of_before_have_none),      cmocka_unit_test(who_does_not_end_it_is_gone),
     };
     return cmocka_run_group_tests(list, NULL, NULL);
 }

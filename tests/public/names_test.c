@@ -731,9 +731,10 @@ static void a_class_is_checked(void **state) {
                                      none[] = {{"x", NULL}, {NULL, NULL}},
                                      twice[] = {{"x", m_end}, {"x", m_number}, {NULL, NULL}};
     static const struct moyai_class good = MOYAI_CLASS("Empty", empty, NULL);
-    static const struct moyai_class bad[] = {MOYAI_CLASS("Nameless", nameless, NULL), MOYAI_CLASS("None", none, NULL),
-                                             MOYAI_CLASS("Twice", twice, NULL),       MOYAI_CLASS(NULL, empty, NULL),
-                                             MOYAI_CLASS("Null", NULL, NULL),         {1, "Size", empty, NULL, NULL}};
+    static const struct moyai_class bad[] = {
+        MOYAI_CLASS("Nameless", nameless, NULL), MOYAI_CLASS("None", none, NULL),
+        MOYAI_CLASS("Twice", twice, NULL),       MOYAI_CLASS(NULL, empty, NULL),
+        MOYAI_CLASS("Null", NULL, NULL),         {1, "Size", empty, NULL, NULL, NULL, NULL}};
     moyai_ref *ref = kit_object(node, &good, NULL);
     KIT_RC(moyai_call(ref, "x", MOYAI_NONE, MOYAI_NONE, NULL), MOYAI_ENOMETHOD);
     moyai_ref_unref(ref);

@@ -69,9 +69,14 @@ static void claim_free(struct route *t, struct claim *c) {
     free(c);
 }
 
+int overlay_name_bring(struct overlay *o, const char *name, const uint8_t object[16]) {
+    return overlay_name_claim(o, name, object, NULL);
+}
+
+/* a NULL: the name came with its object. */
 int overlay_name_claim(struct overlay *o, const char *name, const uint8_t object[16], struct name_ask *a) {
     struct route *t = o->route;
-    struct locate_event ev = {.kind = LOCATE_EV_NAME_ADD};
+    struct locate_event ev = {.kind = LOCATE_EV_NAME_ADD, .moved = !a};
     overlay_name_key(name, ev.key);
     memcpy(ev.object.b, object, 16);
     if (claim_find(t, ev.key)) return MOYAI_EEXIST;
@@ -85,10 +90,10 @@ int overlay_name_claim(struct overlay *o, const char *name, const uint8_t object
         free(c);
         return MOYAI_ENOMEM;
     }
-    a->token = ++t->last_token;
+    if (a) a->token = ++t->last_token;
     int rc = route_locate(t, &ev);
     if (rc < 0) {
-        a->token = 0;
+        if (a) a->token = 0;
         claim_free(t, c);
     }
     route_run(t);

@@ -266,7 +266,8 @@ static int take_over(struct rdv *r, const char *file, const struct rdv_name *wan
         close(fd);
         return 0;
     }
-    if (!same || !is_dead(r, &has->node, dead, ctx)) {
+    const bool came = same && id_equal(has->object.b, want->object.b); /* the object has moved, its name with it */
+    if (!same || (!came && !is_dead(r, &has->node, dead, ctx))) {
         close(fd);
         return taken(r, has, reterr);
     }

@@ -1,0 +1,660 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Objects that move to another node (S4, 2.3.3; doc/spec/10-moving.md). At most one node has an object that calls can
+ * reach, whatever fails:
+ *
+ *     old home                                                new home
+ *     stays --move--> moving (calls wait, methods end)
+ *                       | packs the state
+ *                       +--- adopt(class, id, names, state) --> arriving (calls wait): unpacked
+ *     stays <-- refused, or the new home is dead
+ *                       +--- settle(id) ----------------------> here: it has the names, calls begin
+ *     gone  <-- settled                                         here as well when the old home is dead or has left
+ *     stays <-- the new home is dead
+ *     stays <-- drop(id) answered, when adopt's end is unknown  dropped
+ *
+ * What waited comes back to its callers, never executed, and they find the object by its id (moved.c).
+ */
+#include "object/move.h"
+
+#include "base/err.h"
+#include "base/events.h"
+#include "object/drain.h"
+#include "object/moved.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define AGAIN_PAUSE (100 * MOYAI_MS) /* before a node is asked again that could not be reached */
+#define HOST_TIME   (5 * MOYAI_SEC)  /* for a node to say whether it takes objects */
+#define MOVERS      32u              /* objects of a node that leaves, at once */
+#define TARGETS     256u             /* nodes looked at to find one for an object */
+
+/* ---- its scope ------------------------------------------------------------------------------- */
+
+void move_enter(struct object *ob) {
+    ob->inside++;
+}
+
+void move_leave(struct object *ob) {
+    if (--ob->inside == 0 && ob->mover) (void)blocked_wake(ob->node, ob->mover, 0);
+}
+
+/* Nested ones are what methods in its scope may wait for: without them these would not end. */
+bool move_parks(moyai_request *rq) {
+    struct object *ob = rq->object;
+    if (!ob->moving || ob->ended || (ob->inside > 0 && rq->nested)) return false;
+    rq->wait_next = NULL;
+    if (ob->parked_last)
+        ob->parked_last->wait_next = rq;
+    else
+        ob->parked_first = rq;
+    ob->parked_last = rq;
+    return true;
+}
+
+/* It stays, or has ended here: each begins, or is answered that. */
+static void unpark(struct object *ob) {
+    ob->moving = false;
+    for (moyai_request *rq; (rq = ob->parked_first);) {
+        ob->parked_first = rq->wait_next;
+        rq->wait_next = NULL;
+        exec_submit(ob->node->x, &rq->task);
+    }
+    ob->parked_last = NULL;
+}
+
+/* ---- the new home ---------------------------------------------------------------------------- */
+
+struct accepted {
+    const struct moyai_class *cls;
+    struct accepted *next;
+};
+
+struct arrival {
+    struct object *ob;
+    struct peer *from; /* its record is kept */
+    char **name;
+    size_t names;
+    struct arrival *next;
+};
+
+struct host {
+    moyai_node *node;
+    moyai_ref *ref;
+    struct accepted *accepted;
+    struct arrival *arrivals;
+    size_t n_arrivals;
+};
+
+static const struct moyai_class *accepts(const struct host *h, const char *name) {
+    for (const struct accepted *a = h ? h->accepted : NULL; a; a = a->next)
+        if (strcmp(a->cls->name, name) == 0) return a->cls;
+    return NULL;
+}
+
+moyai_ref *host_of(moyai_node *n, const char *cls) {
+    return accepts(n->host, cls) ? n->host->ref : NULL;
+}
+
+size_t host_arrivals(const moyai_node *n) {
+    return n->host ? n->host->n_arrivals : 0;
+}
+
+static void arrival_free(struct host *h, struct arrival *a) {
+    struct arrival **at = &h->arrivals;
+    while (*at != a) at = &(*at)->next;
+    *at = a->next;
+    h->n_arrivals--;
+    struct peer_calls *pc = a->from ? peer_calls(a->from, false) : NULL;
+    if (pc && --pc->in_room == 0) overlay_release(a->from);
+    for (size_t i = 0; i < a->names; i++) free(a->name[i]);
+    free(a->name);
+    free(a);
+}
+
+static struct arrival *arrival_find(const struct host *h, const uint8_t id[16]) {
+    struct arrival *a = h->arrivals;
+    while (a && !id_equal(a->ob->id, id)) a = a->next;
+    return a;
+}
+
+/* It is here. */
+static void settle(struct host *h, struct arrival *a) {
+    struct object *ob = a->ob;
+    moyai_node *n = h->node;
+    for (size_t i = 0; i < a->names; i++) {
+        struct moyai_error e = {0};
+        if (name_arrives(ob, a->name[i], &e) < 0)
+            log_error(n->log, "object", "MOYAI-MOVE-NAME", "an object that has moved here lacks its name: %s", e.text);
+    }
+    log_info(n->log, "object", "MOYAI-MOVED-HERE", "an object of class \"%s\" has moved here", klass_name(ob->klass));
+    arrival_free(h, a);
+    unpark(ob);
+    if (n->drain.begun && move_away(ob)) move_away_begin(ob); /* meanwhile this node has begun to leave */
+    object_leave(ob);
+}
+
+static void drop(struct host *h, struct arrival *a) {
+    struct object *ob = a->ob;
+    arrival_free(h, a);
+    ob->ended = true;
+    unpark(ob);
+    object_leave(ob);
+}
+
+void host_peer_failed(moyai_node *n, const struct peer *p, const struct moyai_error *why) {
+    if (why->code != MOYAI_EDEAD && why->code != MOYAI_ECLOSED) return;
+    for (struct arrival *a = n->host ? n->host->arrivals : NULL, *next; a; a = next) {
+        next = a->next;
+        if (a->from == p) settle(n->host, a);
+    }
+}
+
+/* The texts of a list of names. NULL: out of memory, or it is none. */
+static struct arrival *arrival_new(const moyai_value *names) {
+    struct arrival *a = calloc(1, sizeof *a);
+    const size_t n = moyai_value_count(names);
+    if (a) a->name = calloc(n + 1, sizeof *a->name);
+    for (size_t i = 0; a && a->name && i < n; i++) {
+        const char *text = NULL;
+        if (moyai_value_get(moyai_value_at(names, i), MOYAI_INTO(&text)->v[0]) == 0) a->name[i] = strdup(text);
+        if (!a->name[i]) break;
+        a->names++;
+    }
+    if (a && a->name && a->names == n) return a;
+    for (size_t i = 0; a && i < a->names; i++) free(a->name[i]);
+    if (a) free(a->name);
+    free(a);
+    return NULL;
+}
+
+static void arrival_abort(struct arrival *a) {
+    for (size_t i = 0; i < a->names; i++) free(a->name[i]);
+    free(a->name);
+    free(a);
+}
+
+/* The object is made, and waits. Lock held. */
+static int arrive(struct host *h, struct arrival *a, const struct moyai_class *cls, const uint8_t id[16], void *self,
+                  const struct moyai_node_id *from, bool pending, struct moyai_error *e) {
+    moyai_node *n = h->node;
+    struct peer *p = node_is(n, from->b) ? NULL : overlay_peer(n->o, from->b);
+    struct peer_calls *pc = p ? peer_calls(p, true) : NULL;
+    if (n->drain.begun) return err_set(e, MOYAI_ELEAVING, "this node leaves");
+    if (object_find(n, id)) return err_set(e, MOYAI_EEXIST, "there is such an object here already");
+    if (p && !pc) return err_set(e, MOYAI_ENOMEM, "out of memory for a peer");
+    if (p && peer_dead(p, e)) return e->code;
+    int rc = object_make(n, cls, self, id, &a->ob, e);
+    if (rc < 0) return rc;
+    a->ob->moving = true;
+    a->ob->users++;
+    a->ob->pending = pending;
+    a->from = p;
+    if (pc) pc->in_room++;
+    a->next = h->arrivals;
+    h->arrivals = a;
+    h->n_arrivals++;
+    return 0;
+}
+
+/* adopt(class, id, names, pending signal, state) */
+static int m_adopt(moyai_request *rq, void *host) {
+    struct host *h = host;
+    moyai_node *n = h->node;
+    const char *name;
+    const void *id;
+    size_t id_n;
+    bool pending;
+    moyai_value *names = NULL, *state = NULL;
+    void *self = NULL;
+    struct moyai_error e = {0};
+    int rc = moyai_args(rq, MOYAI_INTO(&name, moyai_into_bytes(&id, &id_n), &names, &pending, &state));
+    if (rc < 0) return rc;
+    const struct moyai_node_id from = moyai_caller(rq);
+    api_enter(n);
+    const struct moyai_class *cls = accepts(h, name);
+    const bool leaves = n->drain.begun;
+    struct arrival *a = id_n == 16 && cls && !leaves ? arrival_new(names) : NULL;
+    moyai_ref *ref = a ? ref_new(n, id, node_id(n)->b) : NULL;
+    api_leave(n);
+    if (leaves) rc = err_set(&e, MOYAI_ELEAVING, "this node leaves");
+    if (rc == 0 && !cls) rc = err_set(&e, MOYAI_ENOENT, "objects of class \"%.60s\" are not taken here", name);
+    if (rc == 0 && !ref) rc = err_set(&e, id_n == 16 ? MOYAI_ENOMEM : MOYAI_EARGS, "adopt: its arguments, or memory");
+    if (rc == 0) {
+        rc = cls->unpack(n, ref, state, &self);
+        if (rc < 0) err_set(&e, rc, "class \"%.60s\" cannot unpack the state: %s", name, moyai_strerror(rc));
+        if (rc > 0)
+            rc = err_set(&e, MOYAI_EUSER, "class \"%.60s\": unpack returned %d, which is no error code", name, rc);
+    }
+    if (rc == 0) {
+        api_enter(n);
+        rc = arrive(h, a, cls, id, self, &from, pending, &e);
+        api_leave(n);
+        if (rc < 0 && cls->destroy) cls->destroy(self);
+        if (rc == 0) a = NULL;
+    }
+    if (a) arrival_abort(a);
+    moyai_ref_unref(ref);
+    moyai_value_free(names);
+    moyai_value_free(state);
+    return rc < 0 ? moyai_raise(rq, rc, "%s", e.text) : 0;
+}
+
+/* settle(id), drop(id): asked again if the answer was not heard. */
+static int end_arrival(moyai_request *rq, struct host *h, void (*end)(struct host *h, struct arrival *a)) {
+    const void *id;
+    size_t id_n;
+    int rc = moyai_args(rq, MOYAI_INTO(moyai_into_bytes(&id, &id_n)));
+    if (rc < 0) return rc;
+    if (id_n != 16) return moyai_raise(rq, MOYAI_EARGS, "an object's id has 16 bytes");
+    api_enter(h->node);
+    struct arrival *a = arrival_find(h, id);
+    const bool here = object_find(h->node, id);
+    if (a) end(h, a);
+    api_leave(h->node);
+    return a || here == (end == settle) ? 0 : moyai_raise(rq, MOYAI_ENOOBJECT, "no such object has come here");
+}
+
+static int m_settle(moyai_request *rq, void *host) {
+    return end_arrival(rq, host, settle);
+}
+
+static int m_drop(moyai_request *rq, void *host) {
+    return end_arrival(rq, host, drop);
+}
+
+static const struct moyai_method host_methods[] = {
+    {"adopt", m_adopt}, {"settle", m_settle}, {"drop", m_drop}, {NULL, NULL}};
+static const struct moyai_class host_class = MOYAI_CLASS("moyai host", host_methods, NULL);
+
+int moyai_accept(moyai_node *n, const struct moyai_class *cls) {
+    if (!n) return MOYAI_EINVAL;
+    if (exec_forked(n->x)) return MOYAI_EFORK;
+    api_enter(n);
+    int rc = 0;
+    if (!cls || !cls->name || !class_moves(cls))
+        rc = api_fail(n, MOYAI_EINVAL, "a class whose objects move here is made with MOYAI_CLASS_MOVING");
+    if (rc == 0 && accepts(n->host, cls->name) && accepts(n->host, cls->name) != cls)
+        rc = api_fail(n, MOYAI_EEXIST, "objects of another class \"%.60s\" move here already", cls->name);
+    if (rc == 0 && !n->host) {
+        struct moyai_error e = {0};
+        struct host *h = calloc(1, sizeof *h);
+        struct object *ob;
+        if (h) h->node = n;
+        rc = h ? object_make(n, &host_class, h, NULL, &ob, &e) : err_set(&e, MOYAI_ENOMEM, "out of memory");
+        if (rc == 0) {
+            h->ref = moyai_ref_ref(ob->ref);
+            n->host = h;
+        } else {
+            free(h);
+            (void)api_error(n, &e);
+        }
+    }
+    struct accepted *a = rc == 0 && !accepts(n->host, cls->name) ? calloc(1, sizeof *a) : NULL;
+    if (a) {
+        *a = (struct accepted){cls, n->host->accepted};
+        n->host->accepted = a;
+    } else if (rc == 0 && !accepts(n->host, cls->name)) {
+        rc = api_fail(n, MOYAI_ENOMEM, "out of memory");
+    }
+    api_leave(n);
+    return rc;
+}
+
+void host_rejoins(moyai_node *n) {
+    while (n->host && n->host->arrivals) drop(n->host, n->host->arrivals);
+}
+
+void host_done(moyai_node *n) {
+    struct host *h = n->host;
+    if (!h) return;
+    n->host = NULL;
+    while (h->arrivals) {
+        struct arrival *a = h->arrivals;
+        h->arrivals = a->next;
+        arrival_abort(a);
+    }
+    for (struct accepted *a = h->accepted, *next; a; a = next) {
+        next = a->next;
+        free(a);
+    }
+    moyai_ref_unref(h->ref);
+    free(h);
+}
+
+/* ---- the old home ---------------------------------------------------------------------------- */
+
+/* These are called with the lock not held, on a fiber, and may switch it. */
+
+static int freeze(struct object *ob, moyai_ns until, struct moyai_error *e) {
+    moyai_node *n = ob->node;
+    int rc = 0;
+    while (rc == 0 && ob->inside > 0) {
+        struct blocked b;
+        blocked_init(n, &b, "waits for the methods of an object that is to move");
+        ob->mover = &b;
+        rc = block(n, &b, until, true);
+        ob->mover = NULL;
+    }
+    if (rc == MOYAI_ETIMEDOUT) return err_set(e, rc, "a method of the object is in progress still");
+    return rc < 0 ? err_set(e, rc, "%s", moyai_strerror(rc)) : 0;
+}
+
+static int host_at(moyai_node *n, const uint8_t to[16], const char *cls, moyai_ref **host, struct moyai_error *e) {
+    struct moyai_node_id id;
+    moyai_ref *home = NULL;
+    memcpy(id.b, to, 16);
+    if (moyai_node_ref(n, id, &home) < 0) return err_set(e, MOYAI_ENOMEM, "out of memory");
+    moyai_future *f = moyai_call_async(home, "host", MOYAI_ARGS(cls));
+    moyai_future_deadline(f, HOST_TIME);
+    int rc = moyai_future_get_masked(f, MOYAI_INTO(host));
+    if (rc < 0) (void)moyai_future_error(f, 0, e);
+    moyai_future_free(f);
+    moyai_ref_unref(home);
+    return rc;
+}
+
+static int pack(struct object *ob, moyai_value **state, struct moyai_error *e) {
+    moyai_node *n = ob->node;
+    struct context *c = context_get(n);
+    c->scope = ob;
+    int rc = klass_class(ob->klass)->pack(n, ob->self, state);
+    c->scope = NULL;
+    if (rc == 0 && !*state) rc = MOYAI_EUSER;
+    if (rc < 0)
+        err_set(e, rc, "class \"%.60s\" does not pack its state: %s", klass_name(ob->klass), moyai_strerror(rc));
+    if (rc > 0) rc = err_set(e, MOYAI_EUSER, "class \"%.60s\": pack returned %d", klass_name(ob->klass), rc);
+    return rc;
+}
+
+/* What it is called, and the name that is its id's. NULL: out of memory. */
+static moyai_value *names_of(const struct object *ob) {
+    size_t n = 1;
+    char id[MOVED_NAME];
+    bool has = false;
+    for (const struct object_name *m = ob->names; m; m = m->next) n++;
+    moyai_value **item = calloc(n, sizeof(moyai_value *));
+    if (!item) return NULL;
+    moved_name(ob->id, id);
+    n = 0;
+    for (const struct object_name *m = ob->names; m; m = m->next) {
+        has |= strcmp(m->text, id) == 0;
+        item[n++] = moyai_value_new(moyai_text(m->text, strlen(m->text)));
+    }
+    if (!has) item[n++] = moyai_value_new(moyai_text(id, strlen(id)));
+    moyai_value *list = moyai_value_list(item, n);
+    free(item);
+    return list;
+}
+
+enum answer { ANSWER_YES, ANSWER_NO, ANSWER_GONE, ANSWER_UNKNOWN };
+
+static enum answer ask(moyai_ref *host, const char *method, const struct moyai_args *args, struct moyai_error *e) {
+    moyai_future *f = moyai_call_async(host, method, args);
+    int rc = moyai_future_get_masked(f, MOYAI_NONE);
+    if (rc < 0) (void)moyai_future_error(f, 0, e);
+    moyai_future_free(f);
+    if (rc == 0) return ANSWER_YES;
+    if (e->where == MOYAI_AT_METHOD || e->executed == MOYAI_NEVER_EXECUTED) return ANSWER_NO;
+    return e->code == MOYAI_EDEAD || e->code == MOYAI_ECLOSED ? ANSWER_GONE : ANSWER_UNKNOWN;
+}
+
+/* Until it is known: the object is at one of the two, and this one must not guess. */
+static enum answer ask_again(moyai_node *n, moyai_ref *host, const char *method, const uint8_t id[16],
+                             struct moyai_error *e) {
+    for (;;) {
+        enum answer a = ask(host, method, MOYAI_ARGS(moyai_bytes(id, 16)), e);
+        const bool unreached = a == ANSWER_NO && e->where != MOYAI_AT_METHOD && e->code == MOYAI_EUNREACHABLE;
+        if (a != ANSWER_UNKNOWN && !unreached) {
+            if (a == ANSWER_NO && (e->code == MOYAI_EDEAD || e->code == MOYAI_ECLOSED)) return ANSWER_GONE;
+            return a;
+        }
+        if (moyai_sleep_masked(n, AGAIN_PAUSE) < 0) return ANSWER_UNKNOWN; /* this node ends */
+    }
+}
+
+/* Nobody is in its scope. 0: it is there. */
+static int hand_over(struct object *ob, moyai_ref *host, const uint8_t to[16], struct moyai_error *e) {
+    moyai_node *n = ob->node;
+    moyai_value *state = NULL;
+    int rc = pack(ob, &state, e);
+    if (rc < 0) return rc;
+    exec_lock(n->x);
+    moyai_value *names = names_of(ob);
+    const bool pending = ob->pending;
+    exec_unlock(n->x);
+    if (!names) {
+        moyai_value_free(state);
+        return err_set(e, MOYAI_ENOMEM, "out of memory");
+    }
+    enum answer a =
+        ask(host, "adopt", MOYAI_ARGS(klass_name(ob->klass), moyai_bytes(ob->id, 16), names, pending, state), e);
+    moyai_value_free(names);
+    moyai_value_free(state);
+    if (a == ANSWER_UNKNOWN) {
+        struct moyai_error why = {0};
+        if (ask_again(n, host, "drop", ob->id, &why) != ANSWER_NO) return e->code;
+        a = ANSWER_YES; /* it is there, as if this node had died: so it is */
+    } else if (a == ANSWER_YES) {
+        a = ask_again(n, host, "settle", ob->id, e);
+    }
+    if (a != ANSWER_YES) return e->code;
+    exec_lock(n->x);
+    names_depart(ob);
+    moved_put(n, ob->id, to);
+    ob->ended = true;
+    log_info(n->log, "object", "MOYAI-MOVED", "an object of class \"%s\" has moved to node %02x%02x%02x%02x",
+             klass_name(ob->klass), to[0], to[1], to[2], to[3]);
+    exec_unlock(n->x);
+    return 0;
+}
+
+/* ---- by the program -------------------------------------------------------------------------- */
+
+struct move {
+    struct object *ob;
+    uint8_t to[16];
+    moyai_ns until;
+    int rc;
+    struct moyai_error e;
+    bool done;
+    unsigned users;
+    struct blocked *waiter;
+};
+
+static void move_unref(struct move *m) {
+    if (--m->users == 0) free(m);
+}
+
+static void run_move(void *arg) {
+    struct move *m = arg;
+    struct object *ob = m->ob;
+    moyai_node *n = ob->node;
+    moyai_ref *host = NULL;
+    m->rc = host_at(n, m->to, klass_name(ob->klass), &host, &m->e);
+    api_enter(n);
+    if (m->rc == 0) m->rc = freeze(ob, m->until, &m->e);
+    api_leave(n);
+    if (m->rc == 0) m->rc = hand_over(ob, host, m->to, &m->e);
+    moyai_ref_unref(host);
+    api_enter(n);
+    unpark(ob);
+    if (n->drain.begun && move_away(ob)) move_away_begin(ob);
+    object_leave(ob);
+    m->done = true;
+    if (m->waiter) (void)blocked_wake(n, m->waiter, 0);
+    move_unref(m);
+    api_leave(n);
+}
+
+static int begin_move(moyai_node *n, moyai_ref *ref, struct moyai_node_id to, moyai_dur timeout, struct move **ret) {
+    struct object *ob = object_of(ref);
+    if (!ob) return api_fail(n, MOYAI_ENOOBJECT, "the object has ended or is not of this node");
+    if (!class_moves(klass_class(ob->klass)))
+        return api_fail(n, MOYAI_ESTATE, "objects of class \"%.60s\" do not move: it has no pack and unpack",
+                        klass_name(ob->klass));
+    if (ob->moving) return api_fail(n, MOYAI_EBUSY, "the object moves already");
+    if (context_get(n)->scope == ob)
+        return api_fail(n, MOYAI_ESTATE, "a method cannot wait for its own end: move the object from moyai_go()");
+    struct move *m = calloc(1, sizeof *m);
+    if (!m) return api_fail(n, MOYAI_ENOMEM, "out of memory");
+    const moyai_ns now = moyai_now();
+    const bool ever = timeout >= MOYAI_FOREVER - (moyai_dur)now;
+    *m = (struct move){.ob = ob, .users = 2, .until = ever ? UINT64_MAX : now + (moyai_ns)(timeout > 0 ? timeout : 0)};
+    memcpy(m->to, to.b, 16);
+    int rc = go_locked(n, run_move, m);
+    if (rc < 0) {
+        free(m);
+        return rc;
+    }
+    ob->moving = true;
+    ob->users++;
+    *ret = m;
+    return 0;
+}
+
+int moyai_move(moyai_ref *ref, struct moyai_node_id to, moyai_dur timeout) {
+    if (!ref) return MOYAI_EINVAL;
+    moyai_node *n = ref->node;
+    if (exec_forked(n->x)) return MOYAI_EFORK;
+    api_enter(n);
+    struct move *m = NULL;
+    int rc = 0;
+    if (node_is(n, to.b))
+        rc = object_of(ref) ? 0 : api_fail(n, MOYAI_ENOOBJECT, "the object has ended or is not of this node");
+    else
+        rc = begin_move(n, ref, to, timeout, &m);
+    while (m && rc == 0 && !m->done) {
+        struct blocked b;
+        blocked_init(n, &b, "waits for an object to have moved");
+        m->waiter = &b;
+        rc = block(n, &b, UINT64_MAX, true);
+        m->waiter = NULL;
+    }
+    if (m && m->done && (rc = m->rc) < 0) rc = api_error(n, &m->e);
+    if (m) move_unref(m);
+    api_leave(n);
+    return rc;
+}
+
+/* ---- a node that leaves ---------------------------------------------------------------------- */
+
+bool move_away(struct object *ob) {
+    if (ob->moving || ob->ended || ob->stays || !class_moves(klass_class(ob->klass))) return false;
+    ob->moving = true;
+    ob->users++;
+    ob->node->drain.moves++;
+    return true;
+}
+
+/* Nodes that may take it, those that are linked first. */
+struct targets {
+    const moyai_node *n;
+    size_t count;
+    uint8_t id[TARGETS][16];
+};
+
+static bool add_target(struct targets *t, const uint8_t id[16]) {
+    if (node_is(t->n, id)) return true;
+    for (size_t i = 0; i < t->count; i++)
+        if (id_equal(t->id[i], id)) return true;
+    memcpy(t->id[t->count++], id, 16);
+    return t->count < TARGETS;
+}
+
+static bool add_linked(const struct overlay_link_info *l, void *ctx) {
+    return l->observer || add_target(ctx, l->peer);
+}
+
+static bool add_known(const struct overlay_known *k, void *ctx) {
+    return add_target(ctx, k->id);
+}
+
+static bool add_entry(const struct rdv_node *node, const struct moyai_error *bad, void *ctx) {
+    return bad || add_target(ctx, node->id.b);
+}
+
+/* Lock not held. The first that takes it; who was asked by another object begins elsewhere. */
+static int move_somewhere(struct object *ob, struct targets *t, struct moyai_error *e) {
+    moyai_node *n = ob->node;
+    const size_t from = t->count ? id_hash(ob->id) % t->count : 0;
+    int rc = err_set(e, MOYAI_ELEAVING, "no node that stays takes objects of its class (moyai_accept)");
+    for (size_t i = 0; rc != 0 && i < t->count && !n->drain.late; i++) {
+        const uint8_t *to = t->id[(from + i) % t->count];
+        struct moyai_error why = {0};
+        moyai_ref *host = NULL;
+        if (host_at(n, to, klass_name(ob->klass), &host, &why) == 0 && (rc = hand_over(ob, host, to, &why)) < 0)
+            *e = why;
+        moyai_ref_unref(host);
+    }
+    return rc;
+}
+
+/* It has gone, or not: then it is as any other from now on. */
+static void stays(struct object *ob, int rc, const struct moyai_error *e) {
+    moyai_node *n = ob->node;
+    ob->stays = rc < 0;
+    n->drain.moves--;
+    if (rc < 0 && n->drain.stay++ == 0) n->drain.why_stay = *e;
+    if (rc < 0 && e->code != MOYAI_ELEAVING) n->drain.why_stay = *e;
+    if (n->drain.moves == 0 && n->drain.stay > 0) {
+        char text[MOYAI_ERROR_TEXT + 200];
+        snprintf(text, sizeof text,
+                 "this node leaves, and %zu of its objects end%s with it that could have moved: class \"%.60s\": %s",
+                 n->drain.stay, n->drain.stay == 1 ? "s" : "", klass_name(ob->klass), n->drain.why_stay.text);
+        if (n->drain.why_stay.code == MOYAI_ELEAVING) /* as always when all leave */
+            log_warning(n->log, "object", "MOYAI-LEAVE-STAYS", "%s", text);
+        else
+            log_error(n->log, "object", "MOYAI-LEAVE-STAYS", "%s", text);
+    }
+    unpark(ob);
+    object_leave(ob);
+}
+
+/* Lock held, and released meanwhile. */
+static void run_one(moyai_node *n, struct object *ob) {
+    struct moyai_error e = {0};
+    struct targets *t = calloc(1, sizeof *t);
+    int rc = t ? freeze(ob, UINT64_MAX, &e) : err_set(&e, MOYAI_ENOMEM, "out of memory");
+    struct rdv *r = overlay_rdv(n->o);
+    if (t) {
+        t->n = n;
+        overlay_each_link(n->o, add_linked, t);
+        if (t->count < TARGETS) overlay_each_known(n->o, add_known, t);
+        if (t->count < TARGETS && r && rdv_nodes(r, add_entry, t, NULL) < 0)
+            r = NULL; /* those that are linked have to do */
+    }
+    api_leave(n);
+    if (rc == 0) rc = move_somewhere(ob, t, &e);
+    free(t);
+    api_enter(n);
+    stays(ob, rc, &e);
+}
+
+static void run_away(void *arg) {
+    moyai_node *n = arg;
+    api_enter(n);
+    for (struct object *ob; (ob = n->drain.away);) {
+        n->drain.away = ob->away;
+        ob->away = NULL;
+        run_one(n, ob);
+    }
+    n->drain.movers--;
+    exec_attention(n->x);
+    api_leave(n);
+}
+
+void move_away_begin(struct object *ob) {
+    moyai_node *n = ob->node;
+    ob->away = n->drain.away;
+    n->drain.away = ob;
+    if (n->drain.movers == MOVERS) return;
+    if (go_locked(n, run_away, n) == 0) {
+        n->drain.movers++;
+    } else if (n->drain.movers == 0) {
+        const struct moyai_error e = context_get(n)->last;
+        n->drain.away = ob->away;
+        stays(ob, e.code, &e);
+    }
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Objects that move to another node (doc/spec/10-moving.md). With the node lock held, unless said otherwise. */
+#ifndef OBJECT_MOVE_H
+#define OBJECT_MOVE_H
+
+#include "object/internal.h"
+
+/* A method or on_leave begins in its scope, and is over. */
+void move_enter(struct object *ob);
+void move_leave(struct object *ob);
+/* Must this request wait until its object has moved, or stays? Then it is kept. */
+bool move_parks(moyai_request *rq);
+
+/* This node leaves, and the object with it, to some node that stays and takes it: from now on its calls wait. If it
+ * cannot be moved it is as any other. false: its class does not move. */
+bool move_away(struct object *ob);
+void move_away_begin(struct object *ob); /* it may go now: after on_leave */
+
+/* Who takes objects of that class here; NULL: nobody. Borrowed. */
+moyai_ref *host_of(moyai_node *n, const char *cls);
+/* A node is gone: what had not quite moved from there is here now. */
+void host_peer_failed(moyai_node *n, const struct peer *p, const struct moyai_error *why);
+size_t host_arrivals(const moyai_node *n); /* objects that are not quite here */
+void host_rejoins(moyai_node *n);          /* this node was taken for dead: what had not quite moved here has not */
+void host_done(moyai_node *n);
+
+#endif

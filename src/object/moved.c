@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Objects that may move, from the side of their callers (doc/spec/10-moving.md, 4).
+ *
+ * A reference says where its object was last seen. A call that comes back from there as never executed, since the
+ * object is not there (any more), or its node has gone, is not failed at once: the object is looked for by its id, and
+ * the call is made again where it is found. Meanwhile calls of this node to that object wait. They are all made in the
+ * order in which the program made them: nothing is sent before the old home has answered for all that it was sent.
+ */
+#include "object/moved.h"
+
+#include "base/err.h"
+
+#include <stdlib.h>
+
+#define PLACES_MOST 65536u                /* whereabouts kept; one that is forgotten is looked for again */
+#define TIMES_MOST  16u                   /* a call is made */
+#define STILL_TRIES 20u                   /* looks for an object that is said to be where it was just now not */
+#define STILL_PAUSE (10 * MOYAI_MS)       /* between them */
+#define GONE_TIME   ((moyai_ns)MOYAI_SEC) /* that it was nowhere is believed so long */
+
+struct whereabouts {
+    UT_hash_handle hh;
+    moyai_node *node;
+    uint8_t object[16], home[16];
+    bool known;          /* home; else what references say */
+    bool seeking;        /* a fiber looks for it, and calls wait */
+    moyai_ns gone;       /* when it was found nowhere; 0: not so */
+    size_t out;          /* calls that were sent, and are waited for before any is sent again */
+    moyai_future *queue; /* in the order in which they were made */
+    struct blocked *seeker;
+};
+
+void moved_name(const uint8_t object[16], char name[MOVED_NAME]) {
+    name[0] = '@';
+    id_format(object, name + 1);
+}
+
+static struct whereabouts *place_find(moyai_node *n, const uint8_t object[16]) {
+    struct whereabouts *w;
+    HASH_FIND(hh, n->whereabouts, object, 16, w);
+    return w;
+}
+
+static void place_free(struct whereabouts *w) {
+    HASH_DEL(w->node->whereabouts, w);
+    free(w);
+}
+
+/* The one that is there for longest makes room, if nobody waits for it. */
+static struct whereabouts *place_get(moyai_node *n, const uint8_t object[16]) {
+    struct whereabouts *w = place_find(n, object), *next;
+    if (w) return w;
+    if (HASH_COUNT(n->whereabouts) >= PLACES_MOST)
+        HASH_ITER (hh, n->whereabouts, w, next)
+            if (!w->seeking && !w->queue) {
+                place_free(w);
+                break;
+            }
+    w = calloc(1, sizeof *w);
+    if (!w) return NULL;
+    w->node = n;
+    memcpy(w->object, object, 16);
+    HASH_ADD(hh, n->whereabouts, object, 16, w);
+    if (w->hh.tbl) return w;
+    free(w);
+    return NULL;
+}
+
+void moved_put(moyai_node *n, const uint8_t object[16], const uint8_t home[16]) {
+    struct whereabouts *w = place_get(n, object);
+    if (!w) return; /* it is looked for */
+    memcpy(w->home, home, 16);
+    w->known = true;
+    w->gone = 0;
+}
+
+const uint8_t *moved_to(moyai_node *n, const uint8_t object[16]) {
+    const struct whereabouts *w = place_find(n, object);
+    return w && w->known ? w->home : NULL;
+}
+
+void moved_home(moyai_future *f) {
+    moyai_node *n = f->node;
+    if (!f->movable) return;
+    const struct object *ob = object_find(n, f->object);
+    const uint8_t *there = moved_to(n, f->object);
+    if (ob && !ob->ended)
+        memcpy(f->home, node_id(n)->b, 16);
+    else if (there)
+        memcpy(f->home, there, 16);
+}
+
+/* ---- calls that wait ------------------------------------------------------------------------- */
+
+static void wake(struct whereabouts *w) {
+    if (w->seeker && w->out == 0 && !w->node->ending) (void)blocked_wake(w->node, w->seeker, 0);
+}
+
+static void put(struct whereabouts *w, moyai_future *f) {
+    moyai_future **at = &w->queue;
+    while (*at && (*at)->seq < f->seq) at = &(*at)->seek_next;
+    f->seek_next = *at;
+    *at = f;
+    f->seeking = w;
+}
+
+static void take(moyai_future *f) {
+    moyai_future **at = &f->seeking->queue;
+    while (*at != f) at = &(*at)->seek_next;
+    *at = f->seek_next;
+    f->seek_next = NULL;
+    f->seeking = NULL;
+}
+
+/* What was sent is to be answered first. */
+static void await(struct whereabouts *w, moyai_future *f) {
+    if (f->awaited) return;
+    f->awaited = true;
+    w->out++;
+}
+
+static void unawait(moyai_future *f) {
+    struct whereabouts *w = f->awaited ? place_find(f->node, f->object) : NULL;
+    f->awaited = false;
+    if (!w) return;
+    w->out--;
+    wake(w);
+}
+
+bool moved_waits(moyai_future *f) {
+    struct whereabouts *w = f->movable ? place_find(f->node, f->object) : NULL;
+    if (!w || !w->seeking) return false;
+    put(w, f);
+    return true;
+}
+
+void moved_sent(moyai_future *f) {
+    if (f->seeking) unawait(f);
+}
+
+void moved_drop(moyai_future *f) {
+    if (f->seeking) take(f);
+    unawait(f);
+}
+
+/* ---- looking --------------------------------------------------------------------------------- */
+
+/* 0: it is there. ENOENT and others: it cannot be found. */
+static int look(struct whereabouts *w, uint8_t home[16], struct moyai_error *e) {
+    moyai_node *n = w->node;
+    const struct object *ob = object_find(n, w->object);
+    char name[MOVED_NAME];
+    if (ob && !ob->ended) { /* it has come here */
+        memcpy(home, node_id(n)->b, 16);
+        return 0;
+    }
+    moved_name(w->object, name);
+    return name_where(n, name, home, e);
+}
+
+static int pause_a_moment(moyai_node *n) {
+    struct blocked b;
+    blocked_init(n, &b, "waits for an object that moves");
+    const int rc = block(n, &b, moyai_now() + (moyai_ns)STILL_PAUSE, true);
+    return rc == MOYAI_ETIMEDOUT ? 0 : rc;
+}
+
+static void fail_all(struct whereabouts *w) {
+    for (moyai_future *f; (f = w->queue);) {
+        take(f);
+        future_fail_back(f);
+    }
+}
+
+static void send_all(struct whereabouts *w) {
+    for (moyai_future *f; !w->seeking && (f = w->queue);) {
+        take(f);
+        failure_unref(f->failure);
+        f->failure = NULL;
+        memcpy(f->home, w->home, 16);
+        call_again(f);
+    }
+}
+
+static void seek(void *arg) {
+    struct whereabouts *w = arg;
+    moyai_node *n = w->node;
+    uint8_t home[16];
+    struct moyai_error e;
+    api_enter(n);
+    int rc = 0;
+    while (rc >= 0 && w->out > 0) {
+        struct blocked b;
+        blocked_init(n, &b, "waits for what an object's old home has to answer");
+        w->seeker = &b;
+        rc = block(n, &b, UINT64_MAX, true);
+        w->seeker = NULL;
+    }
+    for (unsigned i = 0; rc >= 0; i++) {
+        rc = look(w, home, &e);
+        const bool still = rc == 0 && w->known && id_equal(home, w->home);
+        if (!still) break;
+        rc = i == STILL_TRIES ? MOYAI_ENOENT : pause_a_moment(n);
+    }
+    w->seeking = false;
+    if (rc == 0) {
+        memcpy(w->home, home, 16);
+        w->known = true;
+        w->gone = 0;
+        send_all(w);
+    } else {
+        w->known = false;
+        w->gone = moyai_now();
+        fail_all(w);
+    }
+    api_leave(n);
+}
+
+/* Those that are open there: they are answered before any is sent again. */
+static void await_open(struct whereabouts *w) {
+    struct peer *p = overlay_find(w->node->o, w->home);
+    struct peer_calls *pc = p ? peer_calls(p, false) : NULL;
+    for (moyai_future *f = pc ? pc->open : w->node->local_open; f; f = f->open_next)
+        if (f->movable && id_equal(f->object, w->object)) await(w, f);
+}
+
+static bool is_elsewhere(const moyai_future *f, const struct moyai_error *e) {
+    if (!f->movable || f->state == FUTURE_DONE || f->node->ending || f->again >= TIMES_MOST) return false;
+    if (e->executed != MOYAI_NEVER_EXECUTED || e->where != MOYAI_AT_PEER || f->in.body) return false;
+    return e->code == MOYAI_ENOOBJECT || e->code == MOYAI_ELEAVING || e->code == MOYAI_EDEAD ||
+           e->code == MOYAI_ECLOSED;
+}
+
+bool moved_again(moyai_future *f, const struct moyai_error *e) {
+    moyai_node *n = f->node;
+    if (!is_elsewhere(f, e)) return false;
+    struct whereabouts *w = place_get(n, f->object);
+    if (!w || (w->gone && moyai_now() - w->gone < GONE_TIME)) return false;
+    struct failure *why = failure_new(e, NULL);
+    const bool begins = !w->seeking;
+    if (!why || (begins && go_locked(n, seek, w) < 0)) {
+        failure_unref(why);
+        return false;
+    }
+    f->again++;
+    future_back(f);
+    f->failure = why;
+    if (begins) {
+        w->seeking = true;
+        memcpy(w->home, f->home, 16);
+        w->known = true; /* that it is not there */
+        await_open(w);
+    }
+    put(w, f);
+    if (f->msg.state != MSG_IDLE)
+        await(w, f);
+    else
+        unawait(f);
+    wake(w);
+    return true;
+}
+
+void moved_done(moyai_node *n) {
+    struct whereabouts *w, *next;
+    HASH_ITER (hh, n->whereabouts, w, next) {
+        fail_all(w);
+        place_free(w);
+    }
+}

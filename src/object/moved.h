@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where objects are that may move, and calls of them that have to be made again there. All with the node lock held. */
+#ifndef OBJECT_MOVED_H
+#define OBJECT_MOVED_H
+
+#include "object/internal.h"
+
+/* An object's id says whether its class lets it move. */
+static inline bool object_moves(const uint8_t id[16]) {
+    return id[15] & 1;
+}
+
+/* Of a call that is about to be made: where its object is, as far as is known here. f->object and f->home are set. */
+void moved_home(moyai_future *f);
+/* Its object is being looked for: it is made when that is over. */
+bool moved_waits(moyai_future *f);
+/* It has come back, never executed, perhaps because its object is elsewhere: true if it is made again, or e is told to
+ * it later. */
+bool moved_again(moyai_future *f, const struct moyai_error *e);
+void moved_sent(moyai_future *f); /* its message is done */
+void moved_drop(moyai_future *f); /* it completes, or is freed */
+
+/* An object that was here is there now. Where it is that was there: for what comes here still. */
+void moved_put(moyai_node *n, const uint8_t object[16], const uint8_t home[16]);
+const uint8_t *moved_to(moyai_node *n, const uint8_t object[16]); /* NULL: not known */
+
+/* The name by which such an object is found, whatever node it is at. */
+#define MOVED_NAME 34u
+void moved_name(const uint8_t object[16], char name[MOVED_NAME]);
+
+void moved_done(moyai_node *n);
+
+#endif

@@ -1,0 +1,485 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Objects that move to other nodes, by moyai_move and when their node leaves: calls reach them wherever they are, in
+ * order and once; names and signals go along; and whatever dies, at most one node has them.
+ */
+#include "tests/public/kit.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+static moyai_node *node;
+static _Atomic uint32_t *counts;
+enum { PACKED, UNPACKED, DESTROYED, DONE, HOOKS, DIES, COUNTS };
+
+/* ---- what moves: a counter that remembers in which order it was called ----------------------- */
+
+struct counter {
+    int n;                 /* calls of `next` */
+    uint64_t pid;          /* of the process where it was made */
+    uint32_t sum, signals; /* of what it was given, in order */
+};
+
+static int m_next(moyai_request *rq, void *self) {
+    struct counter *c = self;
+    uint32_t x;
+    KIT_OK(moyai_args(rq, MOYAI_INTO(&x)));
+    c->sum = c->sum * 31 + x;
+    return moyai_return(rq, MOYAI_ARGS(c->n++, (int)getpid()));
+}
+
+static int m_add(moyai_request *rq, void *self) {
+    struct counter *c = self;
+    uint32_t x;
+    KIT_OK(moyai_args(rq, MOYAI_INTO(&x)));
+    c->sum = c->sum * 31 + x;
+    c->n++;
+    return 0;
+}
+
+static int m_get(moyai_request *rq, void *self) {
+    struct counter *c = self;
+    return moyai_return(rq, MOYAI_ARGS(c->n, c->sum, c->pid));
+}
+
+/* Returns when it is signalled. */
+static int m_hold(moyai_request *rq, void *self) {
+    struct counter *c = self;
+    counts[DONE]++;
+    int rc = moyai_sleep(moyai_request_node(rq), MOYAI_FOREVER);
+    if (rc == MOYAI_ELEAVING) rc = moyai_sleep(moyai_request_node(rq), MOYAI_FOREVER);
+    KIT_RC(rc, MOYAI_SIGNALLED);
+    c->signals++;
+    return moyai_return(rq, MOYAI_ARGS((int)getpid()));
+}
+
+/* A large argument comes as it was sent. */
+static int m_sum(moyai_request *rq, void *self) {
+    (void)self;
+    const double *p;
+    size_t n;
+    double sum = 0;
+    KIT_OK(moyai_args(rq, MOYAI_INTO(moyai_into_doubles(&p, &n))));
+    for (size_t i = 0; i < n; i++) sum += p[i];
+    return moyai_return(rq, MOYAI_ARGS(sum, (int)getpid()));
+}
+
+static int pack(moyai_node *n, void *self, moyai_value **state) {
+    const struct counter *c = self;
+    (void)n;
+    counts[PACKED]++;
+    if (counts[DIES] == 1) _exit(9);
+    if (counts[DIES] == 3) return MOYAI_ENOSPC;
+    uint64_t v[] = {(uint64_t)c->n, c->pid, c->sum, c->signals};
+    *state = moyai_value_new(moyai_u64s(v, 4));
+    return 0;
+}
+
+static int unpack(moyai_node *n, moyai_ref *ref, const moyai_value *state, void **self) {
+    const uint64_t *v;
+    size_t k;
+    FIBER_ASSERT(n == node && moyai_ref_is_local(ref));
+    if (counts[DIES] == 2) _exit(9);
+    if (counts[DIES] == 4) return MOYAI_EDATA;
+    KIT_OK(moyai_value_get(state, MOYAI_INTO(moyai_into_u64s(&v, &k))->v[0]));
+    FIBER_ASSERT_INT(k, 4);
+    struct counter *c = calloc(1, sizeof *c);
+    FIBER_ASSERT(c);
+    *c = (struct counter){(int)v[0], v[1], (uint32_t)v[2], (uint32_t)v[3]};
+    *self = c;
+    counts[UNPACKED]++;
+    return 0;
+}
+
+static void destroy(void *self) {
+    free(self);
+    counts[DESTROYED]++;
+}
+
+static void on_leave(moyai_node *n, moyai_ref *ref, void *self) {
+    (void)n, (void)ref, (void)self;
+    counts[HOOKS]++;
+}
+
+static const struct moyai_method methods[] = {{"next", m_next}, {"add", m_add}, {"get", m_get},
+                                              {"hold", m_hold}, {"sum", m_sum}, {NULL, NULL}};
+static const struct moyai_class cls = MOYAI_CLASS_MOVING("Counter", methods, destroy, on_leave, pack, unpack);
+
+static moyai_ref *make(const char *name) {
+    struct counter *c = calloc(1, sizeof *c);
+    FIBER_ASSERT(c);
+    c->pid = (uint64_t)getpid();
+    moyai_ref *ref = kit_object(node, &cls, c);
+    if (*name) KIT_OK(moyai_register(ref, name));
+    return ref;
+}
+
+/* ---- a node that takes such objects, and moves what it has on ------------------------------- */
+
+static int m_make(moyai_request *rq, void *self) {
+    (void)self;
+    const char *name;
+    KIT_OK(moyai_args(rq, MOYAI_INTO(&name)));
+    moyai_ref *ref = make(name);
+    int rc = moyai_return(rq, MOYAI_ARGS(ref));
+    moyai_ref_unref(ref);
+    return rc;
+}
+
+/* move(object, host that is to have it) */
+static int m_move(moyai_request *rq, void *self) {
+    (void)self;
+    moyai_ref *ref = NULL, *to = NULL;
+    KIT_OK(moyai_args(rq, MOYAI_INTO(&ref, &to)));
+    int rc = moyai_move(ref, moyai_ref_home(to), MOYAI_FOREVER);
+    moyai_ref_unref(ref);
+    moyai_ref_unref(to);
+    return moyai_return(rq, MOYAI_ARGS(rc));
+}
+
+static const struct moyai_method host_methods[] = {{"make", m_make}, {"move", m_move}, {NULL, NULL}};
+static const struct moyai_class host_class = MOYAI_CLASS("Host", host_methods, NULL);
+
+static int role_host(int argc, char **argv) {
+    (void)argc;
+    struct moyai_node_opts opts = MOYAI_NODE_OPTS_INIT;
+    opts.signals = true;
+    counts = kit_shared("counts", COUNTS);
+    node = kit_node(&opts);
+    KIT_OK(moyai_accept(node, &cls));
+    KIT_OK(moyai_accept(node, &cls));
+    moyai_ref *ref = kit_object(node, &host_class, NULL);
+    KIT_OK(moyai_register(ref, argv[0]));
+    KIT_OK(moyai_node_serve(node, MOYAI_FOREVER));
+    moyai_ref_unref(ref);
+    moyai_node_free(node);
+    return 0;
+}
+
+/* ---- the tests' side ------------------------------------------------------------------------- */
+
+enum { HOSTS = 3 };
+static moyai_ref *host[HOSTS];
+static pid_t pid[HOSTS];
+
+static void open_hosts(int n) {
+    counts = kit_shared("counts", COUNTS);
+    for (int i = 0; i < COUNTS; i++) counts[i] = 0;
+    node = kit_node(NULL);
+    for (int i = 0; i < n; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "host%d", i);
+        pid[i] = kit_child("host", name, NULL);
+        host[i] = kit_lookup(node, name);
+    }
+}
+
+static void close_hosts(int n) {
+    for (int i = 0; i < n; i++) {
+        if (pid[i]) kit_end(pid[i]);
+        moyai_ref_unref(host[i]);
+        pid[i] = 0;
+        host[i] = NULL;
+    }
+    moyai_node_free(node);
+}
+
+static moyai_ref *made_at(int i, const char *name) {
+    moyai_ref *ref = NULL;
+    KIT_OK(moyai_call(host[i], "make", MOYAI_ARGS(name), MOYAI_INTO(&ref), NULL));
+    return ref;
+}
+
+static int move(moyai_ref *ref, int from, int to) {
+    int rc = 1;
+    KIT_OK(moyai_call(host[from], "move", MOYAI_ARGS(ref, host[to]), MOYAI_INTO(&rc), NULL));
+    return rc;
+}
+
+static uint32_t expected; /* sum */
+static int next;
+
+static int call_next(moyai_ref *ref) {
+    int at = 0, where = 0;
+    const uint32_t x = (uint32_t)next + 7;
+    expected = expected * 31 + x;
+    KIT_OK(moyai_call(ref, "next", MOYAI_ARGS(x), MOYAI_INTO(&at, &where), NULL));
+    FIBER_ASSERT_INT(at, next);
+    next++;
+    return where;
+}
+
+static void expect_sum(moyai_ref *ref) {
+    int n = 0;
+    uint32_t sum = 0;
+    uint64_t made = 0;
+    KIT_OK(moyai_call(ref, "get", MOYAI_NONE, MOYAI_INTO(&n, &sum, &made), NULL));
+    FIBER_ASSERT_INT(n, next);
+    FIBER_ASSERT(sum == expected);
+}
+
+/* Round and round: the same reference works, and so does the name, which nobody misses. */
+static void it_moves_with_its_names(void **state) {
+    (void)state;
+    open_hosts(3);
+    next = 0, expected = 0;
+    moyai_ref *ref = made_at(0, "counter"), *found;
+    KIT_RC(moyai_lookup(node, "counter", &found), 0);
+    FIBER_ASSERT(moyai_ref_equal(ref, found));
+    moyai_ref_unref(found);
+    FIBER_ASSERT_INT(call_next(ref), pid[0]);
+    for (int i = 0; i < 7; i++) {
+        FIBER_ASSERT_INT(move(ref, i % 3, (i + 1) % 3), 0);
+        FIBER_ASSERT_INT(call_next(ref), pid[(i + 1) % 3]);
+        found = NULL;
+        KIT_OK(moyai_lookup(node, "counter", &found));
+        FIBER_ASSERT(moyai_node_id_equal(moyai_ref_home(found), moyai_ref_home(host[(i + 1) % 3])));
+        FIBER_ASSERT(moyai_ref_equal(ref, found));
+        FIBER_ASSERT_INT(call_next(found), pid[(i + 1) % 3]);
+        moyai_ref_unref(found);
+    }
+    expect_sum(ref);
+    FIBER_ASSERT_INT(counts[PACKED], 7);
+    FIBER_ASSERT_INT(counts[UNPACKED], 7);
+    FIBER_ASSERT_INT(counts[DESTROYED], 7);
+    /* To where it is; of somebody else; of a class that does not move; to who does not take it. */
+    FIBER_ASSERT_INT(move(ref, 1, 1), 0);
+    FIBER_ASSERT_INT(move(ref, 0, 1), MOYAI_ENOOBJECT);
+    FIBER_ASSERT_INT(move(host[0], 0, 1), MOYAI_ESTATE);
+    int rc = 1;
+    moyai_ref *self = kit_object(node, &host_class, NULL);
+    KIT_OK(moyai_call(host[1], "move", MOYAI_ARGS(ref, self), MOYAI_INTO(&rc), NULL));
+    FIBER_ASSERT_INT(rc, MOYAI_ENOENT);
+    FIBER_ASSERT_INT(call_next(ref), pid[1]);
+    moyai_ref_unref(self);
+    moyai_ref_unref(ref);
+    close_hosts(3);
+}
+
+/* Many calls are under way while it moves: each begins once, in order, and none fails. */
+static void calls_under_way_follow_it(void **state) {
+    (void)state;
+    enum { CALLS = 3000, OUT = 200 };
+    static double large[20000];
+    open_hosts(3);
+    next = 0, expected = 0;
+    for (size_t i = 0; i < sizeof large / sizeof large[0]; i++) large[i] = (double)(i % 10);
+    moyai_ref *ref = made_at(0, "");
+    moyai_set *set = kit_set(node);
+    int at = 0, moves = 0, done = 0;
+    moyai_future *moving = NULL, *sums[8] = {NULL};
+    for (int i = 0; i < CALLS; i++) {
+        const uint32_t x = (uint32_t)i + 7;
+        expected = expected * 31 + x;
+        if (i % 5 == 4) { /* whose end nobody hears of */
+            KIT_OK(moyai_call_oneway(ref, "add", MOYAI_ARGS(x)));
+        } else {
+            moyai_future *f = moyai_call_async(ref, "next", MOYAI_ARGS(x));
+            moyai_future_set_user(f, (void *)(intptr_t)i);
+            KIT_OK(moyai_set_add(set, f));
+        }
+        next++;
+        if (i % 400 == 0) sums[i / 400] = moyai_call_async(ref, "sum", MOYAI_ARGS(moyai_doubles(large, 20000)));
+        if (moving && moyai_future_ready(moving)) {
+            int rc = 1;
+            KIT_OK(moyai_future_get(moving, MOYAI_INTO(&rc)));
+            FIBER_ASSERT_INT(rc, 0);
+            moyai_future_free(moving);
+            moving = NULL;
+            at = (at + 1) % 3;
+            moves++;
+        }
+        if (!moving && i % 50 == 0) moving = moyai_call_async(host[at], "move", MOYAI_ARGS(ref, host[(at + 1) % 3]));
+        while (moyai_set_count(set) > OUT || (i == CALLS - 1 && moyai_set_count(set) > 0)) {
+            (void)moyai_wait(set, MOYAI_FOREVER);
+            for (moyai_future *f; (f = moyai_set_next(set)); moyai_future_free(f), done++) {
+                int n = -1, where;
+                KIT_OK(moyai_future_get(f, MOYAI_INTO(&n, &where)));
+                FIBER_ASSERT_INT(n, (int)(intptr_t)moyai_future_user(f));
+            }
+        }
+    }
+    for (int i = 0; i < 8; i++) {
+        double sum = 0;
+        int where;
+        KIT_OK(moyai_future_get(sums[i], MOYAI_INTO(&sum, &where)));
+        FIBER_ASSERT(sum == 90000);
+        moyai_future_free(sums[i]);
+    }
+    if (moving) KIT_OK(moyai_future_get(moving, MOYAI_NONE));
+    moyai_future_free(moving);
+    expect_sum(ref);
+    FIBER_ASSERT_INT(done, CALLS - CALLS / 5);
+    FIBER_ASSERT(moves >= 2);
+    moyai_set_free(set);
+    moyai_ref_unref(ref);
+    close_hosts(3);
+}
+
+/* A method in progress is waited for, and what is called meanwhile waits; a signal goes where the object is. */
+static void methods_end_first(void **state) {
+    (void)state;
+    open_hosts(2);
+    next = 0, expected = 0;
+    moyai_ref *ref = made_at(0, "");
+    moyai_future *held = moyai_call_async(ref, "hold", MOYAI_NONE);
+    KIT_UNTIL(node, counts[DONE] == 1);
+    moyai_future *moving = moyai_call_async(host[0], "move", MOYAI_ARGS(ref, host[1]));
+    moyai_future *late = moyai_call_async(ref, "next", MOYAI_ARGS(7u));
+    moyai_future_deadline(moving, 30 * MOYAI_MS);
+    KIT_RC(moyai_future_get(moving, MOYAI_NONE), MOYAI_ETIMEDOUT); /* the call, not the move */
+    FIBER_ASSERT(!moyai_future_ready(late) && counts[PACKED] == 0);
+    KIT_OK(moyai_signal(ref));
+    int where = 0, n = -1;
+    KIT_OK(moyai_future_get(held, MOYAI_INTO(&where)));
+    FIBER_ASSERT_INT(where, pid[0]);
+    KIT_OK(moyai_future_get(late, MOYAI_INTO(&n, &where)));
+    FIBER_ASSERT_INT(where, pid[1]);
+    FIBER_ASSERT_INT(n, 0);
+    moyai_future_free(moving);
+    moyai_future_free(late);
+    moyai_future_free(held);
+    held = moyai_call_async(ref, "hold", MOYAI_NONE);
+    KIT_UNTIL(node, counts[DONE] == 2);
+    moyai_future *told = moyai_signal_async(ref);
+    KIT_OK(moyai_future_get(told, MOYAI_NONE));
+    KIT_OK(moyai_future_get(held, MOYAI_INTO(&where)));
+    FIBER_ASSERT_INT(where, pid[1]);
+    moyai_future_free(told);
+    moyai_future_free(held);
+    moyai_ref_unref(ref);
+    close_hosts(2);
+}
+
+/* A node that leaves gives what moves to one that stays; to who holds a reference nothing has happened. */
+static void who_leaves_gives_away(void **state) {
+    (void)state;
+    enum { OBJECTS = 40 };
+    open_hosts(3);
+    moyai_ref *ref[OBJECTS];
+    uint32_t sums[OBJECTS] = {0};
+    for (int i = 0; i < OBJECTS; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "c%d", i);
+        ref[i] = made_at(0, i % 2 ? name : "");
+    }
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < OBJECTS; i++) KIT_OK(moyai_call_oneway(ref[i], "add", MOYAI_ARGS((uint32_t)(round + i))));
+        for (int i = 0; i < OBJECTS; i++) sums[i] = sums[i] * 31 + (uint32_t)(round + i);
+        if (round < 2) { /* host 0 leaves, then host 1, to which some have gone */
+            kill(pid[round], SIGTERM);
+            for (int i = 0; i < OBJECTS; i++) {
+                KIT_OK(moyai_call(ref[i], "add", MOYAI_ARGS(1u), MOYAI_NONE, NULL));
+                sums[i] = sums[i] * 31 + 1;
+            }
+            FIBER_ASSERT_INT(kit_reap(pid[round]), 0);
+            pid[round] = 0;
+        }
+    }
+    for (int i = 0; i < OBJECTS; i++) {
+        int n = 0;
+        uint32_t sum = 0;
+        uint64_t made;
+        KIT_OK(moyai_call(ref[i], "get", MOYAI_NONE, MOYAI_INTO(&n, &sum, &made), NULL));
+        FIBER_ASSERT_INT(n, 5);
+        FIBER_ASSERT(sum == sums[i]);
+        if (i % 2) {
+            char name[16];
+            snprintf(name, sizeof name, "c%d", i);
+            moyai_ref *found = NULL;
+            KIT_OK(moyai_lookup(node, name, &found));
+            FIBER_ASSERT(moyai_node_id_equal(moyai_ref_home(found), moyai_ref_home(host[2])));
+            moyai_ref_unref(found);
+        }
+        moyai_ref_unref(ref[i]);
+    }
+    FIBER_ASSERT(counts[HOOKS] >= OBJECTS);
+    close_hosts(3);
+}
+
+/* Nobody takes it: it ends with its node, calls of it have never been executed, and the log says so. */
+static void nobody_takes_it(void **state) {
+    (void)state;
+    open_hosts(0);
+    moyai_node_free(node);
+    node = kit_node(NULL);
+    pid[0] = kit_child_quiet("host", "MOYAI_LOG=warning", "alone", NULL);
+    host[0] = kit_lookup(node, "alone");
+    moyai_ref *ref = made_at(0, "");
+    kill(pid[0], SIGTERM);
+    moyai_future *f;
+    for (;;) {
+        f = moyai_call_async(ref, "next", MOYAI_ARGS(1u));
+        if (moyai_future_get(f, MOYAI_NONE) < 0) break;
+        moyai_future_free(f);
+    }
+    struct moyai_error e;
+    (void)moyai_future_error(f, 0, &e);
+    FIBER_ASSERT(e.code == MOYAI_ELEAVING || e.code == MOYAI_ECLOSED);
+    FIBER_ASSERT_INT(e.executed, MOYAI_NEVER_EXECUTED);
+    moyai_future_free(f);
+    FIBER_ASSERT_INT(kit_reap(pid[0]), 0);
+    char *said = kit_stderr(pid[0]);
+    KIT_TEXT(said, "MOYAI-LEAVE-STAYS this node leaves, and 1 of its objects ends with it that could have moved: class "
+                   "\"Counter\": no node that stays takes");
+    free(said);
+    pid[0] = 0;
+    moyai_ref_unref(ref);
+    close_hosts(1);
+}
+
+/* What fails at either end leaves it where it was; who dies with it takes it along. */
+static void whatever_fails_there_is_one(void **state) {
+    (void)state;
+    open_hosts(2);
+    next = 0, expected = 0;
+    moyai_ref *ref = made_at(0, "one");
+    FIBER_ASSERT_INT(call_next(ref), pid[0]);
+    counts[DIES] = 3; /* pack fails */
+    FIBER_ASSERT_INT(move(ref, 0, 1), MOYAI_ENOSPC);
+    FIBER_ASSERT_INT(call_next(ref), pid[0]);
+    counts[DIES] = 4; /* unpack fails */
+    FIBER_ASSERT_INT(move(ref, 0, 1), MOYAI_EDATA);
+    FIBER_ASSERT_INT(call_next(ref), pid[0]);
+    counts[DIES] = 2; /* the new home dies while it unpacks */
+    FIBER_ASSERT_INT(move(ref, 0, 1), MOYAI_EDEAD);
+    FIBER_ASSERT_INT(call_next(ref), pid[0]);
+    FIBER_ASSERT(kit_reap(pid[1]) != 0);
+    pid[1] = 0;
+    moyai_ref *found = NULL;
+    KIT_OK(moyai_lookup(node, "one", &found));
+    FIBER_ASSERT_INT(call_next(found), pid[0]);
+    moyai_ref_unref(found);
+    counts[DIES] = 1; /* the old home dies while it packs */
+    moyai_ref_unref(host[1]);
+    counts[DIES] = 0;
+    pid[1] = kit_child("host", "other", NULL);
+    host[1] = kit_lookup(node, "other");
+    counts[DIES] = 1;
+    moyai_future *f = moyai_call_async(host[0], "move", MOYAI_ARGS(ref, host[1]));
+    KIT_RC(moyai_future_get(f, MOYAI_NONE), MOYAI_EDEAD);
+    moyai_future_free(f);
+    FIBER_ASSERT(kit_reap(pid[0]) != 0);
+    pid[0] = 0;
+    counts[DIES] = 0;
+    f = moyai_call_async(ref, "next", MOYAI_ARGS(1u));
+    KIT_RC(moyai_future_get(f, MOYAI_NONE), MOYAI_EDEAD);
+    moyai_future_free(f);
+    moyai_ref_unref(ref);
+    close_hosts(2);
+}
+
+static const struct kit_role roles[] = {{"host", role_host}, {NULL, NULL}};
+
+static int tests(void) {
+    const struct CMUnitTest all[] = {
+        cmocka_unit_test(it_moves_with_its_names), cmocka_unit_test(calls_under_way_follow_it),
+        cmocka_unit_test(methods_end_first),       cmocka_unit_test(who_leaves_gives_away),
+        cmocka_unit_test(nobody_takes_it),         cmocka_unit_test(whatever_fails_there_is_one),
+    };
+    return cmocka_run_group_tests(all, NULL, NULL);
+}
+
+int main(int argc, char **argv) {
+    return kit_main(argc, argv, roles, tests);
+}
