@@ -11,7 +11,8 @@
  *                       +--- settle(id) ----------------------> here: it has the names, calls begin
  *     gone  <-- settled                                         here as well when the old home is dead or has left
  *     stays <-- the new home is dead
- *     stays <-- drop(id) answered, when adopt's end is unknown  dropped
+ *     stays <-- adopt's end is not known: unreachable           dropped when the old home is unreachable
+ *     gone  <-- settle's end is not known for long
  *
  * What waited comes back to its callers, never executed, and they find the object by its id (moved.c).
  */
@@ -26,6 +27,7 @@
 #include <stdlib.h>
 
 #define AGAIN_PAUSE (100 * MOYAI_MS) /* before a node is asked again that could not be reached */
+#define SETTLE_MOST (30 * MOYAI_SEC) /* for that */
 #define HOST_TIME   (5 * MOYAI_SEC)  /* for a node to say whether it takes objects */
 #define MOVERS      32u              /* objects of a node that leaves, at once */
 #define TARGETS     256u             /* nodes looked at to find one for an object */
@@ -144,10 +146,14 @@ static void drop(struct host *h, struct arrival *a) {
 }
 
 void host_peer_failed(moyai_node *n, const struct peer *p, const struct moyai_error *why) {
-    if (why->code != MOYAI_EDEAD && why->code != MOYAI_ECLOSED) return;
+    const bool gone = why->code == MOYAI_EDEAD || why->code == MOYAI_ECLOSED;
     for (struct arrival *a = n->host ? n->host->arrivals : NULL, *next; a; a = next) {
         next = a->next;
-        if (a->from == p) settle(n->host, a);
+        if (a->from != p) continue;
+        if (gone)
+            settle(n->host, a);
+        else
+            drop(n->host, a);
     }
 }
 
@@ -400,17 +406,15 @@ static enum answer ask(moyai_ref *host, const char *method, const struct moyai_a
     return e->code == MOYAI_EDEAD || e->code == MOYAI_ECLOSED ? ANSWER_GONE : ANSWER_UNKNOWN;
 }
 
-/* Until it is known: the object is at one of the two, and this one must not guess. */
-static enum answer ask_again(moyai_node *n, moyai_ref *host, const char *method, const uint8_t id[16],
-                             struct moyai_error *e) {
+/* Is it there? This node must not guess that it is not: so if nobody can tell for long, it is. */
+static bool has_settled(moyai_node *n, moyai_ref *host, const uint8_t id[16], struct moyai_error *e) {
+    const moyai_ns until = moyai_now() + (moyai_ns)SETTLE_MOST;
     for (;;) {
-        enum answer a = ask(host, method, MOYAI_ARGS(moyai_bytes(id, 16)), e);
-        const bool unreached = a == ANSWER_NO && e->where != MOYAI_AT_METHOD && e->code == MOYAI_EUNREACHABLE;
-        if (a != ANSWER_UNKNOWN && !unreached) {
-            if (a == ANSWER_NO && (e->code == MOYAI_EDEAD || e->code == MOYAI_ECLOSED)) return ANSWER_GONE;
-            return a;
-        }
-        if (moyai_sleep_masked(n, AGAIN_PAUSE) < 0) return ANSWER_UNKNOWN; /* this node ends */
+        const enum answer a = ask(host, "settle", MOYAI_ARGS(moyai_bytes(id, 16)), e);
+        if (a == ANSWER_YES || a == ANSWER_GONE) return a == ANSWER_YES;
+        if (a == ANSWER_NO && (e->where == MOYAI_AT_METHOD || e->code == MOYAI_EDEAD || e->code == MOYAI_ECLOSED))
+            return false;
+        if (moyai_now() > until || moyai_sleep_masked(n, AGAIN_PAUSE) < 0) return true;
     }
 }
 
@@ -432,14 +436,9 @@ static int hand_over(struct object *ob, moyai_ref *host, const uint8_t to[16], s
         ask(host, "adopt", MOYAI_ARGS(klass_name(ob->klass), moyai_bytes(ob->id, 16), names, pending, state), e);
     moyai_value_free(names);
     moyai_value_free(state);
-    if (a == ANSWER_UNKNOWN) {
-        struct moyai_error why = {0};
-        if (ask_again(n, host, "drop", ob->id, &why) != ANSWER_NO) return e->code;
-        a = ANSWER_YES; /* it is there, as if this node had died: so it is */
-    } else if (a == ANSWER_YES) {
-        a = ask_again(n, host, "settle", ob->id, e);
-    }
-    if (a != ANSWER_YES) return e->code;
+    if (a == ANSWER_UNKNOWN) /* what may be there waits, and goes when it cannot reach this node either */
+        (void)!moyai_call_oneway(host, "drop", MOYAI_ARGS(moyai_bytes(ob->id, 16)));
+    if (a != ANSWER_YES || !has_settled(n, host, ob->id, e)) return e->code;
     exec_lock(n->x);
     names_depart(ob);
     moved_put(n, ob->id, to);

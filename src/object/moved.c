@@ -15,7 +15,7 @@
 
 #define PLACES_MOST 65536u                /* whereabouts kept; one that is forgotten is looked for again */
 #define TIMES_MOST  16u                   /* a call is made */
-#define STILL_TRIES 20u                   /* looks for an object that is said to be where it was just now not */
+#define STILL_TRIES 100u                  /* looks for an object that is said to be where it was not, just now */
 #define STILL_PAUSE (10 * MOYAI_MS)       /* between them */
 #define GONE_TIME   ((moyai_ns)MOYAI_SEC) /* that it was nowhere is believed so long */
 

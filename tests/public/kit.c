@@ -153,7 +153,7 @@ const char *kit_grid(void) {
 
 _Atomic uint32_t *kit_shared(const char *name, size_t n) {
     char path[128];
-    snprintf(path, sizeof path, "%s/shared.%s", kit.dir, name);
+    snprintf(path, sizeof path, *name == '/' ? "%.0s%s" : "%s/shared.%s", kit.dir, name);
     size_t size = n * sizeof(uint32_t);
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (fd < 0 || ftruncate(fd, (off_t)size) < 0) FIBER_FAIL("%s: %s", path, strerror(errno));

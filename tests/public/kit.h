@@ -43,7 +43,8 @@ bool kit_long(void); /* --long: what takes longer, instead of the ordinary tests
 const char *kit_dir(void);  /* the grid's directory */
 const char *kit_grid(void); /* "file:" and the directory */
 
-/* n numbers that all processes of the test see: a file of the grid's directory, zeros at first. */
+/* n numbers that all processes of the test see: a file of the grid's directory, zeros at first; or one with a path, for
+ * those that are not in that grid. */
 _Atomic uint32_t *kit_shared(const char *name, size_t n);
 
 /* ---- child processes ------------------------------------------------------------------------- */
