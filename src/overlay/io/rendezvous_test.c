@@ -240,9 +240,13 @@ static void names_come_and_go(void **state) {
     struct moyai_node_id n = node_id(1);
     id_format(n.b, hex);
     snprintf(want, sizeof want, "the name \"master\" belongs to an object of node %.8s", hex);
-    assert_string_equal(e.text, want);                                              /* whose entry is not there */
-    assert_int_equal(put_name(f->r, "master", 1, 2, NULL, NULL, &e), MOYAI_EEXIST); /* another node */
+    assert_string_equal(e.text, want); /* whose entry is not there */
     assert_int_equal(del_name(f->r, "master", 2, 1), MOYAI_ENOENT);
+    assert_int_equal(del_name(f->r, "master", 1, 2), MOYAI_ENOENT);
+    assert_int_equal(put_name(f->r, "master", 1, 2, NULL, NULL, &e), 0); /* the object has moved */
+    assert_int_equal(del_name(f->r, "master", 1, 1), MOYAI_ENOENT);
+    assert_int_equal(put_name(f->r, "master", 2, 2, NULL, NULL, &e), MOYAI_EEXIST);
+    assert_int_equal(put_name(f->r, "master", 1, 1, NULL, NULL, &e), 0); /* and back */
     assert_int_equal(del_name(f->r, "master", 1, 2), MOYAI_ENOENT);
     assert_int_equal(get_name(f->r, "master", NULL, NULL, &e), 1);
     assert_int_equal(del_name(f->r, "master", 1, 1), 0);
