@@ -71,7 +71,7 @@ static int m_linked(moyai_request *rq, void *self) {
 
 static int m_sleep(moyai_request *rq, void *self) {
     (void)self;
-    return moyai_sleep_masked(moyai_request_node(rq), MOYAI_FOREVER);
+    return moyai_sleep(moyai_request_node(rq), MOYAI_FOREVER);
 }
 
 static const struct moyai_method methods[] = {{"add", m_add},       {"counts", m_counts}, {"echo", m_echo},
