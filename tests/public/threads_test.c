@@ -47,7 +47,7 @@ static int m_through(moyai_request *rq, void *self) {
 
 static int m_sleep(moyai_request *rq, void *self) {
     (void)self;
-    return moyai_sleep_masked(moyai_request_node(rq), MOYAI_FOREVER);
+    return moyai_sleep(moyai_request_node(rq), MOYAI_FOREVER);
 }
 
 /* sleep_through(ref): blocked in a call that is blocked. */
