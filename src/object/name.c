@@ -537,7 +537,7 @@ int name_arrives(struct object *ob, const char *name, struct moyai_error *e) {
     struct object_name *m = name_new(ob, name);
     int rc = m ? 0 : err_set(e, MOYAI_ENOMEM, "out of memory for a name");
     if (rc == 0 && r) rc = rdv_put_name(r, name, &oid, node_id(n), is_dead, n, e);
-    if (rc == 0 && overlay_locates(n->o) && (rc = overlay_name_bring(n->o, name, ob->id)) < 0)
+    if (rc == 0 && overlay_locates(n->o) && (rc = overlay_name_claim(n->o, name, ob->id, NULL)) < 0)
         err_set(e, rc, "the name \"%s\" cannot be held: %s", name, moyai_strerror(rc));
     struct name_wait *w = rc == 0 ? wait_find(n, name) : NULL;
     if (w) wait_wake(w);

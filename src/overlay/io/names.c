@@ -69,11 +69,6 @@ static void claim_free(struct route *t, struct claim *c) {
     free(c);
 }
 
-int overlay_name_bring(struct overlay *o, const char *name, const uint8_t object[16]) {
-    return overlay_name_claim(o, name, object, NULL);
-}
-
-/* a NULL: the name came with its object. */
 int overlay_name_claim(struct overlay *o, const char *name, const uint8_t object[16], struct name_ask *a) {
     struct route *t = o->route;
     struct locate_event ev = {.kind = LOCATE_EV_NAME_ADD, .moved = !a};

@@ -155,10 +155,9 @@ struct name_ask {
 /* until: 0: who has it now; else wait for somebody to register it so long. 0, or EAGAIN (too many look-ups): `told`
  * will not be called. */
 int overlay_name_find(struct overlay *o, const char *name, moyai_ns until, struct name_ask *a);
-/* EEXIST (this node has it, for whatever object), EAGAIN (too many names): as above. */
+/* EEXIST (this node has it, for whatever object), EAGAIN (too many names): as above. a NULL: held at once, with its
+ * object. */
 int overlay_name_claim(struct overlay *o, const char *name, const uint8_t object[16], struct name_ask *a);
-/* The same for an object that has moved here with its name: it is held at once. EEXIST, EAGAIN, ENOMEM. */
-int overlay_name_bring(struct overlay *o, const char *name, const uint8_t object[16]);
 void overlay_name_drop(struct overlay *o, struct name_ask *a); /* not interested any more; fine if it was told */
 void overlay_name_release(struct overlay *o, const char *name);
 void overlay_name_key(const char *name, uint8_t key[16]);
