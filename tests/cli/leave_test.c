@@ -34,15 +34,19 @@ static void serve(struct cli *c, const char *name) {
     (void)cli_line(c, 1, line);
 }
 
-/* The only one that is not of the command itself. */
-static void find_node(char id[9]) {
+static void find_titled(const char *title, char id[9]) {
     struct cli c;
     assert_int_equal(cli_do(&c, "ps", NULL), 0);
-    const char *row = strstr(c.text[0].p, "cli_node");
+    const char *row = strstr(c.text[0].p, title);
     assert_non_null(row);
     while (row > c.text[0].p && row[-1] != '\n') row--;
     snprintf(id, 9, "%s", row);
     cli_free(&c);
+}
+
+/* The only one that is not of the command itself. */
+static void find_node(char id[9]) {
+    find_titled("cli_node", id);
 }
 
 #define HAS(text, part)                                                                                                \
@@ -175,9 +179,10 @@ static void told_twice_is_told_once(void **state) {
         cli_free(one);
     }
     serve(&a, "a");
-    char id[9];
+    char id[9], of_run[9];
     find_node(id);
-    assert_int_equal(cli_do(&c, "leave", "a", id, "a", "--host", host, "--json", NULL), 0);
+    find_titled("moyai run", of_run);
+    assert_int_equal(cli_do(&c, "leave", "a", id, of_run, "a", "--host", host, "--json", NULL), 0);
     assert_int_equal(kit_count(&c.text[0], id), 1); /* one row */
     cli_free(&c);
     (void)cli_line(&a, 1, "ended a");
@@ -235,6 +240,45 @@ static void a_run_is_told(void **state) {
     cli_free(&run);
 }
 
+/* Where no byte can be written any more: the event log, the grid's directory and the run directory are full. Their
+ * removal needs none. */
+static void a_disk_is_full(void **state) {
+    (void)state;
+    static const char script[] =
+        "mount -t tmpfs -o size=256k tmpfs \"$1\" || exit 77\n"
+        "export MOYAI_GRID=\"$1/g\" MOYAI_RUN_DIR=\"$1/g\" MOYAI_EVENTS=\"$1/events\"\n"
+        "mkdir -m 700 \"$1/g\"\n"
+        "\"$2\" serve a >\"$3.a\" & a=$!\n"
+        "\"$2\" serve b >\"$3.b\" & b=$!\n"
+        "until grep -q serving \"$3.a\" && grep -q serving \"$3.b\"; do sleep 0.05; done\n"
+        "dd if=/dev/zero of=\"$1/rest\" bs=4k 2>/dev/null; cat /dev/zero >>\"$1/rest\" 2>/dev/null\n"
+        "kill -TERM $a; wait $a; echo \"a $?\"\n"
+        "env -u MOYAI_EVENTS \"$4\" leave b; echo \"told $?\"\n"
+        "kill -TERM $b 2>/dev/null; wait $b; echo \"b $?\"\n"
+        "find \"$1/g\" ! -type d\n";
+    char at[120], out[120], command[400];
+    snprintf(at, sizeof at, "%s/full", kit_dir());
+    snprintf(out, sizeof out, "%s/out", kit_dir());
+    assert_int_equal(mkdir(at, 0700), 0);
+    struct cli c;
+    cli_start(&c, NULL, "run", "--no-prefix", "unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script,
+              "sh", at, kit_program("NODE"), out, kit_program("MOYAI"), NULL);
+    cli_close_in(&c);
+    const int status = cli_wait(&c);
+    const bool possible = status != 77 && !strstr(c.text[1].p, "unshare failed");
+    if (possible) {
+        assert_int_equal(status, 0);
+        HAS(c.text[0].p, "a 0\n");
+        HAS(c.text[0].p, " has left after ");
+        HAS(c.text[0].p, "told 0\n");
+        assert_string_equal(strstr(c.text[0].p, "b 0\n"), "b 0\n"); /* and nothing is left of them */
+    }
+    cli_free(&c);
+    snprintf(command, sizeof command, "rm -rf %s %s.a %s.b", at, out, out);
+    assert_int_equal(system(command), 0);
+    if (!possible) skip();
+}
+
 static void nobody_is_told_by_mistake(void **state) {
     (void)state;
     struct cli a, c;
@@ -268,10 +312,15 @@ static void nobody_is_told_by_mistake(void **state) {
 int main(int argc, char **argv) {
     if (argc > 1) cmocka_set_test_filter(argv[1]);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_node_leaves_in_order),  cmocka_unit_test(a_host_leaves),
-        cmocka_unit_test(who_does_not_go_is_gone), cmocka_unit_test(the_time_holds_for_commands),
-        cmocka_unit_test(told_twice_is_told_once), cmocka_unit_test(who_has_died_cannot_leave),
-        cmocka_unit_test(a_run_is_told),           cmocka_unit_test(nobody_is_told_by_mistake),
+        cmocka_unit_test(a_node_leaves_in_order),
+        cmocka_unit_test(a_host_leaves),
+        cmocka_unit_test(who_does_not_go_is_gone),
+        cmocka_unit_test(the_time_holds_for_commands),
+        cmocka_unit_test(told_twice_is_told_once),
+        cmocka_unit_test(who_has_died_cannot_leave),
+        cmocka_unit_test(a_run_is_told),
+        cmocka_unit_test(a_disk_is_full),
+        cmocka_unit_test(nobody_is_told_by_mistake),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
