@@ -16,6 +16,7 @@
 #include "object/failure.h"
 #include "object/future.h"
 #include "object/hash.h"
+#include "object/moving.h"
 #include "object/owed.h"
 #include "object/pool.h"
 #include "object/request.h"
@@ -60,6 +61,7 @@ struct object {
     struct blocked *blocked_first, *blocked_last; /* unmasked, longest first */
     struct object_name *names;
     /* move.c */
+    struct moving at;
     bool moving;   /* no call begins: they wait, in this list */
     size_t inside; /* methods and on_leave functions that run in its scope */
     moyai_request *parked_first, *parked_last;

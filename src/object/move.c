@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Objects that move to another node (S4, 2.3.3; doc/spec/10-moving.md). At most one node has an object that calls can
- * reach, whatever fails:
+ * reach, whatever fails; moving.h has the rules:
  *
  *     old home                                                new home
  *     stays --move--> moving (calls wait, methods end)
  *                       | packs the state
- *                       +--- adopt(class, id, names, state) --> arriving (calls wait): unpacked
- *     stays <-- refused, or the new home is dead
- *                       +--- settle(id) ----------------------> here: it has the names, calls begin
- *     gone  <-- settled                                         here as well when the old home is dead or has left
- *     stays <-- the new home is dead
- *     stays <-- adopt's end is not known: unreachable           dropped when the old home is unreachable
- *     gone  <-- settle's end is not known for long
+ *                       +--- adopt(class, id, n, names, ...) --> arriving (calls wait): unpacked
+ *     stays <-- refused, dead, gone, or unreachable              it goes, when the old home is dead, gone or
+ * unreachable
+ *                       +--- settle(id, n) ------------------->  here: it has the names, calls begin
+ *     gone  <-- settled; or that is not known
  *
  * What waited comes back to its callers, never executed, and they find the object by its id (moved.c).
  */
@@ -150,10 +148,8 @@ void host_peer_failed(moyai_node *n, const struct peer *p, const struct moyai_er
     for (struct arrival *a = n->host ? n->host->arrivals : NULL, *next; a; a = next) {
         next = a->next;
         if (a->from != p) continue;
-        if (gone)
-            settle(n->host, a);
-        else
-            drop(n->host, a);
+        (void)moving_step(&a->ob->at, gone ? MOVING_EV_PEER_GONE : MOVING_EV_UNREACHABLE, 0);
+        drop(n->host, a);
     }
 }
 
@@ -183,17 +179,20 @@ static void arrival_abort(struct arrival *a) {
 
 /* The object is made, and waits. Lock held. */
 static int arrive(struct host *h, struct arrival *a, const struct moyai_class *cls, const uint8_t id[16], void *self,
-                  const struct moyai_node_id *from, bool pending, struct moyai_error *e) {
+                  const struct moyai_node_id *from, uint64_t number, bool pending, struct moyai_error *e) {
     moyai_node *n = h->node;
+    struct moving at = {.seen = moved_seen(n, id)};
     struct peer *p = node_is(n, from->b) ? NULL : overlay_peer(n->o, from->b);
     struct peer_calls *pc = p ? peer_calls(p, true) : NULL;
     if (n->drain.begun) return err_set(e, MOYAI_ELEAVING, "this node leaves");
-    if (object_find(n, id)) return err_set(e, MOYAI_EEXIST, "there is such an object here already");
+    if (object_find(n, id) || moving_step(&at, MOVING_EV_ADOPT, number) != MOVING_SAY_YES)
+        return err_set(e, MOYAI_EEXIST, "there is such an object here already");
     if (p && !pc) return err_set(e, MOYAI_ENOMEM, "out of memory for a peer");
     if (p && peer_dead(p, e)) return e->code;
     int rc = object_make(n, cls, self, id, &a->ob, e);
     if (rc < 0) return rc;
     a->ob->moving = true;
+    a->ob->at = at;
     a->ob->users++;
     a->ob->pending = pending;
     a->from = p;
@@ -204,7 +203,7 @@ static int arrive(struct host *h, struct arrival *a, const struct moyai_class *c
     return 0;
 }
 
-/* adopt(class, id, names, pending signal, state) */
+/* adopt(class, id, number of the move, names, pending signal, state) */
 static int m_adopt(moyai_request *rq, void *host) {
     struct host *h = host;
     moyai_node *n = h->node;
@@ -212,10 +211,11 @@ static int m_adopt(moyai_request *rq, void *host) {
     const void *id;
     size_t id_n;
     bool pending;
+    uint64_t number;
     moyai_value *names = NULL, *state = NULL;
     void *self = NULL;
     struct moyai_error e = {0};
-    int rc = moyai_args(rq, MOYAI_INTO(&name, moyai_into_bytes(&id, &id_n), &names, &pending, &state));
+    int rc = moyai_args(rq, MOYAI_INTO(&name, moyai_into_bytes(&id, &id_n), &number, &names, &pending, &state));
     if (rc < 0) return rc;
     const struct moyai_node_id from = moyai_caller(rq);
     api_enter(n);
@@ -235,7 +235,7 @@ static int m_adopt(moyai_request *rq, void *host) {
     }
     if (rc == 0) {
         api_enter(n);
-        rc = arrive(h, a, cls, id, self, &from, pending, &e);
+        rc = arrive(h, a, cls, id, self, &from, number, pending, &e);
         api_leave(n);
         if (rc < 0 && cls->destroy) cls->destroy(self);
         if (rc == 0) a = NULL;
@@ -247,27 +247,40 @@ static int m_adopt(moyai_request *rq, void *host) {
     return rc < 0 ? moyai_raise(rq, rc, "%s", e.text) : 0;
 }
 
-/* settle(id), drop(id): asked again if the answer was not heard. */
-static int end_arrival(moyai_request *rq, struct host *h, void (*end)(struct host *h, struct arrival *a)) {
+/* settle(id, number): it is here now, or was before. */
+static int m_settle(moyai_request *rq, void *host) {
+    struct host *h = host;
     const void *id;
     size_t id_n;
-    int rc = moyai_args(rq, MOYAI_INTO(moyai_into_bytes(&id, &id_n)));
+    uint64_t number;
+    int rc = moyai_args(rq, MOYAI_INTO(moyai_into_bytes(&id, &id_n), &number));
+    if (rc < 0) return rc;
+    if (id_n != 16) return moyai_raise(rq, MOYAI_EARGS, "an object's id has 16 bytes");
+    api_enter(h->node);
+    struct object *ob = object_find(h->node, id);
+    struct moving gone = {.seen = moved_seen(h->node, id)};
+    struct arrival *a = arrival_find(h, id);
+    const enum moving_say say = moving_step(ob ? &ob->at : &gone, MOVING_EV_SETTLE, number);
+    if (a && ob->at.state == MOVING_HERE) settle(h, a);
+    api_leave(h->node);
+    return say == MOVING_SAY_YES ? 0 : moyai_raise(rq, MOYAI_ENOOBJECT, "no such object has come here");
+}
+
+/* drop(id, number) */
+static int m_drop(moyai_request *rq, void *host) {
+    struct host *h = host;
+    const void *id;
+    size_t id_n;
+    uint64_t number;
+    int rc = moyai_args(rq, MOYAI_INTO(moyai_into_bytes(&id, &id_n), &number));
     if (rc < 0) return rc;
     if (id_n != 16) return moyai_raise(rq, MOYAI_EARGS, "an object's id has 16 bytes");
     api_enter(h->node);
     struct arrival *a = arrival_find(h, id);
-    const bool here = object_find(h->node, id);
-    if (a) end(h, a);
+    if (a) (void)moving_step(&a->ob->at, MOVING_EV_DROP, number);
+    if (a && a->ob->at.state == MOVING_NONE) drop(h, a);
     api_leave(h->node);
-    return a || here == (end == settle) ? 0 : moyai_raise(rq, MOYAI_ENOOBJECT, "no such object has come here");
-}
-
-static int m_settle(moyai_request *rq, void *host) {
-    return end_arrival(rq, host, settle);
-}
-
-static int m_drop(moyai_request *rq, void *host) {
-    return end_arrival(rq, host, drop);
+    return 0;
 }
 
 static const struct moyai_method host_methods[] = {
@@ -394,54 +407,62 @@ static moyai_value *names_of(const struct object *ob) {
     return list;
 }
 
-enum answer { ANSWER_YES, ANSWER_NO, ANSWER_GONE, ANSWER_UNKNOWN };
-
-static enum answer ask(moyai_ref *host, const char *method, const struct moyai_args *args, struct moyai_error *e) {
+/* What the new home says to that; or has become of it. first: it was not said before. */
+static enum moving_event ask(moyai_ref *host, const char *method, const struct moyai_args *args, bool first,
+                             struct moyai_error *e) {
     moyai_future *f = moyai_call_async(host, method, args);
     int rc = moyai_future_get_masked(f, MOYAI_NONE);
     if (rc < 0) (void)moyai_future_error(f, 0, e);
     moyai_future_free(f);
-    if (rc == 0) return ANSWER_YES;
-    if (e->where == MOYAI_AT_METHOD || e->executed == MOYAI_NEVER_EXECUTED) return ANSWER_NO;
-    return e->code == MOYAI_EDEAD || e->code == MOYAI_ECLOSED ? ANSWER_GONE : ANSWER_UNKNOWN;
+    if (rc == 0) return MOVING_EV_YES;
+    if (e->where == MOYAI_AT_METHOD || (first && e->executed == MOYAI_NEVER_EXECUTED)) return MOVING_EV_NO;
+    return e->code == MOYAI_EDEAD || e->code == MOYAI_ECLOSED ? MOVING_EV_PEER_GONE : MOVING_EV_UNREACHABLE;
 }
 
-/* Is it there? This node must not guess that it is not: so if nobody can tell for long, it is. */
-static bool has_settled(moyai_node *n, moyai_ref *host, const uint8_t id[16], struct moyai_error *e) {
-    const moyai_ns until = moyai_now() + (moyai_ns)SETTLE_MOST;
-    for (;;) {
-        const enum answer a = ask(host, "settle", MOYAI_ARGS(moyai_bytes(id, 16)), e);
-        if (a == ANSWER_YES || a == ANSWER_GONE) return a == ANSWER_YES;
-        if (a == ANSWER_NO && (e->where == MOYAI_AT_METHOD || e->code == MOYAI_EDEAD || e->code == MOYAI_ECLOSED))
-            return false;
-        if (moyai_now() > until || moyai_sleep_masked(n, AGAIN_PAUSE) < 0) return true;
-    }
-}
-
-/* Nobody is in its scope. 0: it is there. */
-static int hand_over(struct object *ob, moyai_ref *host, const uint8_t to[16], struct moyai_error *e) {
+static enum moving_event ask_adopt(struct object *ob, moyai_ref *host, moyai_value *state, struct moyai_error *e) {
     moyai_node *n = ob->node;
-    moyai_value *state = NULL;
-    int rc = pack(ob, &state, e);
-    if (rc < 0) return rc;
     exec_lock(n->x);
     moyai_value *names = names_of(ob);
     const bool pending = ob->pending;
     exec_unlock(n->x);
     if (!names) {
-        moyai_value_free(state);
-        return err_set(e, MOYAI_ENOMEM, "out of memory");
+        err_set(e, MOYAI_ENOMEM, "out of memory");
+        return MOVING_EV_NO;
     }
-    enum answer a =
-        ask(host, "adopt", MOYAI_ARGS(klass_name(ob->klass), moyai_bytes(ob->id, 16), names, pending, state), e);
+    const enum moving_event ev =
+        ask(host, "adopt",
+            MOYAI_ARGS(klass_name(ob->klass), moyai_bytes(ob->id, 16), moving_offer(&ob->at), names, pending, state),
+            true, e);
     moyai_value_free(names);
+    return ev;
+}
+
+/* Nobody is in its scope. 0: it is there, or nobody knows where. */
+static int hand_over(struct object *ob, moyai_ref *host, const uint8_t to[16], struct moyai_error *e) {
+    moyai_node *n = ob->node;
+    moyai_value *state = NULL;
+    const struct self_id *self = atomic_load(&n->self);
+    int rc = pack(ob, &state, e);
+    if (rc < 0) return rc;
+    (void)moving_step(&ob->at, MOVING_EV_OFFER, 0);
+    const uint64_t number = moving_offer(&ob->at);
+    enum moving_event ev = ask_adopt(ob, host, state, e);
     moyai_value_free(state);
-    if (a == ANSWER_UNKNOWN) /* what may be there waits, and goes when it cannot reach this node either */
-        (void)!moyai_call_oneway(host, "drop", MOYAI_ARGS(moyai_bytes(ob->id, 16)));
-    if (a != ANSWER_YES || !has_settled(n, host, ob->id, e)) return e->code;
+    const moyai_ns until = moyai_now() + (moyai_ns)SETTLE_MOST;
+    for (bool first = true;; first = false) {
+        if (atomic_load(&n->self) != self) ev = MOVING_EV_REBORN;
+        const enum moving_say say = moving_step(&ob->at, ev, 0);
+        if (say == MOVING_SAY_DROP) (void)!moyai_call_oneway(host, "drop", MOYAI_ARGS(moyai_bytes(ob->id, 16), number));
+        if (ob->at.state != MOVING_SETTLES) break;
+        if (!first && (moyai_now() > until || moyai_sleep_masked(n, AGAIN_PAUSE) < 0))
+            ev = MOVING_EV_LATE;
+        else
+            ev = ask(host, "settle", MOYAI_ARGS(moyai_bytes(ob->id, 16), number), first, e);
+    }
+    if (ob->at.state == MOVING_HERE) return e->code;
     exec_lock(n->x);
     names_depart(ob);
-    moved_put(n, ob->id, to);
+    moved_put(n, ob->id, to, ob->at.seen);
     ob->ended = true;
     log_info(n->log, "object", "MOYAI-MOVED", "an object of class \"%s\" has moved to node %02x%02x%02x%02x",
              klass_name(ob->klass), to[0], to[1], to[2], to[3]);

@@ -18,7 +18,7 @@ void move_away_begin(struct object *ob); /* it may go now: after on_leave */
 
 /* Who takes objects of that class here; NULL: nobody. Borrowed. */
 moyai_ref *host_of(moyai_node *n, const char *cls);
-/* A node is gone: what had not quite moved from there is here now. Or it is unreachable: then it is not. */
+/* A node is gone, or unreachable: what had not quite moved from there has not. */
 void host_peer_failed(moyai_node *n, const struct peer *p, const struct moyai_error *why);
 size_t host_arrivals(const moyai_node *n); /* objects that are not quite here */
 void host_rejoins(moyai_node *n);          /* this node was taken for dead: what had not quite moved here has not */

@@ -26,6 +26,7 @@ struct whereabouts {
     bool known;          /* home; else what references say */
     bool seeking;        /* a fiber looks for it, and calls wait */
     moyai_ns gone;       /* when it was found nowhere; 0: not so */
+    uint64_t seen;       /* the latest move by which it has been here; 0: none */
     size_t out;          /* calls that were sent, and are waited for before any is sent again */
     moyai_future *queue; /* in the order in which they were made */
     struct blocked *seeker;
@@ -67,12 +68,18 @@ static struct whereabouts *place_get(moyai_node *n, const uint8_t object[16]) {
     return NULL;
 }
 
-void moved_put(moyai_node *n, const uint8_t object[16], const uint8_t home[16]) {
+void moved_put(moyai_node *n, const uint8_t object[16], const uint8_t home[16], uint64_t seen) {
     struct whereabouts *w = place_get(n, object);
     if (!w) return; /* it is looked for */
     memcpy(w->home, home, 16);
     w->known = true;
     w->gone = 0;
+    w->seen = seen;
+}
+
+uint64_t moved_seen(moyai_node *n, const uint8_t object[16]) {
+    const struct whereabouts *w = place_find(n, object);
+    return w ? w->seen : 0;
 }
 
 const uint8_t *moved_to(moyai_node *n, const uint8_t object[16]) {

@@ -170,6 +170,7 @@ int object_make(moyai_node *n, const struct moyai_class *cls, void *self, const 
         return err_set(e, MOYAI_ENOMEM, "out of memory for an object");
     }
     ob->number = ++n->last_number;
+    ob->at.state = MOVING_HERE;
     ob->node = n;
     ob->klass = k;
     ob->self = self;
