@@ -65,8 +65,12 @@ static void call_all(const char *site) {
 }
 
 static void leave(struct cli *c, const char *site) {
-    if (cli_do(c, "leave", "--site", site, NULL) != 0)
-        fail_msg("not all of %s have left: %s%s", site, c->text[0].p, c->text[1].p);
+    char text[900] = "";
+    if (cli_do(c, "leave", "--site", site, NULL) == 0) return;
+    for (char *line = strtok(c->text[0].p, "\n"); line; line = strtok(NULL, "\n"))
+        if (!strstr(line, " has left after ") && !strstr(line, " leaves, within ") && !strstr(line, " has finished "))
+            snprintf(text + strlen(text), sizeof text - strlen(text), "%s\n", line);
+    fail_msg("not all of %s have left: %s%s", site, text, c->text[1].p);
 }
 
 /* Off, or short. */

@@ -120,6 +120,7 @@ struct olink *olink_new(struct overlay *o, int fd, struct tls *tls, struct peer 
     k->pid = pid;
     k->tcp = tls != NULL;
     k->half = true;
+    k->slot = -1;
     k->number = ++o->last_number;
     exec_timer_init(&k->hello_timer, hello_late);
     exec_timer_init(&k->probe_timer, beat_late);
@@ -365,7 +366,8 @@ static int on_frame(struct link *l, const struct frame_head *h, uint8_t *payload
     if (k->o->route && h->type >= FRAME_RELAY && h->type <= FRAME_LOCATE_LAST) return route_frame(k, h, payload, why);
     if (k->mesh && h->type >= FRAME_DEATH && h->type <= FRAME_DEATH_LAST)
         return mourn_frame(k->o, k->peer->id, h->type, payload, h->length, why);
-    if (k->mesh && h->type == FRAME_FORWARD) return route_forwarded(k, h, payload, why);
+    /* Also by a Unix link that is none of the mesh: who has it sends what is for its node by it. */
+    if (k->o->route && h->type == FRAME_FORWARD) return route_forwarded(k, h, payload, why);
     if (k->o->depart && h->type >= FRAME_LEAVE && h->type <= FRAME_LEAVE_LAST) return depart_frame(k, h, payload, why);
     switch (h->type) {
     case FRAME_FAREWELL:

@@ -296,6 +296,7 @@ static void effect(struct wide *w, const struct peers_effect *fx) {
         if (fx->what == PEERS_LEAVING && k->outgoing) /* the other may have agreed by now */
             send_frame(w, k->number, &(struct peers_frame){.kind = PEERS_BYE, .what = PEERS_LEAVING});
         k->offered = false;
+        if (fx->what == PEERS_LEAVING && !k->tcp && k->up && !k->mesh) break; /* sessions use it, until the farewell */
         k->orderly = true;
         link_reset(k->link, MOYAI_ECLOSED, "given up"); /* goes down from the loop, with what could be written */
         if (fx->what == PEERS_FULL && k->outgoing && !k->mesh && !k->direct) refused_as_full(w, k);
