@@ -116,6 +116,72 @@ static moyai_ref *make(const char *name) {
     return ref;
 }
 
+/* ---- what moves with much: its state is a number and what follows from it -------------------- */
+
+static size_t big_size(void) {
+    return getenv("BIG") ? (size_t)16 << 20 : (size_t)2 << 20; /* of 64: 1 GiB, 128 MiB */
+}
+
+struct big {
+    uint8_t seed, *p;
+};
+
+static struct big *big_new(uint8_t seed) {
+    struct big *b = calloc(1, sizeof *b);
+    FIBER_ASSERT(b && (b->p = malloc(big_size())));
+    b->seed = seed;
+    for (size_t i = 0; i < big_size(); i++) b->p[i] = (uint8_t)(seed + i / 4096);
+    return b;
+}
+
+static int m_check(moyai_request *rq, void *self) {
+    const struct big *b = self;
+    size_t wrong = 0;
+    for (size_t i = 0; i < big_size(); i++) wrong += b->p[i] != (uint8_t)(b->seed + i / 4096);
+    return moyai_return(rq, MOYAI_ARGS((uint64_t)wrong, b->seed, (int)getpid()));
+}
+
+static int big_pack(moyai_node *n, void *self, moyai_value **state) {
+    const struct big *b = self;
+    (void)n;
+    *state = moyai_value_new(moyai_bytes(b->p, big_size()));
+    return *state ? 0 : MOYAI_ENOMEM;
+}
+
+static int big_unpack(moyai_node *n, moyai_ref *ref, const moyai_value *state, void **self) {
+    const void *p;
+    size_t size;
+    (void)n, (void)ref;
+    KIT_OK(moyai_value_get(state, MOYAI_INTO(moyai_into_bytes(&p, &size))->v[0]));
+    FIBER_ASSERT_INT(size, big_size());
+    struct big *b = calloc(1, sizeof *b);
+    if (!b || !(b->p = malloc(size))) return MOYAI_ENOMEM;
+    memcpy(b->p, p, size);
+    b->seed = b->p[0];
+    *self = b;
+    return 0;
+}
+
+static void big_free(void *self) {
+    struct big *b = self;
+    free(b->p);
+    free(b);
+}
+
+static const struct moyai_method big_methods[] = {{"check", m_check}, {NULL, NULL}};
+static const struct moyai_class big_class =
+    MOYAI_CLASS_MOVING("Big", big_methods, big_free, NULL, big_pack, big_unpack);
+
+static int m_make_big(moyai_request *rq, void *self) {
+    (void)self;
+    uint8_t seed;
+    KIT_OK(moyai_args(rq, MOYAI_INTO(&seed)));
+    moyai_ref *ref = kit_object(node, &big_class, big_new(seed));
+    int rc = moyai_return(rq, MOYAI_ARGS(ref));
+    moyai_ref_unref(ref);
+    return rc;
+}
+
 /* ---- a node that takes such objects, and moves what it has on ------------------------------- */
 
 static int m_make(moyai_request *rq, void *self) {
@@ -139,7 +205,8 @@ static int m_move(moyai_request *rq, void *self) {
     return moyai_return(rq, MOYAI_ARGS(rc));
 }
 
-static const struct moyai_method host_methods[] = {{"make", m_make}, {"move", m_move}, {NULL, NULL}};
+static const struct moyai_method host_methods[] = {
+    {"make", m_make}, {"make_big", m_make_big}, {"move", m_move}, {NULL, NULL}};
 static const struct moyai_class host_class = MOYAI_CLASS("Host", host_methods, NULL);
 
 static int role_host(int argc, char **argv) {
@@ -150,6 +217,7 @@ static int role_host(int argc, char **argv) {
     node = kit_node(&opts);
     KIT_OK(moyai_accept(node, &cls));
     KIT_OK(moyai_accept(node, &cls));
+    KIT_OK(moyai_accept(node, &big_class));
     moyai_ref *ref = kit_object(node, &host_class, NULL);
     KIT_OK(moyai_register(ref, argv[0]));
     KIT_OK(moyai_node_serve(node, MOYAI_FOREVER));
@@ -444,6 +512,31 @@ static void who_leaves_gives_away(void **state) {
     close_hosts(3);
 }
 
+/* Much of it, all at once. */
+static void who_leaves_has_much(void **state) {
+    (void)state;
+    enum { OBJECTS = 64 };
+    if (wide) return; /* the bytes are as slow there as they are */
+    if (kit_long()) setenv("BIG", "yes", 1);
+    open_hosts(2);
+    moyai_ref *ref[OBJECTS];
+    for (int i = 0; i < OBJECTS; i++)
+        KIT_OK(moyai_call(host[0], "make_big", MOYAI_ARGS((uint8_t)i), MOYAI_INTO(&ref[i]), NULL));
+    kill(pid[0], SIGTERM);
+    FIBER_ASSERT_INT(kit_reap(pid[0]), 0);
+    pid[0] = 0;
+    for (int i = 0; i < OBJECTS; i++) {
+        uint64_t wrong = 1;
+        uint8_t seed = 255;
+        int where = 0;
+        KIT_OK(moyai_call(ref[i], "check", MOYAI_NONE, MOYAI_INTO(&wrong, &seed, &where), NULL));
+        FIBER_ASSERT(wrong == 0 && seed == i);
+        FIBER_ASSERT_INT(where, pid[1]);
+        moyai_ref_unref(ref[i]);
+    }
+    close_hosts(2);
+}
+
 /* Nobody takes it: it ends with its node, calls of it have never been executed, and the log says so. */
 static void nobody_takes_it(void **state) {
     (void)state;
@@ -530,9 +623,10 @@ static const struct kit_role roles[] = {{"host", role_host}, {NULL, NULL}};
 
 static int tests(void) {
     const struct CMUnitTest all[] = {
-        cmocka_unit_test(it_moves_with_its_names), cmocka_unit_test(calls_under_way_follow_it),
-        cmocka_unit_test(methods_end_first),       cmocka_unit_test(who_leaves_gives_away),
-        cmocka_unit_test(nobody_takes_it),         cmocka_unit_test(whatever_fails_there_is_one),
+        cmocka_unit_test(it_moves_with_its_names),     cmocka_unit_test(calls_under_way_follow_it),
+        cmocka_unit_test(methods_end_first),           cmocka_unit_test(who_leaves_gives_away),
+        cmocka_unit_test(who_leaves_has_much),         cmocka_unit_test(nobody_takes_it),
+        cmocka_unit_test(whatever_fails_there_is_one),
     };
     return cmocka_run_group_tests(all, NULL, NULL) + cmocka_run_group_tests(all, on_several_hosts, NULL);
 }
