@@ -51,7 +51,7 @@ struct moyai_future {
     moyai_future *set_prev, *set_next;
     uint64_t seq;                /* among the calls of the node of objects that may move */
     struct whereabouts *seeking; /* it waits there, and `failure` says why it was not made; NULL: it does not */
-    moyai_future *seek_next;
+    moyai_future *seek_prev, *seek_next;
     void *user;
     void (*then)(moyai_future *f, void *arg);
     void *then_arg;

@@ -66,6 +66,7 @@ struct object {
     size_t inside; /* methods and on_leave functions that run in its scope */
     moyai_request *parked_first, *parked_last;
     struct blocked *mover; /* waits for `inside` to be none */
+    bool departs;          /* it goes to drain.away when nobody is in its scope */
     bool stays;            /* its node leaves, and nobody else takes it */
     struct object *away;   /* in drain.away */
 };

@@ -37,7 +37,9 @@ void move_enter(struct object *ob) {
 }
 
 void move_leave(struct object *ob) {
-    if (--ob->inside == 0 && ob->mover) (void)blocked_wake(ob->node, ob->mover, 0);
+    if (--ob->inside > 0) return;
+    if (ob->mover) (void)blocked_wake(ob->node, ob->mover, 0);
+    if (ob->departs) move_away_begin(ob);
 }
 
 /* Nested ones are what methods in its scope may wait for: without them these would not end. */
@@ -450,7 +452,10 @@ static int hand_over(struct object *ob, moyai_ref *host, const uint8_t to[16], s
     moyai_value_free(state);
     const moyai_ns until = moyai_now() + (moyai_ns)SETTLE_MOST;
     for (bool first = true;; first = false) {
-        if (atomic_load(&n->self) != self) ev = MOVING_EV_REBORN;
+        if (atomic_load(&n->self) != self) {
+            ev = MOVING_EV_REBORN;
+            err_set(e, MOYAI_EDEAD, "this node was taken for dead meanwhile");
+        }
         const enum moving_say say = moving_step(&ob->at, ev, 0);
         if (say == MOVING_SAY_DROP) (void)!moyai_call_oneway(host, "drop", MOYAI_ARGS(moyai_bytes(ob->id, 16), number));
         if (ob->at.state != MOVING_SETTLES) break;
@@ -667,6 +672,8 @@ static void run_away(void *arg) {
 
 void move_away_begin(struct object *ob) {
     moyai_node *n = ob->node;
+    ob->departs = ob->inside > 0; /* no fiber waits for its methods: these may take long, and others can go */
+    if (ob->departs) return;
     ob->away = n->drain.away;
     n->drain.away = ob;
     if (n->drain.movers == MOVERS) return;

@@ -23,12 +23,13 @@ struct whereabouts {
     UT_hash_handle hh;
     moyai_node *node;
     uint8_t object[16], home[16];
-    bool known;          /* home; else what references say */
-    bool seeking;        /* a fiber looks for it, and calls wait */
-    moyai_ns gone;       /* when it was found nowhere; 0: not so */
-    uint64_t seen;       /* the latest move by which it has been here; 0: none */
-    size_t out;          /* calls that were sent, and are waited for before any is sent again */
-    moyai_future *queue; /* in the order in which they were made */
+    bool known;                 /* home; else what references say */
+    bool seeking;               /* a fiber looks for it, and calls wait */
+    moyai_ns gone;              /* when it was found nowhere; 0: not so */
+    uint64_t seen;              /* the latest move by which it has been here; 0: none */
+    size_t out;                 /* calls that were sent, and are waited for before any is sent again */
+    moyai_future *queue, *last; /* in the order in which they were made */
+    moyai_future *back;         /* of these, the latest that has come back; NULL: none, or any */
     struct blocked *seeker;
 };
 
@@ -104,19 +105,40 @@ static void wake(struct whereabouts *w) {
     if (w->seeker && w->out == 0 && !w->node->ending) (void)blocked_wake(w->node, w->seeker, 0);
 }
 
+/* New calls come in order, and so do, as a rule, those that come back: behind the one before. */
 static void put(struct whereabouts *w, moyai_future *f) {
-    moyai_future **at = &w->queue;
-    while (*at && (*at)->seq < f->seq) at = &(*at)->seek_next;
-    f->seek_next = *at;
-    *at = f;
+    moyai_future *before = w->last;
+    if (before && before->seq > f->seq) {
+        before = w->back && w->back->seq < f->seq ? w->back : NULL;
+        for (moyai_future *next = before ? before->seek_next : w->queue; next->seq < f->seq; next = next->seek_next)
+            before = next;
+        w->back = f;
+    }
+    f->seek_prev = before;
+    f->seek_next = before ? before->seek_next : w->queue;
+    if (f->seek_next)
+        f->seek_next->seek_prev = f;
+    else
+        w->last = f;
+    if (before)
+        before->seek_next = f;
+    else
+        w->queue = f;
     f->seeking = w;
 }
 
 static void take(moyai_future *f) {
-    moyai_future **at = &f->seeking->queue;
-    while (*at != f) at = &(*at)->seek_next;
-    *at = f->seek_next;
-    f->seek_next = NULL;
+    struct whereabouts *w = f->seeking;
+    if (f->seek_next)
+        f->seek_next->seek_prev = f->seek_prev;
+    else
+        w->last = f->seek_prev;
+    if (f->seek_prev)
+        f->seek_prev->seek_next = f->seek_next;
+    else
+        w->queue = f->seek_next;
+    if (w->back == f) w->back = f->seek_prev;
+    f->seek_prev = f->seek_next = NULL;
     f->seeking = NULL;
 }
 

@@ -512,6 +512,37 @@ static void who_leaves_gives_away(void **state) {
     close_hosts(3);
 }
 
+/* Many whose methods take long: others go meanwhile, and these when they can. */
+static void who_is_busy_holds_up_nobody(void **state) {
+    (void)state;
+    enum { BUSY = 40, IDLE = 5 };
+    open_hosts(2);
+    moyai_ref *ref[BUSY + IDLE];
+    moyai_future *held[BUSY];
+    for (int i = 0; i < BUSY + IDLE; i++) ref[i] = made_at(0, "");
+    for (int i = 0; i < BUSY; i++) held[i] = moyai_call_async(ref[IDLE + i], "hold", MOYAI_NONE);
+    KIT_UNTIL(node, counts[DONE] == BUSY);
+    kill(pid[0], SIGTERM);
+    int n = 0, where = 0;
+    for (int i = 0; i < IDLE; i++) { /* of the first it may come before the signal */
+        do KIT_OK(moyai_call(ref[i], "next", MOYAI_ARGS(1u), MOYAI_INTO(&n, &where), NULL));
+        while (where != pid[1]);
+    }
+    FIBER_ASSERT(!kit_gone(pid[0]));
+    for (int i = 0; i < BUSY; i++) KIT_OK(moyai_signal(ref[IDLE + i]));
+    for (int i = 0; i < BUSY; i++) {
+        KIT_OK(moyai_future_get(held[i], MOYAI_INTO(&where)));
+        FIBER_ASSERT_INT(where, pid[0]);
+        moyai_future_free(held[i]);
+        KIT_OK(moyai_call(ref[IDLE + i], "next", MOYAI_ARGS(1u), MOYAI_INTO(&n, &where), NULL));
+        FIBER_ASSERT_INT(where, pid[1]);
+    }
+    FIBER_ASSERT_INT(kit_reap(pid[0]), 0);
+    pid[0] = 0;
+    for (int i = 0; i < BUSY + IDLE; i++) moyai_ref_unref(ref[i]);
+    close_hosts(2);
+}
+
 /* Much of it, all at once. */
 static void who_leaves_has_much(void **state) {
     (void)state;
@@ -623,9 +654,13 @@ static const struct kit_role roles[] = {{"host", role_host}, {NULL, NULL}};
 
 static int tests(void) {
     const struct CMUnitTest all[] = {
-        cmocka_unit_test(it_moves_with_its_names),     cmocka_unit_test(calls_under_way_follow_it),
-        cmocka_unit_test(methods_end_first),           cmocka_unit_test(who_leaves_gives_away),
-        cmocka_unit_test(who_leaves_has_much),         cmocka_unit_test(nobody_takes_it),
+        cmocka_unit_test(it_moves_with_its_names),
+        cmocka_unit_test(calls_under_way_follow_it),
+        cmocka_unit_test(methods_end_first),
+        cmocka_unit_test(who_leaves_gives_away),
+        cmocka_unit_test(who_is_busy_holds_up_nobody),
+        cmocka_unit_test(who_leaves_has_much),
+        cmocka_unit_test(nobody_takes_it),
         cmocka_unit_test(whatever_fails_there_is_one),
     };
     return cmocka_run_group_tests(all, NULL, NULL) + cmocka_run_group_tests(all, on_several_hosts, NULL);
