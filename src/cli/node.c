@@ -104,6 +104,7 @@ struct host {
     char *env[N_ENV + REACH_ENV + 1];
     struct unmet unmet;
     struct notify manager;
+    moyai_ns until; /* told to leave by then; 0: not told */
     bool ending, orphaned;
 };
 
@@ -159,6 +160,7 @@ static void on_told(moyai_ns until, void *arg) {
     size_t n = agent_running(h->agent);
     exec_timer_clear(h->x, &h->late);
     if (until != UINT64_MAX) exec_timer_set(h->x, &h->late, until);
+    h->until = until;
     if (h->ending) return;
     if (n > 0)
         say(h, "told to leave: ending %zu command%s in order; a signal kills %s", n, n == 1 ? "" : "s",
@@ -296,6 +298,14 @@ static void warn_of_few_files(const struct host *h) {
         (unsigned long long)r.rlim_cur, (long long)h->q->slots, (unsigned long long)need);
 }
 
+/* How long it may take to leave, now that all commands are over. */
+static moyai_dur rest(const struct host *h) {
+    const moyai_ns now = moyai_now();
+    if (h->until == 0) return LEAVE_TIME;
+    if (h->until == UINT64_MAX) return MOYAI_FOREVER;
+    return h->until > now ? (moyai_dur)(h->until - now) : 1;
+}
+
 static int live(const struct request *q, struct run_grid *grid, const struct guard *guard) {
     struct host h = {.q = q, .grid = grid};
     struct moyai_error why = {0};
@@ -318,8 +328,7 @@ static int live(const struct request *q, struct run_grid *grid, const struct gua
         exec_unlock(h.x);
         (void)moyai_node_serve(h.node, MOYAI_FOREVER);
         if (h.orphaned) ward_end_orphaned(guard, h.node, grid);
-        node_drain(h.node,
-                   wall_most(&q->wall, LEAVE_TIME)); /* what commands have come to is known where they were started */
+        node_drain(h.node, wall_most(&q->wall, rest(&h))); /* what commands have come to is known to their starters */
     } else {
         cli_say(q->title, "%s", why.text);
     }

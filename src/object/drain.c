@@ -317,6 +317,7 @@ static void is_late(struct exec *x, struct exec_timer *t) {
                   doing[0] ? ": " : "", doing);
     }
     n->drain.late = true; /* nothing is taken any more */
+    move_late(n);
     over(n);
     depart(n);
 }

@@ -66,6 +66,17 @@ static void unpark(struct object *ob) {
     ob->parked_last = NULL;
 }
 
+void move_late(moyai_node *n) {
+    struct object *ob, *tmp;
+    HASH_ITER (hh, n->objects, ob, tmp)
+        for (moyai_request *rq; (rq = ob->parked_first);) {
+            ob->parked_first = rq->wait_next;
+            if (!rq->wait_next) ob->parked_last = NULL;
+            rq->wait_next = NULL;
+            request_turn_away(rq);
+        }
+}
+
 /* ---- the new home ---------------------------------------------------------------------------- */
 
 struct accepted {

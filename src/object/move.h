@@ -15,6 +15,9 @@ bool move_parks(moyai_request *rq);
  * cannot be moved it is as any other. false: its class does not move. */
 bool move_away(struct object *ob);
 void move_away_begin(struct object *ob); /* it may go now: after on_leave */
+void move_late(moyai_node *n);           /* the time for that is over: what waits has not begun, and is told so */
+/* The time to leave is over: what waits has not begun, and is told so. */
+void move_late(moyai_node *n);
 
 /* Who takes objects of that class here; NULL: nobody. Borrowed. */
 moyai_ref *host_of(moyai_node *n, const char *cls);

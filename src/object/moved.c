@@ -31,6 +31,7 @@ struct whereabouts {
     moyai_future *queue, *last; /* in the order in which they were made */
     moyai_future *back;         /* of these, the latest that has come back; NULL: none, or any */
     struct blocked *seeker;
+    struct failure *why; /* the first has come back; what those are told that only wait, if it is nowhere */
 };
 
 void moved_name(const uint8_t object[16], char name[MOVED_NAME]) {
@@ -45,6 +46,7 @@ static struct whereabouts *place_find(moyai_node *n, const uint8_t object[16]) {
 }
 
 static void place_free(struct whereabouts *w) {
+    failure_unref(w->why);
     HASH_DEL(w->node->whereabouts, w);
     free(w);
 }
@@ -86,6 +88,12 @@ uint64_t moved_seen(moyai_node *n, const uint8_t object[16]) {
 const uint8_t *moved_to(moyai_node *n, const uint8_t object[16]) {
     const struct whereabouts *w = place_find(n, object);
     return w && w->known ? w->home : NULL;
+}
+
+void moved_signal(moyai_node *n, const uint8_t object[16], const uint8_t *bytes, size_t len) {
+    const uint8_t *to = moved_to(n, object);
+    struct peer *p = to && !node_is(n, to) ? overlay_peer(n->o, to) : NULL;
+    if (p) (void)control_send(n, p, bytes, len);
 }
 
 void moved_home(moyai_future *f) {
@@ -160,6 +168,7 @@ static void unawait(moyai_future *f) {
 bool moved_waits(moyai_future *f) {
     struct whereabouts *w = f->movable ? place_find(f->node, f->object) : NULL;
     if (!w || !w->seeking) return false;
+    f->failure = failure_ref(w->why);
     put(w, f);
     return true;
 }
@@ -233,6 +242,8 @@ static void seek(void *arg) {
         rc = i == STILL_TRIES ? MOYAI_ENOENT : pause_a_moment(n);
     }
     w->seeking = false;
+    failure_unref(w->why);
+    w->why = NULL;
     if (rc == 0) {
         memcpy(w->home, home, 16);
         w->known = true;
@@ -277,6 +288,7 @@ bool moved_again(moyai_future *f, const struct moyai_error *e) {
     f->failure = why;
     if (begins) {
         w->seeking = true;
+        w->why = failure_ref(why);
         memcpy(w->home, f->home, 16);
         w->known = true; /* that it is not there */
         await_open(w);

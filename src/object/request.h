@@ -84,6 +84,7 @@ void serve_aborted(moyai_node *n, struct inbound *in);
 void serve_peer_failed(moyai_node *n, struct peer *p);
 /* A local call: f's request. Fails f itself if it cannot be. */
 void serve_local(moyai_node *n, moyai_future *f, bool oneway);
+void request_turn_away(moyai_request *rq); /* one that has not begun: its node leaves */
 /* One that somebody waits for; NULL: none. */
 const moyai_request *serve_wanted(const moyai_node *n);
 /* A fiber has ended or blocks: may a local call that waits begin? */

@@ -354,6 +354,11 @@ static void run_request(struct exec_task *t) {
     serve_waiting(n);
 }
 
+void request_turn_away(moyai_request *rq) {
+    request_fail(rq, MOYAI_ELEAVING, MOYAI_AT_PEER, MOYAI_NEVER_EXECUTED, LEAVING_TEXT);
+    finish(rq);
+}
+
 /* There is no stack for it, and none comes free. */
 static void refuse_request(struct exec_task *t) {
     moyai_request *rq = (moyai_request *)((char *)t - offsetof(struct moyai_request, task));
@@ -733,9 +738,7 @@ int serve_message(moyai_node *n, struct peer *p, uint8_t *bytes, size_t len) {
         if (!cursor_done(&c)) return MOYAI_EPROTO;
         struct object *ob = object_find(n, object);
         int rc = ob ? object_signal(ob) : MOYAI_ENOOBJECT;
-        const uint8_t *to = rc == MOYAI_ENOOBJECT && id == 0 ? moved_to(n, object) : NULL;
-        struct peer *there = to && !node_is(n, to) ? overlay_peer(n->o, to) : NULL;
-        if (there) (void)control_send(n, there, bytes, len); /* nobody hears of it, if it is refused */
+        if (id == 0 && rc == MOYAI_ENOOBJECT) moved_signal(n, object, bytes, len);
         if (id == 0) return 0;
         moyai_request *rq = request_new(n, p);
         if (!rq) {

@@ -16,7 +16,7 @@ static moyai_ref *volatile kept; /* to the end */
 
 static int m_sleep(moyai_request *rq, void *self) {
     (void)self;
-    return moyai_sleep_masked(moyai_request_node(rq), MOYAI_FOREVER);
+    return moyai_sleep(moyai_request_node(rq), MOYAI_FOREVER);
 }
 
 static int m_exit(moyai_request *rq, void *self) {

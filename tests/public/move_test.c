@@ -512,6 +512,58 @@ static void who_leaves_gives_away(void **state) {
     close_hosts(3);
 }
 
+/* Its time is over while a method holds it back: what has waited was never executed, and that is said. */
+static void who_waits_too_long_was_never_executed(void **state) {
+    (void)state;
+    setenv("MOYAI_LEAVE_DEADLINE", "300ms", 1);
+    setenv("MOYAI_LOG", "off", 1);
+    open_hosts(1);
+    unsetenv("MOYAI_LOG");
+    unsetenv("MOYAI_LEAVE_DEADLINE");
+    moyai_ref *ref = made_at(0, "");
+    moyai_future *held = moyai_call_async(ref, "hold", MOYAI_NONE), *f[16];
+    KIT_UNTIL(node, counts[DONE] == 1);
+    kill(pid[0], SIGTERM);
+    KIT_UNTIL(node, counts[HOOKS] == 1); /* it leaves */
+    for (int i = 0; i < 16; i++) f[i] = moyai_call_async(ref, "next", MOYAI_ARGS(1u));
+    for (int i = 0; i < 16; i++) {
+        struct moyai_error e;
+        KIT_RC(moyai_future_get(f[i], MOYAI_NONE), MOYAI_ELEAVING);
+        (void)moyai_future_error(f[i], 0, &e);
+        FIBER_ASSERT_INT(e.executed, MOYAI_NEVER_EXECUTED);
+        moyai_future_free(f[i]);
+    }
+    KIT_RC(moyai_future_get(held, MOYAI_NONE), MOYAI_ECLOSED);
+    moyai_future_free(held);
+    FIBER_ASSERT_INT(kit_reap(pid[0]), 0);
+    pid[0] = 0;
+    moyai_ref_unref(ref);
+    close_hosts(1);
+}
+
+/* What is called meanwhile fails as what has come back does, if it ends with its node. */
+static void who_waits_for_it_hears_of_its_end(void **state) {
+    (void)state;
+    open_hosts(1);
+    moyai_ref *ref = made_at(0, "");
+    kill(pid[0], SIGKILL);
+    for (bool over = false; !over;) {
+        moyai_future *f[16];
+        for (int i = 0; i < 16; i++) f[i] = moyai_call_async(ref, "next", MOYAI_ARGS(1u));
+        for (int i = 0; i < 16; i++) {
+            const int rc = moyai_future_get(f[i], MOYAI_NONE);
+            if (rc < 0 && !(wide && rc == MOYAI_EUNREACHABLE)) KIT_RC(rc, MOYAI_EDEAD);
+            over |= rc < 0;
+            moyai_future_free(f[i]);
+        }
+        (void)moyai_sleep(node, 10 * MOYAI_MS);
+    }
+    kit_reap(pid[0]);
+    pid[0] = 0;
+    moyai_ref_unref(ref);
+    close_hosts(1);
+}
+
 /* Many whose methods take long: others go meanwhile, and these when they can. */
 static void who_is_busy_holds_up_nobody(void **state) {
     (void)state;
@@ -659,6 +711,8 @@ static int tests(void) {
         cmocka_unit_test(methods_end_first),
         cmocka_unit_test(who_leaves_gives_away),
         cmocka_unit_test(who_is_busy_holds_up_nobody),
+        cmocka_unit_test(who_waits_for_it_hears_of_its_end),
+        cmocka_unit_test(who_waits_too_long_was_never_executed),
         cmocka_unit_test(who_leaves_has_much),
         cmocka_unit_test(nobody_takes_it),
         cmocka_unit_test(whatever_fails_there_is_one),
