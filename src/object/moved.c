@@ -13,11 +13,13 @@
 
 #include <stdlib.h>
 
-#define PLACES_MOST 65536u                /* whereabouts kept; one that is forgotten is looked for again */
-#define TIMES_MOST  16u                   /* a call is made */
-#define STILL_TRIES 100u                  /* looks for an object that is said to be where it was not, just now */
-#define STILL_PAUSE (10 * MOYAI_MS)       /* between them */
-#define GONE_TIME   ((moyai_ns)MOYAI_SEC) /* that it was nowhere is believed so long */
+#define PLACES_MOST   65536u          /* whereabouts kept; one that is forgotten is looked for again */
+#define TIMES_MOST    100u            /* a call is made */
+#define STILL_TRIES   100u            /* looks for an object that is said to be where it was not, just now */
+#define STILL_PAUSE   (10 * MOYAI_MS) /* between them */
+#define NOWHERE_TRIES 20u             /* and for one that is said to be nowhere, though its home lives */
+#define SOON          ((moyai_ns)(100 * MOYAI_MS))
+#define GONE_TIME     ((moyai_ns)MOYAI_SEC) /* that it was nowhere is believed so long */
 
 struct whereabouts {
     UT_hash_handle hh;
@@ -25,6 +27,8 @@ struct whereabouts {
     uint8_t object[16], home[16];
     bool known;                 /* home; else what references say */
     bool seeking;               /* a fiber looks for it, and calls wait */
+    moyai_ns found;             /* when it was looked for last */
+    unsigned soon;              /* how often again, each time soon after that */
     moyai_ns gone;              /* when it was found nowhere; 0: not so */
     uint64_t seen;              /* the latest move by which it has been here; 0: none */
     size_t out;                 /* calls that were sent, and are waited for before any is sent again */
@@ -235,12 +239,21 @@ static void seek(void *arg) {
         rc = block(n, &b, UINT64_MAX, true);
         w->seeker = NULL;
     }
-    for (unsigned i = 0; rc >= 0; i++) {
-        rc = look(w, home, &e);
-        const bool still = rc == 0 && w->known && id_equal(home, w->home);
-        if (!still) break;
-        rc = i == STILL_TRIES ? MOYAI_ENOENT : pause_a_moment(n);
+    /* What is said of it may be of a moment ago: that it is here still, or at a home in between, or nowhere. */
+    const unsigned most = w->why->level[0].code == MOYAI_EDEAD ? 3 : NOWHERE_TRIES;
+    for (unsigned still = 0, nowhere = 0; rc >= 0;) {
+        if (w->soon > 2) rc = pause_a_moment(n);
+        if (rc == 0) rc = look(w, home, &e);
+        if (rc == 0 && !(w->known && id_equal(home, w->home))) break;
+        if (rc == 0 ? still++ == STILL_TRIES : rc != MOYAI_ENOENT || nowhere++ == most) {
+            rc = rc == 0 ? MOYAI_ENOENT : rc;
+            break;
+        }
+        rc = pause_a_moment(n);
     }
+    const moyai_ns now = moyai_now();
+    w->soon = now - w->found < SOON ? w->soon + 1 : 0;
+    w->found = now;
     w->seeking = false;
     failure_unref(w->why);
     w->why = NULL;
