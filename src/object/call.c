@@ -5,6 +5,7 @@
  */
 #include "base/dur.h"
 #include "base/err.h"
+#include "object/drain.h"
 #include "object/message.h"
 #include "object/moved.h"
 
@@ -119,6 +120,10 @@ static void start(moyai_node *n, moyai_future *f, bool oneway) {
     if (node_is(n, f->home)) {
         if (!oneway) future_open(f);
         serve_local(n, f, oneway);
+        return;
+    }
+    if (drain_gone(n, &e) < 0) {
+        future_fail(f, &e);
         return;
     }
     struct peer *p = overlay_peer(n->o, f->home);
@@ -241,25 +246,27 @@ int moyai_call(moyai_ref *ref, const char *method, const struct moyai_args *args
     return rc;
 }
 
+/* Nobody waits for it: it goes with its message, or its receipt. */
+static int unwaited(moyai_node *n, moyai_future *f) {
+    if (f->constant) return api_fail(n, f->code, "out of memory for a call");
+    int rc = 0;
+    if (f->state == FUTURE_DONE && f->code) {
+        struct moyai_error e = future_error(f);
+        rc = api_error(n, &e);
+    }
+    if (f->state == FUTURE_PENDING && (f->msg.state != MSG_IDLE || f->movable))
+        f->detached = true;
+    else
+        future_free_locked(f);
+    return rc;
+}
+
 int moyai_call_oneway(moyai_ref *ref, const char *method, const struct moyai_args *args) {
     if (!ref) return MOYAI_EINVAL;
     moyai_node *n = ref->node;
     if (exec_forked(n->x)) return MOYAI_EFORK;
     exec_lock(n->x);
-    moyai_future *f = call(n, ref, method, args, true, false);
-    int rc = f->constant ? f->code : 0;
-    if (f->constant) {
-        rc = api_fail(n, rc, "out of memory for a call");
-    } else {
-        if (f->state == FUTURE_DONE && f->code) {
-            struct moyai_error e = future_error(f);
-            rc = api_error(n, &e);
-        }
-        if (f->state == FUTURE_PENDING && (f->msg.state != MSG_IDLE || f->movable))
-            f->detached = true; /* goes with its message, or its receipt */
-        else
-            future_free_locked(f);
-    }
+    const int rc = unwaited(n, call(n, ref, method, args, true, false));
     exec_unlock(n->x);
     return rc;
 }
@@ -343,33 +350,17 @@ static void signal_bytes(uint8_t bytes[32], uint64_t id, const uint8_t object[16
     cursor_put_bytes(&c, object, 16);
 }
 
-int moyai_signal(moyai_ref *ref) {
-    if (!ref) return MOYAI_EINVAL;
-    moyai_node *n = ref->node;
-    if (exec_forked(n->x)) return MOYAI_EFORK;
-    exec_lock(n->x);
-    struct object *ob = object_of(ref);
-    const uint8_t *there = object_moves(ref->object) ? moved_to(n, ref->object) : NULL;
-    int rc;
-    if (ob) {
-        rc = object_signal(ob);
-        if (rc < 0) rc = api_fail(n, rc, "the object signalled has ended");
-    } else if (moyai_ref_is_local(ref) && !there) {
-        rc = api_fail(n, MOYAI_ENOOBJECT, "the object signalled has ended");
-    } else {
-        struct peer *p = overlay_peer(n->o, there ? there : ref->home);
-        uint8_t bytes[32];
-        signal_bytes(bytes, 0, ref->object);
-        rc = p ? control_send(n, p, bytes, sizeof bytes) : MOYAI_ENOMEM;
-        struct moyai_error why;
-        if (rc < 0)
-            rc = p && peer_dead(p, &why)
-                     ? api_error(n, &why)
-                     : api_fail(n, rc, "cannot send a signal to the object's node: %s%s", moyai_strerror(rc),
-                                rc == MOYAI_EAGAIN ? "; moyai_room() waits" : "");
-    }
-    exec_unlock(n->x);
-    return rc;
+static int signal_remote(moyai_node *n, moyai_ref *ref) {
+    uint8_t bytes[32];
+    struct moyai_error why;
+    if (drain_gone(n, &why) < 0) return api_error(n, &why);
+    struct peer *p = overlay_peer(n->o, ref->home);
+    signal_bytes(bytes, 0, ref->object);
+    const int rc = p ? control_send(n, p, bytes, sizeof bytes) : MOYAI_ENOMEM;
+    if (rc == 0) return 0;
+    if (p && peer_dead(p, &why)) return api_error(n, &why);
+    return api_fail(n, rc, "cannot send a signal to the object's node: %s%s", moyai_strerror(rc),
+                    rc == MOYAI_EAGAIN ? "; moyai_room() waits" : "");
 }
 
 /* The signal that f stands for, to an object of this node. */
@@ -389,26 +380,47 @@ static void signal_here(moyai_future *f) {
     future_complete(f, 0, NULL);
 }
 
+static moyai_future *signal_told(moyai_node *n, moyai_ref *ref) {
+    moyai_future *f = future_new(n, true);
+    if (!f) return constant_future(n, false);
+    memcpy(f->object, ref->object, 16);
+    memcpy(f->home, ref->home, 16);
+    memcpy(f->method_copy, SIGNAL_NAME, sizeof SIGNAL_NAME - 1);
+    f->method_len = sizeof SIGNAL_NAME - 1;
+    signal_bytes(f->inline_, f->id, ref->object);
+    f->msg.head = f->inline_;
+    f->msg.head_len = 32;
+    f->msg.length = 32;
+    find_home(f);
+    if (!moved_waits(f)) start(n, f, false);
+    return f;
+}
+
 moyai_future *moyai_signal_async(moyai_ref *ref) {
     if (!ref) return without_reference();
     moyai_node *n = ref->node;
     if (exec_forked(n->x)) return constant_future(n, true);
     exec_lock(n->x);
-    moyai_future *f = future_new(n, true);
-    if (!f) {
-        f = constant_future(n, false);
-    } else {
-        memcpy(f->object, ref->object, 16);
-        memcpy(f->home, ref->home, 16);
-        memcpy(f->method_copy, SIGNAL_NAME, sizeof SIGNAL_NAME - 1);
-        f->method_len = sizeof SIGNAL_NAME - 1;
-        signal_bytes(f->inline_, f->id, ref->object);
-        f->msg.head = f->inline_;
-        f->msg.head_len = 32;
-        f->msg.length = 32;
-        find_home(f);
-        if (!moved_waits(f)) start(n, f, false);
-    }
+    moyai_future *f = signal_told(n, ref);
     exec_unlock(n->x);
     return f;
+}
+
+int moyai_signal(moyai_ref *ref) {
+    if (!ref) return MOYAI_EINVAL;
+    moyai_node *n = ref->node;
+    if (exec_forked(n->x)) return MOYAI_EFORK;
+    exec_lock(n->x);
+    struct object *ob = object_of(ref);
+    int rc = ob ? object_signal(ob) : 0;
+    const bool moves = object_moves(ref->object) && !id_equal(ref->object, ref->home);
+    const bool was_here = !ob && moyai_ref_is_local(ref);
+    if (rc < 0 || (was_here && !(moves && moved_to(n, ref->object))))
+        rc = api_fail(n, MOYAI_ENOOBJECT, "the object signalled has ended");
+    else if (!ob && moves)
+        rc = unwaited(n, signal_told(n, ref)); /* it follows the object */
+    else if (!ob)
+        rc = signal_remote(n, ref);
+    exec_unlock(n->x);
+    return rc;
 }

@@ -36,6 +36,14 @@ struct leaving_object {
     bool moves; /* after that */
 };
 
+int drain_gone(const moyai_node *n, struct moyai_error *e) {
+    if (!n->drain.gone) return 0;
+    failure_set(e, MOYAI_ECLOSED, MOYAI_AT_CALLER, MOYAI_NEVER_EXECUTED,
+                "this node has left its grid: its time to leave (%s) was over, and its program had not ended it",
+                DUR(n->drain.patience));
+    return e->code;
+}
+
 /* ---- who waits is told ----------------------------------------------------------------------- */
 
 int drain_tells(moyai_node *n, struct context *c, struct blocked *b) {
@@ -276,6 +284,7 @@ static void describe(const moyai_node *n, char *out, size_t cap) {
 
 static void depart_now(void *arg) {
     moyai_node *n = arg;
+    n->drain.gone = true;
     names_fail(n);
     overlay_farewell(n->o);
 }

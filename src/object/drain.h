@@ -17,6 +17,8 @@ void drain_refuses(moyai_request *rq);
 void drain_refused(moyai_request *rq);
 /* Whatever has begun here is over, and its caller knows: what others have open here was never executed. */
 bool drain_cleared(moyai_node *n);
+/* 0, or why it can reach nobody: its time to leave is over, and it has gone, while its program goes on. */
+int drain_gone(const moyai_node *n, struct moyai_error *e);
 /* How many of the node's neighbours have no way to the grid but by it, and who: three of them. */
 size_t drain_cut_off(const moyai_node *n, char *out, size_t cap);
 #define CUT_OFF_TEXT (3 * PEER_NAME + 32)

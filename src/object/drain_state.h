@@ -16,6 +16,7 @@ struct drain {
     atomic_bool begun;
     bool over;    /* nothing was outstanding; or its time has passed: the program has been asked to end it */
     bool late;    /* its time has passed */
+    bool gone;    /* and its farewell is said, though its program goes on */
     bool freeing; /* the program ends it: nobody reads answers any more but methods */
     moyai_ns until;
     moyai_dur patience;

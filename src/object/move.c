@@ -27,6 +27,7 @@
 #define AGAIN_PAUSE (100 * MOYAI_MS) /* before a node is asked again that could not be reached */
 #define SETTLE_MOST (30 * MOYAI_SEC) /* for that */
 #define HOST_TIME   (5 * MOYAI_SEC)  /* for a node to say whether it takes objects */
+#define BYTE_TIME   (1 * MOYAI_US)   /* and as long more for each byte of a state, to take it: at least */
 #define MOVERS      32u              /* objects of a node that leaves, at once */
 #define TARGETS     256u             /* nodes looked at to find one for an object */
 
@@ -191,12 +192,15 @@ static void arrival_abort(struct arrival *a) {
 }
 
 /* The object is made, and waits. Lock held. */
-static int arrive(struct host *h, struct arrival *a, const struct moyai_class *cls, const uint8_t id[16], void *self,
-                  const struct moyai_node_id *from, uint64_t number, bool pending, struct moyai_error *e) {
-    moyai_node *n = h->node;
+static int arrive(const moyai_request *rq, struct arrival *a, const struct moyai_class *cls, const uint8_t id[16],
+                  void *self, uint64_t number, bool pending, struct moyai_error *e) {
+    moyai_node *n = rq->node;
+    struct host *h = n->host;
     struct moving at = {.seen = moved_seen(n, id)};
-    struct peer *p = node_is(n, from->b) ? NULL : overlay_peer(n->o, from->b);
+    struct peer *p = node_is(n, rq->caller_node) ? NULL : overlay_peer(n->o, rq->caller_node);
     struct peer_calls *pc = p ? peer_calls(p, true) : NULL;
+    /* The old home has given it up while it was unpacked: a drop for it has come already, or will not. */
+    if (rq->cancelled) return err_set(e, MOYAI_ECANCELED, "nobody waits for the object to arrive any more");
     if (n->drain.begun) return err_set(e, MOYAI_ELEAVING, "this node leaves");
     if (object_find(n, id) || moving_step(&at, MOVING_EV_ADOPT, number) != MOVING_SAY_YES)
         return err_set(e, MOYAI_EEXIST, "there is such an object here already");
@@ -230,7 +234,6 @@ static int m_adopt(moyai_request *rq, void *host) {
     struct moyai_error e = {0};
     int rc = moyai_args(rq, MOYAI_INTO(&name, moyai_into_bytes(&id, &id_n), &number, &names, &pending, &state));
     if (rc < 0) return rc;
-    const struct moyai_node_id from = moyai_caller(rq);
     api_enter(n);
     const struct moyai_class *cls = accepts(h, name);
     const bool leaves = n->drain.begun;
@@ -248,7 +251,7 @@ static int m_adopt(moyai_request *rq, void *host) {
     }
     if (rc == 0) {
         api_enter(n);
-        rc = arrive(h, a, cls, id, self, &from, number, pending, &e);
+        rc = arrive(rq, a, cls, id, self, number, pending, &e);
         api_leave(n);
         if (rc < 0 && cls->destroy) cls->destroy(self);
         if (rc == 0) a = NULL;
@@ -260,15 +263,20 @@ static int m_adopt(moyai_request *rq, void *host) {
     return rc < 0 ? moyai_raise(rq, rc, "%s", e.text) : 0;
 }
 
+static int read_move(moyai_request *rq, const void **id, uint64_t *number) {
+    size_t n;
+    const int rc = moyai_args(rq, MOYAI_INTO(moyai_into_bytes(id, &n), number));
+    if (rc < 0) return rc;
+    return n == 16 ? 0 : moyai_raise(rq, MOYAI_EARGS, "an object's id has 16 bytes");
+}
+
 /* settle(id, number): it is here now, or was before. */
 static int m_settle(moyai_request *rq, void *host) {
     struct host *h = host;
     const void *id;
-    size_t id_n;
     uint64_t number;
-    int rc = moyai_args(rq, MOYAI_INTO(moyai_into_bytes(&id, &id_n), &number));
+    const int rc = read_move(rq, &id, &number);
     if (rc < 0) return rc;
-    if (id_n != 16) return moyai_raise(rq, MOYAI_EARGS, "an object's id has 16 bytes");
     api_enter(h->node);
     struct object *ob = object_find(h->node, id);
     struct moving gone = {.seen = moved_seen(h->node, id)};
@@ -283,11 +291,9 @@ static int m_settle(moyai_request *rq, void *host) {
 static int m_drop(moyai_request *rq, void *host) {
     struct host *h = host;
     const void *id;
-    size_t id_n;
     uint64_t number;
-    int rc = moyai_args(rq, MOYAI_INTO(moyai_into_bytes(&id, &id_n), &number));
+    const int rc = read_move(rq, &id, &number);
     if (rc < 0) return rc;
-    if (id_n != 16) return moyai_raise(rq, MOYAI_EARGS, "an object's id has 16 bytes");
     api_enter(h->node);
     struct arrival *a = arrival_find(h, id);
     if (a) (void)moving_step(&a->ob->at, MOVING_EV_DROP, number);
@@ -421,9 +427,11 @@ static moyai_value *names_of(const struct object *ob) {
 }
 
 /* What the new home says to that; or has become of it. first: it was not said before. */
-static enum moving_event ask(moyai_ref *host, const char *method, const struct moyai_args *args, bool first,
-                             struct moyai_error *e) {
+static enum moving_event ask(moyai_ref *host, const char *method, const struct moyai_args *args, moyai_ns until,
+                             bool first, struct moyai_error *e) {
     moyai_future *f = moyai_call_async(host, method, args);
+    const moyai_ns now = moyai_now(), least = now + (moyai_ns)HOST_TIME + (moyai_ns)f->msg.length * (moyai_ns)BYTE_TIME;
+    if (until != UINT64_MAX) moyai_future_deadline(f, (moyai_dur)((until > least ? until : least) - now));
     int rc = moyai_future_get_masked(f, MOYAI_NONE);
     if (rc < 0) (void)moyai_future_error(f, 0, e);
     moyai_future_free(f);
@@ -432,7 +440,8 @@ static enum moving_event ask(moyai_ref *host, const char *method, const struct m
     return e->code == MOYAI_EDEAD || e->code == MOYAI_ECLOSED ? MOVING_EV_PEER_GONE : MOVING_EV_UNREACHABLE;
 }
 
-static enum moving_event ask_adopt(struct object *ob, moyai_ref *host, moyai_value *state, struct moyai_error *e) {
+static enum moving_event ask_adopt(struct object *ob, moyai_ref *host, moyai_value *state, moyai_ns until,
+                                   struct moyai_error *e) {
     moyai_node *n = ob->node;
     exec_lock(n->x);
     moyai_value *names = names_of(ob);
@@ -445,13 +454,19 @@ static enum moving_event ask_adopt(struct object *ob, moyai_ref *host, moyai_val
     const enum moving_event ev =
         ask(host, "adopt",
             MOYAI_ARGS(klass_name(ob->klass), moyai_bytes(ob->id, 16), moving_offer(&ob->at), names, pending, state),
-            true, e);
+            until, true, e);
     moyai_value_free(names);
+    if (e->code == MOYAI_ETOOBIG)
+        err_set(e, MOYAI_ETOOBIG, "class \"%.60s\": the packed state is larger than max_message of %s node",
+                klass_name(ob->klass), e->where == MOYAI_AT_CALLER ? "this" : "that");
+    if (e->code == MOYAI_ETIMEDOUT)
+        err_set(e, MOYAI_ETIMEDOUT, "that node has not taken the object in time, whose class is \"%.60s\"",
+                klass_name(ob->klass));
     return ev;
 }
 
 /* Nobody is in its scope. 0: it is there, or nobody knows where. */
-static int hand_over(struct object *ob, moyai_ref *host, const uint8_t to[16], struct moyai_error *e) {
+static int hand_over(struct object *ob, moyai_ref *host, const uint8_t to[16], moyai_ns until, struct moyai_error *e) {
     moyai_node *n = ob->node;
     moyai_value *state = NULL;
     const struct self_id *self = atomic_load(&n->self);
@@ -459,9 +474,9 @@ static int hand_over(struct object *ob, moyai_ref *host, const uint8_t to[16], s
     if (rc < 0) return rc;
     (void)moving_step(&ob->at, MOVING_EV_OFFER, 0);
     const uint64_t number = moving_offer(&ob->at);
-    enum moving_event ev = ask_adopt(ob, host, state, e);
+    enum moving_event ev = ask_adopt(ob, host, state, until, e);
     moyai_value_free(state);
-    const moyai_ns until = moyai_now() + (moyai_ns)SETTLE_MOST;
+    const moyai_ns late = moyai_now() + (moyai_ns)SETTLE_MOST;
     for (bool first = true;; first = false) {
         if (atomic_load(&n->self) != self) {
             ev = MOVING_EV_REBORN;
@@ -470,10 +485,10 @@ static int hand_over(struct object *ob, moyai_ref *host, const uint8_t to[16], s
         const enum moving_say say = moving_step(&ob->at, ev, 0);
         if (say == MOVING_SAY_DROP) (void)!moyai_call_oneway(host, "drop", MOYAI_ARGS(moyai_bytes(ob->id, 16), number));
         if (ob->at.state != MOVING_SETTLES) break;
-        if (!first && (moyai_now() > until || moyai_sleep_masked(n, AGAIN_PAUSE) < 0))
+        if (!first && (moyai_now() > late || moyai_sleep_masked(n, AGAIN_PAUSE) < 0))
             ev = MOVING_EV_LATE;
         else
-            ev = ask(host, "settle", MOYAI_ARGS(moyai_bytes(ob->id, 16), number), first, e);
+            ev = ask(host, "settle", MOYAI_ARGS(moyai_bytes(ob->id, 16), number), UINT64_MAX, first, e);
     }
     if (ob->at.state == MOVING_HERE) return e->code;
     exec_lock(n->x);
@@ -512,7 +527,7 @@ static void run_move(void *arg) {
     api_enter(n);
     if (m->rc == 0) m->rc = freeze(ob, m->until, &m->e);
     api_leave(n);
-    if (m->rc == 0) m->rc = hand_over(ob, host, m->to, &m->e);
+    if (m->rc == 0) m->rc = hand_over(ob, host, m->to, m->until, &m->e);
     moyai_ref_unref(host);
     api_enter(n);
     unpark(ob);
@@ -620,7 +635,8 @@ static int move_somewhere(struct object *ob, struct targets *t, struct moyai_err
         const uint8_t *to = t->id[(from + i) % t->count];
         struct moyai_error why = {0};
         moyai_ref *host = NULL;
-        if (host_at(n, to, klass_name(ob->klass), &host, &why) == 0 && (rc = hand_over(ob, host, to, &why)) < 0)
+        if (host_at(n, to, klass_name(ob->klass), &host, &why) == 0 &&
+            (rc = hand_over(ob, host, to, UINT64_MAX, &why)) < 0)
             *e = why;
         moyai_ref_unref(host);
     }

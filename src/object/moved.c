@@ -94,12 +94,6 @@ const uint8_t *moved_to(moyai_node *n, const uint8_t object[16]) {
     return w && w->known ? w->home : NULL;
 }
 
-void moved_signal(moyai_node *n, const uint8_t object[16], const uint8_t *bytes, size_t len) {
-    const uint8_t *to = moved_to(n, object);
-    struct peer *p = to && !node_is(n, to) ? overlay_peer(n->o, to) : NULL;
-    if (p) (void)control_send(n, p, bytes, len);
-}
-
 void moved_home(moyai_future *f) {
     moyai_node *n = f->node;
     if (!f->movable) return;

@@ -25,9 +25,6 @@ void moved_put(moyai_node *n, const uint8_t object[16], const uint8_t home[16], 
 uint64_t moved_seen(moyai_node *n, const uint8_t object[16]);     /* of moving.h, while it is not here */
 const uint8_t *moved_to(moyai_node *n, const uint8_t object[16]); /* NULL: not known */
 
-/* A signal that nobody hears of if it is refused: to where its object has moved, if that is known. */
-void moved_signal(moyai_node *n, const uint8_t object[16], const uint8_t *bytes, size_t len);
-
 /* The name by which such an object is found, whatever node it is at. */
 #define MOVED_NAME 34u
 void moved_name(const uint8_t object[16], char name[MOVED_NAME]);

@@ -12,6 +12,7 @@
  */
 #include "base/err.h"
 #include "base/near.h"
+#include "object/drain.h"
 #include "object/internal.h"
 
 #include <stdlib.h>
@@ -349,6 +350,7 @@ int moyai_register(moyai_ref *ref, const char *name) {
         rc = err_set(&e, MOYAI_ENOOBJECT, "only a living object of this node can be registered");
     else if (rc == 0 && have && have != ob)
         rc = err_set(&e, MOYAI_EEXIST, "the name \"%s\" belongs to another object of this process", name);
+    if (rc == 0 && !have) rc = drain_gone(n, &e);
     if (rc == 0 && !have) {
         rc = stale_remove(n, name, &e);
         struct object_name *m = rc == 0 ? name_new(ob, name) : NULL;
@@ -498,6 +500,8 @@ static int find(moyai_node *n, const char *name, moyai_ns until, moyai_ref **ret
     struct moyai_node_id nid = *node_id(n);
     if (ob) {
         memcpy(oid.b, ob->id, 16);
+    } else if (drain_gone(n, e) < 0) {
+        return e->code;
     } else if (overlay_locates(n->o)) {
         int rc = located_find(n, name, until, oid.b, nid.b, e);
         if (rc == MOYAI_ENOENT || rc == MOYAI_ETIMEDOUT) return nobody_has(n, name, rc, e);

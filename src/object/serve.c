@@ -738,7 +738,6 @@ int serve_message(moyai_node *n, struct peer *p, uint8_t *bytes, size_t len) {
         if (!cursor_done(&c)) return MOYAI_EPROTO;
         struct object *ob = object_find(n, object);
         int rc = ob ? object_signal(ob) : MOYAI_ENOOBJECT;
-        if (id == 0 && rc == MOYAI_ENOOBJECT) moved_signal(n, object, bytes, len);
         if (id == 0) return 0;
         moyai_request *rq = request_new(n, p);
         if (!rq) {

@@ -412,6 +412,17 @@ static int role_late(int argc, char **argv) {
     int x = 0;
     while (!waits && moyai_call(other, "echo", MOYAI_ARGS(1), MOYAI_INTO(&x), NULL) == 0) kit_compute(MOYAI_MS);
     KIT_RC(moyai_call(other, "echo", MOYAI_ARGS(1), MOYAI_INTO(&x), NULL), MOYAI_ECLOSED);
+    struct moyai_error e;
+    moyai_last_error(node, &e);
+    KIT_TEXT(e.text, "this node has left its grid");
+    FIBER_ASSERT_INT(e.executed, MOYAI_NEVER_EXECUTED);
+    KIT_RC(moyai_lookup(node, "stays", &nobody), MOYAI_ECLOSED);
+    KIT_RC(moyai_register(ref, "later"), MOYAI_ECLOSED);
+    KIT_RC(moyai_signal(other), MOYAI_ECLOSED);
+    KIT_OK(moyai_signal(ref)); /* here all goes on */
+    moyai_ref *own = NULL;
+    KIT_OK(moyai_lookup(node, argv[0], &own));
+    moyai_ref_unref(own);
     moyai_ref_unref(other);
     moyai_ref_unref(ref);
     moyai_node_free(node);

@@ -12,7 +12,7 @@
 
 static moyai_node *node;
 static _Atomic uint32_t *counts;
-enum { PACKED, UNPACKED, DESTROYED, DONE, HOOKS, DIES, COUNTS };
+enum { PACKED, UNPACKED, DESTROYED, DONE, HOOKS, DIES, UNPACKS, COUNTS };
 
 /* ---- what moves: a counter that remembers in which order it was called ----------------------- */
 
@@ -90,6 +90,10 @@ static int unpack(moyai_node *n, moyai_ref *ref, const moyai_value *state, void 
     *c = (struct counter){(int)v[0], v[1], (uint32_t)v[2], (uint32_t)v[3]};
     *self = c;
     counts[UNPACKED]++;
+    while (counts[UNPACKS] == 1 || counts[UNPACKS] == 2) { /* whatever it is told */
+        counts[UNPACKS] = 2;
+        (void)!moyai_sleep_masked(n, 5 * MOYAI_MS);
+    }
     return 0;
 }
 
@@ -205,8 +209,21 @@ static int m_move(moyai_request *rq, void *self) {
     return moyai_return(rq, MOYAI_ARGS(rc));
 }
 
+/* try(object, host): if no method of it is in progress. The code, and its text. */
+static int m_try(moyai_request *rq, void *self) {
+    (void)self;
+    moyai_ref *ref = NULL, *to = NULL;
+    struct moyai_error e = {.code = 0};
+    KIT_OK(moyai_args(rq, MOYAI_INTO(&ref, &to)));
+    const int rc = moyai_move(ref, moyai_ref_home(to), 0);
+    if (rc < 0) moyai_last_error(node, &e);
+    moyai_ref_unref(ref);
+    moyai_ref_unref(to);
+    return moyai_return(rq, MOYAI_ARGS(rc, e.text));
+}
+
 static const struct moyai_method host_methods[] = {
-    {"make", m_make}, {"make_big", m_make_big}, {"move", m_move}, {NULL, NULL}};
+    {"make", m_make}, {"make_big", m_make_big}, {"move", m_move}, {"try", m_try}, {NULL, NULL}};
 static const struct moyai_class host_class = MOYAI_CLASS("Host", host_methods, NULL);
 
 static int role_host(int argc, char **argv) {
@@ -466,6 +483,36 @@ static void methods_end_first(void **state) {
     close_hosts(2);
 }
 
+/* Nobody has told this node that it has moved, and those whom it believes to have it are gone. */
+static void signals_look_for_it(void **state) {
+    (void)state;
+    open_hosts(3);
+    moyai_ref *ref = made_at(0, ""), *old = made_at(0, "");
+    KIT_OK(move(ref, 0, 1));
+    KIT_OK(moyai_call_oneway(ref, "add", MOYAI_ARGS(1u)));
+    moyai_future *held = moyai_call_async(ref, "hold", MOYAI_NONE);
+    KIT_UNTIL(node, counts[DONE] == 1);
+    KIT_OK(moyai_signal(ref));
+    KIT_OK(moyai_future_get(held, MOYAI_NONE));
+    moyai_future_free(held);
+    for (int i = 0; i < 2; i++) { /* both go to host 2, as host 0 does not stay either */
+        kill(pid[1 - i], SIGTERM);
+        FIBER_ASSERT_INT(kit_reap(pid[1 - i]), 0);
+        pid[1 - i] = 0;
+    }
+    moyai_ref *const both[] = {ref, old};
+    for (int i = 0; i < 2; i++) {
+        KIT_OK(moyai_signal(both[i]));
+        int where = 0;
+        held = moyai_call_async(both[i], "hold", MOYAI_NONE);
+        KIT_OK(moyai_future_get(held, MOYAI_INTO(&where)));
+        FIBER_ASSERT_INT(where, pid[2]);
+        moyai_future_free(held);
+        moyai_ref_unref(both[i]);
+    }
+    close_hosts(3);
+}
+
 /* A node that leaves gives what moves to one that stays; to who holds a reference nothing has happened. */
 static void who_leaves_gives_away(void **state) {
     (void)state;
@@ -620,6 +667,38 @@ static void who_leaves_has_much(void **state) {
     close_hosts(2);
 }
 
+/* Who does not take it in time, or cannot, has not got it, also when it would have it in the end. */
+static void who_does_not_take_it_has_it_not(void **state) {
+    (void)state;
+    if (wide) return; /* nothing of it is about that */
+    open_hosts(1);
+    next = 0, expected = 0;
+    pid[1] = kit_child("host", "MOYAI_MAX_MESSAGE=1000000", "host1", NULL);
+    host[1] = kit_lookup(node, "host1");
+    moyai_ref *ref = made_at(0, ""), *big = NULL;
+    int rc = 0;
+    const char *text = "";
+    KIT_OK(moyai_call(host[0], "make_big", MOYAI_ARGS((uint8_t)1), MOYAI_INTO(&big), NULL));
+    KIT_OK(moyai_call(host[0], "try", MOYAI_ARGS(big, host[1]), MOYAI_INTO(&rc, &text), NULL));
+    KIT_RC(rc, MOYAI_ETOOBIG);
+    KIT_TEXT(text, "the packed state is larger than max_message of that node");
+    moyai_ref_unref(big);
+    counts[UNPACKS] = 1; /* it takes long */
+    KIT_OK(moyai_call(host[0], "try", MOYAI_ARGS(ref, host[1]), MOYAI_INTO(&rc, &text), NULL));
+    KIT_RC(rc, MOYAI_ETIMEDOUT);
+    KIT_TEXT(text, "has not taken the object in time");
+    FIBER_ASSERT_INT(counts[UNPACKS], 2);
+    FIBER_ASSERT_INT(call_next(ref), pid[0]);
+    counts[UNPACKS] = 3;
+    KIT_UNTIL(node, counts[DESTROYED] == 1); /* what has been unpacked too late */
+    FIBER_ASSERT_INT(call_next(ref), pid[0]);
+    KIT_OK(move(ref, 0, 1));
+    FIBER_ASSERT_INT(call_next(ref), pid[1]);
+    expect_sum(ref);
+    moyai_ref_unref(ref);
+    close_hosts(2);
+}
+
 /* Nobody takes it: it ends with its node, calls of it have never been executed, and the log says so. */
 static void nobody_takes_it(void **state) {
     (void)state;
@@ -709,11 +788,13 @@ static int tests(void) {
         cmocka_unit_test(it_moves_with_its_names),
         cmocka_unit_test(calls_under_way_follow_it),
         cmocka_unit_test(methods_end_first),
+        cmocka_unit_test(signals_look_for_it),
         cmocka_unit_test(who_leaves_gives_away),
         cmocka_unit_test(who_is_busy_holds_up_nobody),
         cmocka_unit_test(who_waits_for_it_hears_of_its_end),
         cmocka_unit_test(who_waits_too_long_was_never_executed),
         cmocka_unit_test(who_leaves_has_much),
+        cmocka_unit_test(who_does_not_take_it_has_it_not),
         cmocka_unit_test(nobody_takes_it),
         cmocka_unit_test(whatever_fails_there_is_one),
     };
