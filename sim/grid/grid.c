@@ -3,6 +3,7 @@
 #include "sim/grid/grid_internal.h"
 
 #include "base/err.h"
+#include "overlay/io/leaving.h"
 #include "overlay/io/mourn.h"
 
 #include <inttypes.h>

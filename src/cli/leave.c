@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* moyai leave: tell nodes to leave the grid in order, and see them go. */
+/*
+ * moyai leave: tell nodes to leave the grid in order, and see them go. Each is given an object of this node's, which it
+ * calls if something is cut short; and whom it has told to leave, as they depend on it, is looked after as well.
+ */
 #include "base/dur.h"
 #include "base/err.h"
 #include "base/id.h"
@@ -13,9 +16,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TARGETS 256u
-#define LOOK    (100 * MOYAI_MS)
-#define MARGIN  (10 * MOYAI_SEC) /* beyond a node's own time: what passes through it is withdrawn, its program ends */
+#define TARGETS   256u
+#define LOOK      (100 * MOYAI_MS)
+#define LAST_WORD (50 * MOYAI_MS)
+#define MARGIN    (10 * MOYAI_SEC) /* beyond a node's own time: what passes through it is withdrawn, its program ends */
 
 enum { KEY_HOST = 0x100, KEY_SITE, KEY_DEADLINE, KEY_FORCE };
 
@@ -72,6 +76,10 @@ struct leaver {
     enum state state;
     int64_t in_progress; /* as was said last; -1: nothing was */
     int64_t cut_off;     /* nodes that depend on it */
+    size_t by;           /* 1 + whom it depends on, who has told it; 0: it was named */
+    moyai_ref *judge;    /* told what is cut short */
+    uint64_t cut, left;  /* that: so many calls and the like; and nodes that it alone connected with the grid */
+    char what[200], who[200];
     moyai_ns until, began;
     double seconds;
     struct moyai_error why;
@@ -80,26 +88,49 @@ struct leaver {
 struct leave {
     struct observer *o;
     const struct request *q;
-    struct leaver *all;
+    struct leaver **all;
     size_t n;
 };
 
+/* The node says so before it says farewell; what it cuts short comes as one text, or in several parts. */
+static int on_cut(moyai_request *rq, void *self) {
+    struct leaver *k = self;
+    const char *what, *who;
+    uint64_t cut, left;
+    int rc = moyai_args(rq, MOYAI_INTO(&cut, &what, &left, &who));
+    if (rc < 0) return rc;
+    const size_t n = strlen(k->what);
+    if (cut > 0) snprintf(k->what + n, sizeof k->what - n, "%s%s", n ? ", " : "", what);
+    if (left > 0) snprintf(k->who, sizeof k->who, "%s", who);
+    k->cut += cut;
+    k->left = left > k->left ? left : k->left;
+    return 0;
+}
+
+static const struct moyai_method judge_methods[] = {{"cut", on_cut}, {NULL, NULL}};
+static const struct moyai_class judge_class = MOYAI_CLASS("moyai leave", judge_methods, NULL);
+
+static struct leaver *leaver_of(const struct leave *l, const char *id) {
+    for (size_t i = 0; i < l->n; i++)
+        if (strcmp(l->all[i]->id, id) == 0) return l->all[i];
+    return NULL;
+}
+
 static bool add(struct leave *l, const char *id, const char *title, const char *host) {
     struct moyai_node_id node;
-    for (size_t i = 0; i < l->n; i++)
-        if (strcmp(l->all[i].id, id) == 0) return true;
-    struct leaver *more = realloc(l->all, (l->n + 1) * sizeof *more);
-    if (!more) return false;
-    l->all = more;
-    struct leaver *k = &more[l->n];
-    *k = (struct leaver){.in_progress = -1};
+    if (leaver_of(l, id)) return true;
+    struct leaver **more = realloc(l->all, (l->n + 1) * sizeof(struct leaver *));
+    if (more) l->all = more;
+    struct leaver *k = more ? malloc(sizeof *k) : NULL; /* its place is its object's state */
+    if (!k) return false;
+    *k = (struct leaver){.in_progress = -1, .began = moyai_now()};
+    more[l->n++] = k;
     snprintf(k->id, sizeof k->id, "%s", id);
     const bool both = *title && *host;
     snprintf(k->called, sizeof k->called, "node %.8s%s%.63s%s%.63s%s", id, *title || *host ? " (" : "", title,
              both ? ", " : "", host, *title || *host ? ")" : "");
-    if (!id_parse(id, 32, node.b) || moyai_node_ref(l->o->node, node, &k->ref) < 0) return false;
-    l->n++;
-    return true;
+    return id_parse(id, 32, node.b) && moyai_node_ref(l->o->node, node, &k->ref) == 0 &&
+           moyai_object_new(l->o->node, &judge_class, k, &k->judge, NULL) == 0;
 }
 
 static int add_named(struct leave *l, const char *target, struct moyai_error *why) {
@@ -171,6 +202,11 @@ static void say(const struct leave *l, const struct leaver *k, const char *fmt, 
 static void over(struct leave *l, struct leaver *k, enum state state) {
     k->state = state;
     k->seconds = (double)(moyai_now() - k->began) * 1e-9;
+    if (state == GONE) (void)moyai_sleep(l->o->node, LAST_WORD); /* what it has said before is taken in */
+    if (k->cut > 0) say(l, k, "has cut short, as its time was over: %s", k->what);
+    if (k->left > 0)
+        say(l, k, "has left %llu node%s without a way to the grid: %s", (unsigned long long)k->left,
+            k->left == 1 ? "" : "s", k->who);
     if (state == GONE)
         say(l, k, "has left after %.1f s", k->seconds);
     else if (state == STAYS)
@@ -181,19 +217,35 @@ static void over(struct leave *l, struct leaver *k, enum state state) {
 
 static void ask(struct leave *l, struct leaver *k) {
     const double s = l->q->deadline == MOYAI_FOREVER ? INFINITY : (double)l->q->deadline * 1e-9;
-    k->asked = k->told       ? moyai_call_async(k->ref, "info", MOYAI_NONE)
-               : l->q->force ? moyai_call_async(k->ref, "leave", MOYAI_ARGS(s, true))
-                             : moyai_call_async(k->ref, "leave", MOYAI_ARGS(s));
+    if (k->told)
+        k->asked = moyai_call_async(k->ref, "info", MOYAI_NONE);
+    else /* who was told by another keeps his time */
+        k->asked = moyai_call_async(k->ref, "leave", MOYAI_ARGS(k->by ? INFINITY : s, l->q->force, k->judge));
     moyai_future_deadline(k->asked, l->q->o.timeout);
 }
 
 static void take_told(struct leave *l, struct leaver *k, double seconds) {
     k->told = true;
     k->until = seconds > 1e9 ? UINT64_MAX : moyai_now() + (moyai_ns)(seconds * 1e9) + (moyai_ns)MARGIN;
+    if (k->by) return; /* that has been said */
     if (seconds > 1e9)
         say(l, k, "leaves, and takes its time");
     else
         say(l, k, "leaves, within %.1f s", seconds);
+}
+
+/* Those that it has told. */
+static void take_dependants(struct leave *l, size_t by, const moyai_value *info) {
+    const moyai_value *told = moyai_value_find(info, "told");
+    for (size_t i = 0; told && i < moyai_value_count(told); i++) {
+        const moyai_value *one = moyai_value_at(told, i);
+        const char *id = info_text(one, "node");
+        if (strlen(id) != 32 || leaver_of(l, id) || !add(l, id, "", "")) continue; /* at the next look */
+        struct leaver *k = l->all[l->n - 1];
+        k->by = by + 1;
+        snprintf(k->called, sizeof k->called, "%.150s", info_text(one, "called"));
+        say(l, k, "leaves, too, as it depends on %s", l->all[by]->called);
+    }
 }
 
 static void take_info(struct leave *l, struct leaver *k, const moyai_value *info) {
@@ -211,16 +263,19 @@ static void take_info(struct leave *l, struct leaver *k, const moyai_value *info
         say(l, k, "has finished its calls");
 }
 
-static void take(struct leave *l, struct leaver *k) {
+static void take(struct leave *l, size_t i) {
+    struct leaver *k = l->all[i];
     moyai_value *info = NULL;
     double seconds = 0;
     int rc = k->told ? moyai_future_get(k->asked, MOYAI_INTO(&info)) : moyai_future_get(k->asked, MOYAI_INTO(&seconds));
-    if (rc == 0 && k->told)
+    if (rc == 0 && k->told) {
+        take_dependants(l, i, info);
         take_info(l, k, info);
-    else if (rc == 0)
+    } else if (rc == 0) {
         take_told(l, k, seconds);
-    else
+    } else {
         (void)moyai_future_error(k->asked, 0, &k->why);
+    }
     if (rc == MOYAI_ECLOSED)
         over(l, k, GONE);
     else if (rc == MOYAI_EDEAD)
@@ -235,10 +290,10 @@ static void take(struct leave *l, struct leaver *k) {
 static bool look(struct leave *l) {
     bool more = false;
     for (size_t i = 0; i < l->n; i++) {
-        struct leaver *k = &l->all[i];
+        struct leaver *k = l->all[i];
         if (k->state != GOES) continue;
         if (!k->asked) ask(l, k);
-        if (moyai_future_ready(k->asked)) take(l, k);
+        if (moyai_future_ready(k->asked)) take(l, i);
         if (k->state == GOES && k->told && moyai_now() >= k->until) over(l, k, STAYS);
         more |= k->state == GOES;
     }
@@ -248,11 +303,15 @@ static bool look(struct leave *l) {
 static void print_json(const struct leave *l) {
     fputs("{\"nodes\": [", stdout);
     for (size_t i = 0; i < l->n; i++) {
-        const struct leaver *k = &l->all[i];
+        const struct leaver *k = l->all[i];
         printf("%s{\"node\": \"%s\"", i ? ",\n " : "\n ", k->id);
         json_print_field(stdout, ", ", "called", k->called);
         json_print_field(stdout, ", ", "state", states[k->state]);
         printf(", \"seconds\": %.6f", k->seconds);
+        if (k->by) json_print_field(stdout, ", ", "depends_on", l->all[k->by - 1]->id);
+        printf(", \"cut\": %llu", (unsigned long long)k->cut);
+        if (k->cut > 0) json_print_field(stdout, ", ", "cut_short", k->what);
+        if (k->left > 0) printf(", \"cut_off\": %llu", (unsigned long long)k->left);
         if (k->state == DIED || k->state == LOST) json_print_field(stdout, ", ", "error", k->why.text);
         fputc('}', stdout);
     }
@@ -263,8 +322,7 @@ static int run(struct leave *l, struct moyai_error *why) {
     int rc = 0;
     for (size_t i = 0; rc == 0 && i < l->q->n_targets; i++) rc = add_named(l, l->q->target[i], why);
     if (rc == 0 && (l->q->host || l->q->site)) rc = add_matching(l, why);
-    const moyai_ns now = moyai_now();
-    for (size_t i = 0; i < l->n; i++) l->all[i].began = now;
+    for (size_t i = 0; i < l->n; i++) l->all[i]->began = moyai_now();
     while (rc == 0 && look(l) && !moyai_node_stopping(l->o->node)) (void)moyai_sleep(l->o->node, LOOK);
     return rc;
 }
@@ -312,15 +370,17 @@ int cli_leave(int argc, char **argv) {
         status = CLI_FAILED;
     } else if (status == CLI_OK) {
         for (size_t i = 0; i < l.n; i++)
-            if (l.all[i].state != GONE) status = CLI_FAILED;
+            if (l.all[i]->state != GONE || l.all[i]->cut > 0 || l.all[i]->left > 0) status = CLI_FAILED;
         if (q->o.json) print_json(&l);
     }
     for (size_t i = 0; i < l.n; i++) {
-        moyai_future_free(l.all[i].asked);
-        moyai_ref_unref(l.all[i].ref);
+        moyai_future_free(l.all[i]->asked);
+        moyai_ref_unref(l.all[i]->ref);
+        moyai_ref_unref(l.all[i]->judge);
     }
-    free(l.all);
     observer_leave(&o);
+    for (size_t i = 0; i < l.n; i++) free(l.all[i]);
+    free(l.all);
     free(q);
     return status;
 }

@@ -8,6 +8,7 @@
 #include "base/config.h"
 #include "base/err.h"
 #include "cli/cli.h"
+#include "cli/linger.h"
 #include "cli/notify.h"
 #include "cli/reach.h"
 #include "cli/run_grid.h"
@@ -27,8 +28,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define GRID_LOOK  MOYAI_SEC        /* between looks whether the grid's directory is still there */
-#define LEAVE_TIME (10 * MOYAI_SEC) /* for answers that are under way when all commands have ended */
+#define GRID_LOOK MOYAI_SEC /* between looks whether the grid's directory is still there */
 
 #define FILES_NODE    128u /* descriptors: links, and what a node has besides; and ... */
 #define FILES_LISTENS 320u /* ... of one that has places for those who can connect to nobody else */
@@ -105,6 +105,7 @@ struct host {
     struct unmet unmet;
     struct notify manager;
     moyai_ns until; /* told to leave by then; 0: not told */
+    struct lingering linger;
     bool ending, orphaned;
 };
 
@@ -123,6 +124,13 @@ static void end(struct host *h, bool kill) {
     if (!h->ending) notify_tell(&h->manager, "STOPPING=1\nSTATUS=leaves the grid");
     h->ending = true;
     agent_end(h->agent, kill);
+}
+
+/* What those who have told it to leave are to hear. */
+static void cut(struct host *h, size_t n) {
+    char what[60];
+    snprintf(what, sizeof what, "%zu command%s killed", n, n == 1 ? "" : "s");
+    if (n > 0) node_cut(h->node, n, what);
 }
 
 static void on_over(void *arg) {
@@ -146,8 +154,10 @@ static void on_signal(int sig, void *arg) {
         break;
     }
     if (sig == SIGUSR1 && h->ending) return; /* a notice, which hurries nobody */
+    if (linger_hurry(&h->linger)) return;
     size_t n = agent_running(h->agent);
     char what[40];
+    if (h->ending) cut(h, n); /* the second one */
     if (!h->ending && n > 0)
         say(h, "%s: ending %zu command%s in order; another %s kills %s", cli_signal_text(sig, what), n,
             n == 1 ? "" : "s", sig == SIGINT ? "Ctrl-C" : "signal", n == 1 ? "it" : "them");
@@ -175,6 +185,7 @@ static void on_late(struct exec *x, struct exec_timer *t) {
     struct host *h = (struct host *)(void *)((char *)t - offsetof(struct host, late));
     const size_t n = agent_running(h->agent);
     if (n > 0) say(h, "the time to leave is over: killing %zu command%s", n, n == 1 ? "" : "s");
+    cut(h, n);
     end(h, true);
 }
 
@@ -185,6 +196,7 @@ static void on_wall(struct exec *x, struct exec_timer *t) {
     const size_t n = agent_running(h->agent);
     if (moyai_now() >= wall_kills(w)) {
         if (!h->ending) say(h, "%s is about to be over", w->of);
+        cut(h, n);
         end(h, true);
         return;
     }
@@ -203,6 +215,7 @@ static void on_wall(struct exec *x, struct exec_timer *t) {
 static void end_now(void *arg) {
     struct host *h = arg;
     h->orphaned = true;
+    (void)linger_hurry(&h->linger);
     end(h, true);
     moyai_node_stop(h->node);
 }
@@ -298,14 +311,6 @@ static void warn_of_few_files(const struct host *h) {
         (unsigned long long)r.rlim_cur, (long long)h->q->slots, (unsigned long long)need);
 }
 
-/* How long it may take to leave, now that all commands are over. */
-static moyai_dur rest(const struct host *h) {
-    const moyai_ns now = moyai_now();
-    if (h->until == 0) return LEAVE_TIME;
-    if (h->until == UINT64_MAX) return MOYAI_FOREVER;
-    return h->until > now ? (moyai_dur)(h->until - now) : 1;
-}
-
 static int live(const struct request *q, struct run_grid *grid, const struct guard *guard) {
     struct host h = {.q = q, .grid = grid};
     struct moyai_error why = {0};
@@ -328,7 +333,8 @@ static int live(const struct request *q, struct run_grid *grid, const struct gua
         exec_unlock(h.x);
         (void)moyai_node_serve(h.node, MOYAI_FOREVER);
         if (h.orphaned) ward_end_orphaned(guard, h.node, grid);
-        node_drain(h.node, wall_most(&q->wall, rest(&h))); /* what commands have come to is known to their starters */
+        /* What commands have come to is known to their starters. */
+        linger(&h.linger, h.node, q->title, wall_most(&q->wall, linger_time(h.until)));
     } else {
         cli_say(q->title, "%s", why.text);
     }

@@ -24,6 +24,7 @@
 #include "base/dur.h"
 #include "base/events.h"
 #include "cli/cli.h"
+#include "cli/linger.h"
 #include "cli/run_nodes.h"
 #include "cli/run_output.h"
 #include "cli/run_ward.h"
@@ -74,12 +75,15 @@ struct run {
     bool stopped;        /* by Ctrl-Z */
     bool orphaned;       /* front or keeper have been killed */
     bool told_rest;
+    bool told;         /* to end, by somebody or the wall time: those who depend on its node are waited for */
+    moyai_ns leave_by; /* told by moyai leave: then, or UINT64_MAX; 0: not */
     struct unmet unmet;
     int looks;
     struct exec_timer grace, timeout, wall, grid_look;
     moyai_ns asked, killed; /* when those that run were asked to end, and are killed */
     moyai_dur patience;     /* between the two: --grace, or what the wall time, or who has told us, leaves of it */
     struct ward ward;
+    struct lingering linger;
     char **env; /* ours: the first N_ENV, and n_reach; then what we were given */
     size_t n_reach;
 };
@@ -215,14 +219,19 @@ static void end_run(struct run *r, int status, bool hurry) {
 static void on_grace(struct exec *x, struct exec_timer *t) {
     struct run *r = (struct run *)(void *)((char *)t - offsetof(struct run, grace));
     if (r->state == RUN_ENDING) {
+        size_t cut = 0;
         for (unsigned i = 0; i < r->a->n_processes; i++) {
             const struct proc *p = &r->procs[i];
             char pid[80];
             print_pid(p, pid);
-            if (is_alive(p))
-                output_say(r->out, "%s: [%u.%u] %s %s did not end within %s and is killed", r->a->title, p->group,
-                           p->index, program(p), pid, DUR(r->patience));
+            if (!is_alive(p)) continue;
+            output_say(r->out, "%s: [%u.%u] %s %s did not end within %s and is killed", r->a->title, p->group, p->index,
+                       program(p), pid, DUR(r->patience));
+            cut++;
         }
+        char what[60];
+        snprintf(what, sizeof what, "%zu process%s killed", cut, cut == 1 ? "" : "es");
+        if (cut > 0) node_cut(r->node, cut, what);
         kill_all(r);
         return;
     }
@@ -253,6 +262,7 @@ static void on_wall(struct exec *x, struct exec_timer *t) {
     const size_t n = alive(r) + r->spawning;
     char text[100];
     wall_text(&r->a->wall, text);
+    r->told = true;
     output_say(r->out, "%s: %s: ending %zu process%s in order", r->a->title, text, n, n == 1 ? "" : "es");
     end_run(r, CLI_TIMED_OUT, true);
 }
@@ -301,6 +311,7 @@ static void on_output(void *arg) {
 /* what: has happened; by: what kills them. */
 static void ask_all(struct run *r, const char *what, const char *by, int status) {
     const size_t n = alive(r) + r->spawning; /* one that is just being started may have spoken already */
+    r->told = true;
     if (n == 0)
         output_say(r->out, "%s: %s", r->a->title, what);
     else
@@ -337,8 +348,11 @@ static void on_signal(int sig, void *arg) {
             r->by_itself = false;
         }
         r->hurry = true;
+        r->told = false;
         if (r->nodes) nodes_hurry(r->nodes);
         kill_all(r);
+    } else if (sig != SIGUSR1) {
+        (void)linger_hurry(&r->linger);
     }
 }
 
@@ -346,6 +360,7 @@ static void on_signal(int sig, void *arg) {
 static void end_now(void *arg) {
     struct run *r = arg;
     r->orphaned = true;
+    (void)linger_hurry(&r->linger);
     kill_all(r);
     r->state = RUN_OVER;
     moyai_node_stop(r->node);
@@ -354,8 +369,17 @@ static void end_now(void *arg) {
 /* By moyai leave: as by SIGTERM, but that it may be told so again, and the time for it. */
 static void on_told(moyai_ns until, void *arg) {
     struct run *r = arg;
+    r->leave_by = until;
+    r->told = true;
     if (r->state == RUN_ON) ask_all(r, "told to leave", "a signal", 128 + SIGTERM);
     if (r->state == RUN_ENDING) kill_at(r, until);
+}
+
+/* In a grid of several hosts others may have no way but by this node. They are waited for, as for any other that is
+ * told to leave; a run that is over by itself leaves as any program that has ended. */
+static moyai_dur lingers(const struct run *r) {
+    if (r->grid->path[0] || !r->told || r->orphaned) return 0;
+    return wall_most(&r->a->wall, linger_time(r->leave_by));
 }
 
 static const struct ward_ops ward_ops = {.signal = on_signal, .orphaned = end_now};
@@ -683,6 +707,10 @@ int run_live(const struct run_args *a, struct run_grid *grid, const struct guard
         if (r.orphaned) ward_end_orphaned(guard, r.node, grid);
         exec_lock(r.x);
         if (r.nodes) nodes_await_scout(r.nodes);
+        const moyai_dur wait = lingers(&r);
+        exec_unlock(r.x);
+        if (wait > 0) linger(&r.linger, r.node, r.a->title, wait);
+        exec_lock(r.x);
     }
     bool failed = r.out && output_failed(r.out);
     /* Programs whose output nobody takes any more end as if they had failed, or by SIGPIPE. If it was closed from the

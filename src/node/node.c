@@ -560,9 +560,25 @@ void node_on_leave(moyai_node *n, void (*fn)(moyai_ns until, void *arg), void *a
 void node_drain(moyai_node *n, moyai_dur patience) {
     exec_lock(n->x);
     n->drain.told = NULL;
+    n->drain.until = 0; /* of what was to end before */
+    drain_begin(n, patience > 0 ? patience : 1);
     exec_unlock(n->x);
-    (void)moyai_leave(n, patience);
     await_drained(n);
+}
+
+void node_drain_hurry(moyai_node *n) {
+    drain_begin(n, 1);
+}
+
+_Static_assert(NODE_CUT_OFF >= CUT_OFF_TEXT, "three names fit");
+size_t node_cut_off(moyai_node *n, char who[NODE_CUT_OFF]) {
+    if (n->drain.cut_off > 0) return drain_cut_off(n, who, NODE_CUT_OFF);
+    who[0] = 0;
+    return 0;
+}
+
+void node_cut(moyai_node *n, size_t cut, const char *what) {
+    drain_cut(n, cut, what, 0, "");
 }
 
 void node_witness(moyai_node *n) {

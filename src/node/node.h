@@ -38,6 +38,14 @@ void node_on_leave(moyai_node *n, void (*fn)(moyai_ns until, void *arg), void *a
 /* And then: leave as moyai_leave does, and wait until that is over or the time for it. Lock not held; may switch
  * fibers. */
 void node_drain(moyai_node *n, moyai_dur patience);
+void node_drain_hurry(moyai_node *n); /* that time is over now. Lock held */
+/* How many of its neighbours a node that leaves waits for, as they have no other way, and who: three of them. Lock
+ * held.
+ */
+#define NODE_CUT_OFF 800
+size_t node_cut_off(moyai_node *n, char who[NODE_CUT_OFF]);
+/* Those who have told it to leave hear what of its work was cut short. Lock held. */
+void node_cut(moyai_node *n, size_t cut, const char *what);
 
 /* moyai_node_new, of one that looks at others only: reports leave it out. */
 int node_new_observer(moyai_node **ret, const struct moyai_node_opts *opts, struct moyai_error *reterr) MOYAI_MUST_USE;

@@ -261,12 +261,16 @@ static int unwaited(moyai_node *n, moyai_future *f) {
     return rc;
 }
 
+int call_oneway_locked(moyai_ref *ref, const char *method, const struct moyai_args *args) {
+    return unwaited(ref->node, call(ref->node, ref, method, args, true, false));
+}
+
 int moyai_call_oneway(moyai_ref *ref, const char *method, const struct moyai_args *args) {
     if (!ref) return MOYAI_EINVAL;
     moyai_node *n = ref->node;
     if (exec_forked(n->x)) return MOYAI_EFORK;
     exec_lock(n->x);
-    const int rc = unwaited(n, call(n, ref, method, args, true, false));
+    const int rc = call_oneway_locked(ref, method, args);
     exec_unlock(n->x);
     return rc;
 }

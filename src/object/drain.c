@@ -25,6 +25,7 @@
 #include "base/dur.h"
 #include "base/err.h"
 #include "base/id.h"
+#include "overlay/io/leaving.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -145,9 +146,11 @@ static bool is_quiet(moyai_node *n) {
     return rest && overlay_untaken(n->o) <= n->drain.refusals;
 }
 
+static bool waits_for_told(const moyai_node *n);
+
 /* And those that stay are connected without this node. */
 static bool is_done(moyai_node *n) {
-    return is_quiet(n) && overlay_may_leave(n->o);
+    return is_quiet(n) && overlay_may_leave(n->o) && !waits_for_told(n);
 }
 
 void drain_refuses(moyai_request *rq) {
@@ -172,6 +175,14 @@ bool drain_cleared(moyai_node *n) {
 #define NAMED     3u /* of those that are cut off */
 #define TELL_MOST (5 * MOYAI_SEC)
 
+void drain_name(const moyai_node *n, const struct moyai_node_id *id, char who[PEER_NAME]) {
+    struct peer *p = overlay_find(n->o, id->b);
+    if (p)
+        peer_name(p, who);
+    else
+        snprintf(who, PEER_NAME, "node %02x%02x%02x%02x", id->b[0], id->b[1], id->b[2], id->b[3]);
+}
+
 size_t drain_cut_off(const moyai_node *n, char *out, size_t cap) {
     struct moyai_node_id ids[NAMED];
     const size_t all = overlay_cut_off(n->o, ids, NAMED);
@@ -179,59 +190,93 @@ size_t drain_cut_off(const moyai_node *n, char *out, size_t cap) {
     out[0] = 0;
     for (size_t i = 0; i < all && i < NAMED && at < cap; i++) {
         char who[PEER_NAME];
-        struct peer *p = overlay_find(n->o, ids[i].b);
-        if (p)
-            peer_name(p, who);
-        else
-            snprintf(who, sizeof who, "node %02x%02x%02x%02x", ids[i].b[0], ids[i].b[1], ids[i].b[2], ids[i].b[3]);
+        drain_name(n, &ids[i], who);
         at += (size_t)snprintf(out + at, cap - at, "%s%s", i ? ", " : "", who);
     }
     if (all > NAMED && at < cap) snprintf(out + at, cap - at, " and %zu more", all - NAMED);
     return all;
 }
 
-struct dependant {
+struct telling {
     moyai_node *node;
-    struct moyai_node_id id;
+    struct moyai_node_id id, from;
     double seconds;
 };
 
+static void could_not_tell(moyai_node *n, const struct moyai_node_id *id, const char *why) {
+    log_warning(n->log, "object", "MOYAI-LEAVE-WAITS",
+                "node %02x%02x%02x%02x, which depends on this one, could not be told to leave: %s", id->b[0], id->b[1],
+                id->b[2], id->b[3], why);
+    exec_lock(n->x);
+    for (size_t i = 0; i < n->drain.n_told; i++)
+        if (id_equal(n->drain.dependant[i].id.b, id->b)) n->drain.dependant[i].failed = true;
+    exec_unlock(n->x);
+    exec_attention(n->x);
+}
+
 /* On a fiber. Who is told so leaves before this node, with those who depend on him. */
 static void tell_dependant(void *arg) {
-    struct dependant d = *(struct dependant *)arg;
+    struct telling d = *(struct telling *)arg;
     struct moyai_error why = {0};
     moyai_ref *ref = NULL;
+    char from[33];
     double left;
     free(arg);
-    if (moyai_node_ref(d.node, d.id, &ref) < 0) return;
-    moyai_future *f = moyai_call_async(ref, "leave", MOYAI_ARGS(d.seconds, true));
+    if (moyai_node_ref(d.node, d.id, &ref) < 0) {
+        could_not_tell(d.node, &d.id, "out of memory");
+        return;
+    }
+    id_format(d.from.b, from);
+    moyai_future *f = moyai_call_async(ref, "depend", MOYAI_ARGS(d.seconds, from));
     moyai_future_deadline(f, TELL_MOST);
     if (moyai_future_get(f, MOYAI_INTO(&left)) < 0) {
         (void)moyai_future_error(f, 0, &why);
-        log_warning(d.node->log, "object", "MOYAI-LEAVE-WAITS",
-                    "a node that depends on this one could not be told to leave: %s", why.text);
+        could_not_tell(d.node, &d.id, why.text);
     }
     moyai_future_free(f);
     moyai_ref_unref(ref);
 }
 
-static void tell_dependants(moyai_node *n) {
-    struct moyai_node_id ids[DEPENDANTS];
+static bool is_told(const moyai_node *n, const struct moyai_node_id *id) {
+    for (size_t i = 0; i < n->drain.n_told; i++)
+        if (id_equal(n->drain.dependant[i].id.b, id->b)) return true;
+    return false;
+}
+
+static void tell(moyai_node *n, const struct moyai_node_id *id, const struct moyai_node_id *from) {
     const moyai_ns now = moyai_now();
-    const size_t all = overlay_cut_off(n->o, ids, DEPENDANTS);
-    for (size_t i = 0; i < all && i < DEPENDANTS && n->drain.n_told < DEPENDANTS; i++) {
-        size_t k = 0;
-        while (k < n->drain.n_told && !id_equal(n->drain.dependant[k].b, ids[i].b)) k++;
-        struct dependant *d = k == n->drain.n_told ? malloc(sizeof *d) : NULL;
-        if (!d) continue;
-        *d = (struct dependant){.node = n, .id = ids[i], .seconds = INFINITY};
-        if (n->drain.until != UINT64_MAX)
-            d->seconds = n->drain.until > now ? (double)(n->drain.until - now) * (0.9 * 1e-9) : 0.001;
-        if (go_locked(n, tell_dependant, d) < 0)
-            free(d);
-        else
-            n->drain.dependant[n->drain.n_told++] = ids[i];
+    struct dependant *more = realloc(n->drain.dependant, (n->drain.n_told + 1) * sizeof *more);
+    if (more) n->drain.dependant = more;
+    struct telling *d = more ? malloc(sizeof *d) : NULL;
+    if (!d) return; /* at the next look */
+    *d = (struct telling){.node = n, .id = *id, .from = *from, .seconds = INFINITY};
+    if (n->drain.until != UINT64_MAX)
+        d->seconds = n->drain.until > now ? (double)(n->drain.until - now) * (0.9 * 1e-9) : 0.001;
+    if (go_locked(n, tell_dependant, d) < 0) {
+        free(d);
+        return;
     }
+    more[n->drain.n_told++] = (struct dependant){.id = *id};
+    log_info(n->log, "object", "MOYAI-LEAVE-TELLS",
+             "node %02x%02x%02x%02x depends on this one, which leaves, and is told to leave, too", id->b[0], id->b[1],
+             id->b[2], id->b[3]);
+}
+
+static void tell_dependants(moyai_node *n) {
+    struct moyai_node_id from, *ids;
+    const size_t all = overlay_dependants(n->o, NULL, 0, &from);
+    if (all == 0 || !(ids = calloc(all, sizeof *ids))) return;
+    (void)overlay_dependants(n->o, ids, all, &from);
+    for (size_t i = 0; i < all; i++)
+        if (!is_told(n, &ids[i])) tell(n, &ids[i], &from);
+    free(ids);
+}
+
+/* They go first. */
+static bool waits_for_told(const moyai_node *n) {
+    for (size_t i = 0; i < n->drain.n_told; i++)
+        if (!n->drain.dependant[i].failed && overlay_linked(n->o, n->drain.dependant[i].id.b)) return true;
+    return false;
 }
 
 void drain_force(moyai_node *n) {
@@ -242,10 +287,15 @@ void drain_force(moyai_node *n) {
 /* Who has no other way may find one meanwhile, or leave, too. */
 static void look_cut_off(moyai_node *n) {
     char who[CUT_OFF_TEXT];
-    const size_t all = overlay_cut_off(n->o, NULL, 0);
-    if (all > 0 && n->drain.force) tell_dependants(n);
-    if (all == n->drain.cut_off) return;
+    struct moyai_node_id ids[NAMED];
+    if (!overlay_answered(n->o)) return; /* they have said so of an earlier word only, or not all */
+    const size_t all = overlay_cut_off(n->o, ids, NAMED);
+    if (n->drain.force) tell_dependants(n);
+    uint64_t who_cut = all;
+    for (size_t i = 0; i < all && i < NAMED; i++) who_cut = who_cut * 31 + id_hash(ids[i].b);
+    if (who_cut == n->drain.who_cut) return;
     n->drain.cut_off = all;
+    n->drain.who_cut = who_cut;
     if (all == 0) return;
     (void)drain_cut_off(n, who, sizeof who);
     log_warning(n->log, "object", "MOYAI-LEAVE-WAITS",
@@ -256,15 +306,27 @@ static void look_cut_off(moyai_node *n) {
 static void look(struct exec_hook *h) {
     moyai_node *n = (moyai_node *)(void *)((char *)h - offsetof(struct moyai_node, drain.hook));
     look_cut_off(n);
-    if (is_done(n)) over(n);
+    if (n->drain.begun && is_done(n)) over(n);
+}
+
+/* Those who ask hear of what was cut short. */
+void drain_asked(moyai_node *n, moyai_ref *by) {
+    moyai_ref **at = &n->drain.asker[n->drain.n_askers++ % LEAVE_ASKERS];
+    moyai_ref_unref(*at);
+    *at = moyai_ref_ref(by);
+}
+
+void drain_cut(moyai_node *n, size_t cut, const char *what, size_t cut_off, const char *who) {
+    for (size_t i = 0; i < LEAVE_ASKERS && n->drain.asker[i]; i++) /* one that has gone meanwhile need not know */
+        (void)call_oneway_locked(n->drain.asker[i], "cut", MOYAI_ARGS(cut, what, cut_off, who));
 }
 
 bool drain_waits(moyai_node *n) {
     return n->drain.begun && !n->drain.late && !is_done(n);
 }
 
-/* What is cut short. */
-static void describe(const moyai_node *n, char *out, size_t cap) {
+/* What is cut short; how much: what methods here wait for is part of them. */
+static size_t describe(const moyai_node *n, char *out, size_t cap) {
     size_t at = 0;
     const struct {
         size_t n;
@@ -280,6 +342,8 @@ static void describe(const moyai_node *n, char *out, size_t cap) {
             at += (size_t)snprintf(out + at, cap - at, "%s%zu %s", at ? ", " : "", what[i].n,
                                    what[i].n == 1 ? what[i].one : what[i].many);
     if (at == 0) snprintf(out, cap, "what was sent and its addressee has not taken");
+    const size_t all = n->wanted + n->drain.moves + n->drain.hooks;
+    return all ? all : n->calls_inside ? (size_t)n->calls_inside : 1;
 }
 
 static void depart_now(void *arg) {
@@ -302,6 +366,8 @@ static void is_late(struct exec *x, struct exec_timer *t) {
     moyai_node *n = (moyai_node *)(void *)((char *)t - offsetof(struct moyai_node, drain.timer));
     char what[200], doing[MOYAI_ERROR_TEXT] = "", cut[CUT_OFF_TEXT];
     const size_t all = drain_cut_off(n, cut, sizeof cut);
+    size_t n_cut = 0;
+    what[0] = 0;
     if (all > 0)
         log_error(
             n->log, "object", "MOYAI-LEAVE-CUT",
@@ -318,13 +384,14 @@ static void is_late(struct exec *x, struct exec_timer *t) {
                   "this node leaves now: its time (%s) is over, and its program has not ended it",
                   DUR(n->drain.patience));
     } else {
-        describe(n, what, sizeof what);
+        n_cut = describe(n, what, sizeof what);
         const moyai_request *rq = serve_wanted(n);
         if (rq) request_describe(rq, doing, sizeof doing);
         log_error(n->log, "object", "MOYAI-LEAVE-CUT",
                   "this node leaves now, and its time (%s) is over: cut short: %s%s%s", DUR(n->drain.patience), what,
                   doing[0] ? ": " : "", doing);
     }
+    if (n_cut > 0 || all > 0) drain_cut(n, n_cut, what, all, cut);
     n->drain.late = true; /* nothing is taken any more */
     move_late(n);
     over(n);
@@ -333,14 +400,24 @@ static void is_late(struct exec *x, struct exec_timer *t) {
 
 /* ---- the beginning --------------------------------------------------------------------------- */
 
+static void watch(moyai_node *n) {
+    if (n->drain.looks) return;
+    n->drain.looks = true;
+    n->drain.hook.fn = look;
+    exec_hook_add(n->x, &n->drain.hook);
+}
+
 void drain_begin(moyai_node *n, moyai_dur patience) {
     const moyai_ns now = moyai_now();
     const moyai_ns until = patience >= MOYAI_FOREVER - (moyai_dur)now ? UINT64_MAX : now + (moyai_ns)patience;
-    if (n->ending || n->drain.late || (n->drain.begun && until >= n->drain.until)) return;
-    n->drain.patience = patience;
+    if (n->ending || n->drain.late || (n->drain.until && until >= n->drain.until)) return;
+    if (!n->drain.since) n->drain.since = now;
+    n->drain.patience = until == UINT64_MAX ? patience : (moyai_dur)(until - n->drain.since);
     n->drain.until = until;
     if (n->drain.told) {
         overlay_leaves(n->o);
+        watch(n);
+        exec_attention(n->x);
         n->drain.told(until, n->drain.told_arg);
         return;
     }
@@ -353,8 +430,7 @@ void drain_begin(moyai_node *n, moyai_dur patience) {
           event_int("calls-open", (int64_t)n->calls_open));
     atomic_store(&n->drain.begun, true);
     overlay_leaves(n->o);
-    n->drain.hook.fn = look;
-    exec_hook_add(n->x, &n->drain.hook);
+    watch(n);
     tell_all(n);
     call_on_leave(n);
     exec_attention(n->x);
@@ -366,7 +442,11 @@ void drain_init(moyai_node *n) {
 
 void drain_done(moyai_node *n) {
     exec_timer_clear(n->x, &n->drain.timer);
-    if (n->drain.begun) exec_hook_remove(n->x, &n->drain.hook);
+    if (n->drain.looks) exec_hook_remove(n->x, &n->drain.hook);
+    for (size_t i = 0; i < LEAVE_ASKERS; i++) moyai_ref_unref(n->drain.asker[i]);
+    free(n->drain.dependant);
+    n->drain.dependant = NULL;
+    n->drain.n_told = 0;
 }
 
 bool moyai_leaving(const moyai_node *n) {

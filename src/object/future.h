@@ -106,6 +106,7 @@ int future_doing(moyai_node *n, struct peer *p, const uint8_t *bytes, size_t len
 void future_peer_failed(moyai_node *n, struct peer *p, const struct moyai_error *why);
 void futures_fail_all(moyai_node *n);
 /* A one-way call whose future completes when the object's node has taken it: for who wants to end then. */
+int call_oneway_locked(moyai_ref *ref, const char *method, const struct moyai_args *args); /* lock held */
 moyai_future *call_oneway_told(moyai_ref *ref, const char *method, const struct moyai_args *args);
 void future_abandon(void *f);     /* at the end: of a fiber that is abandoned, or the user's */
 void call_again(moyai_future *f); /* of one that is back: to f->home; it may be gone then */

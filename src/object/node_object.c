@@ -14,6 +14,7 @@
 #include "link/hello.h"
 #include "object/drain.h"
 #include "object/move.h"
+#include "overlay/io/leaving.h"
 
 #include <fcntl.h>
 #include <math.h>
@@ -150,6 +151,22 @@ static moyai_value *agent_of(const moyai_node *n) {
     return map_of(&f);
 }
 
+/* Whom it has told to leave, too. */
+static moyai_value *told_of(const moyai_node *n) {
+    moyai_value *list = NULL, **item = calloc(n->drain.n_told, sizeof(moyai_value *));
+    for (size_t i = 0; item && i < n->drain.n_told; i++) {
+        struct fields f = {.n = 0};
+        char who[PEER_NAME];
+        put_id(&f, "node", n->drain.dependant[i].id.b);
+        drain_name(n, &n->drain.dependant[i].id, who);
+        put_text(&f, "called", who);
+        item[i] = map_of(&f);
+    }
+    if (item) list = moyai_value_list(item, n->drain.n_told);
+    free(item);
+    return list;
+}
+
 static moyai_value *info(moyai_node *n) {
     struct overlay_self self;
     struct utsname host;
@@ -185,6 +202,7 @@ static moyai_value *info(moyai_node *n) {
         put_uint(&f, "cut_off", drain_cut_off(n, who, sizeof who));
         put_text(&f, "waits_for", who);
     }
+    if (n->drain.n_told > 0) put(&f, "told", told_of(n));
     put_uint(&f, "locating", self.locating);
     put_uint(&f, "forwarded", self.forwarded);
     put_uint(&f, "n_links", overlay_links(n->o));
@@ -331,26 +349,52 @@ static moyai_value *do_way(moyai_node *n, struct arguments *a, struct moyai_erro
     return map_of(&f);
 }
 
-/* leave([seconds [, force]]): as moyai_leave; force: with those that depend on it. In how many seconds it has left at
- * the latest; infinity: it takes its time. */
+static int told(moyai_node *n, double s, struct moyai_error *no) {
+    if (!(s >= 0)) return err_set(no, MOYAI_ERANGE, "a time is not negative");
+    const bool far = s * 1e9 >= (double)MOYAI_FOREVER;
+    drain_begin(n, s == 0 ? n->config.leave_deadline : far ? MOYAI_FOREVER : (moyai_dur)(s * 1e9) + 1);
+    return 0;
+}
+
+/* In how many seconds it has left at the latest; infinity: it takes its time. */
+static moyai_value *left(const moyai_node *n) {
+    const double s = n->drain.until == UINT64_MAX ? INFINITY : seconds(moyai_now(), n->drain.until);
+    return moyai_value_new((struct moyai_arg){.tag = MOYAI_T_DOUBLE, .v.d = s});
+}
+
+/* leave([seconds [, force [, asker]]]): as moyai_leave; force: with those that depend on it. asker: an object whose
+ * method `cut` is called if something is cut short. */
 static moyai_value *do_leave(moyai_node *n, struct arguments *a, struct moyai_error *no) {
     double s = 0;
     bool force = false;
+    moyai_ref *asker = NULL;
     static const struct moyai_into none = {NULL, 0};
     const size_t given = count_values(a);
     int rc = given == 0   ? get(n, a, &none, no)
              : given == 1 ? get(n, a, MOYAI_INTO(&s), no)
-                          : get(n, a, MOYAI_INTO(&s, &force), no);
-    if (rc < 0) return NULL;
-    if (!(s >= 0)) {
-        err_set(no, MOYAI_ERANGE, "leave(seconds): a time is not negative");
+             : given == 2 ? get(n, a, MOYAI_INTO(&s, &force), no)
+                          : get(n, a, MOYAI_INTO(&s, &force, &asker), no);
+    if (rc == 0) rc = told(n, s, no);
+    if (rc == 0 && force) drain_force(n);
+    if (rc == 0 && asker) drain_asked(n, asker);
+    moyai_ref_unref(asker);
+    return rc < 0 ? NULL : left(n);
+}
+
+/* depend(seconds, node): leave, since this node has no way to that one but by the caller, who leaves; and so on. */
+static moyai_value *do_depend(moyai_node *n, struct arguments *a, struct moyai_error *no) {
+    double s = 0;
+    const char *text = NULL;
+    struct moyai_node_id from;
+    if (get(n, a, MOYAI_INTO(&s, &text), no) < 0) return NULL;
+    if (!id_parse(text, strlen(text), from.b)) {
+        err_set(no, MOYAI_EARGS, "depend(seconds, node): node is an id of 32 hexadecimal digits");
         return NULL;
     }
-    if (force) drain_force(n);
-    const bool far = s * 1e9 >= (double)MOYAI_FOREVER;
-    drain_begin(n, s == 0 ? n->config.leave_deadline : far ? MOYAI_FOREVER : (moyai_dur)(s * 1e9) + 1);
-    const double left = n->drain.until == UINT64_MAX ? INFINITY : seconds(moyai_now(), n->drain.until);
-    return moyai_value_new((struct moyai_arg){.tag = MOYAI_T_DOUBLE, .v.d = left});
+    if (s >= 0) overlay_depends(n->o, from.b); /* before it says that it leaves: to whom it is to have a way */
+    if (told(n, s, no) < 0) return NULL;
+    drain_force(n);
+    return left(n);
 }
 
 /* host(class): to whom objects of that class are given that are to move here. */
@@ -369,8 +413,8 @@ static moyai_value *do_host(moyai_node *n, struct arguments *a, struct moyai_err
 static const struct {
     const char *name;
     moyai_value *(*run)(moyai_node *n, struct arguments *a, struct moyai_error *no);
-} methods[] = {{"info", do_info}, {"objects", do_objects}, {"ping", do_ping},
-               {"way", do_way},   {"leave", do_leave},     {"host", do_host}};
+} methods[] = {{"info", do_info},   {"objects", do_objects}, {"ping", do_ping}, {"way", do_way},
+               {"leave", do_leave}, {"depend", do_depend},   {"host", do_host}};
 
 int node_object_call(moyai_node *n, const struct peer *p, const struct request_head *h, const uint8_t *bytes,
                      size_t len, struct codec_out *out, uint8_t *buf, size_t cap, struct moyai_error *no) {
@@ -380,9 +424,10 @@ int node_object_call(moyai_node *n, const struct peer *p, const struct request_h
            (strlen(methods[m].name) != h->method_len || memcmp(methods[m].name, h->method, h->method_len) != 0))
         m++;
     if (m == n_methods)
-        return failure_set(no, MOYAI_ENOMETHOD, MOYAI_AT_PEER, MOYAI_NEVER_EXECUTED,
-                           "a node has no method '%.*s', but 'host', 'info', 'leave', 'objects', 'ping' and 'way'",
-                           h->method_len, h->method);
+        return failure_set(
+            no, MOYAI_ENOMETHOD, MOYAI_AT_PEER, MOYAI_NEVER_EXECUTED,
+            "a node has no method '%.*s', but 'depend', 'host', 'info', 'leave', 'objects', 'ping' and 'way'",
+            h->method_len, h->method);
     if (p && overlay_owes_much(p))
         return failure_set(no, MOYAI_EBUSY, MOYAI_AT_PEER, MOYAI_NEVER_EXECUTED,
                            "its caller does not take earlier answers");

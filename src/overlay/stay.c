@@ -487,8 +487,9 @@ int stay_step(struct stay *s, const struct stay_event *ev) {
         gone(s, ev->id.b);
         break;
     case STAY_EV_LEAVE:
-        if (s->leaving) return MOYAI_EINVAL;
+        if (s->leaving && (s->depends || id_zero(ev->id.b))) return MOYAI_EINVAL;
         s->leaving = 1;
+        if (!id_zero(ev->id.b)) stay_depend(s, ev->id.b);
         break;
     case STAY_EV_FRAME:
         rc = frame(s, ev);

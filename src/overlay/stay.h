@@ -33,7 +33,8 @@ enum stay_event_kind {
     STAY_EV_UP,    /* link, endpoint: of its node; counts: it is one of the mesh, and its node one that knows of this */
     STAY_EV_DOWN,  /* link */
     STAY_EV_GONE,  /* id: has left or died */
-    STAY_EV_LEAVE, /* this node is to leave */
+    STAY_EV_LEAVE, /* this node is to leave; id not zero: as it depends on a leaver by whom alone it has a way to that
+                    * one (stay_dependants): once, also when it leaves already */
     STAY_EV_FRAME, /* link, frame */
     STAY_EV_WAY,   /* id, yes: answers FX_WAY */
     STAY_EV_FAILED, /* id: no link can be made */
@@ -83,5 +84,11 @@ bool stay_may_go(const struct stay *s, moyai_ns now);
 /* Those among its neighbours that no way but this node leads to from the others: their ids, at most n; how many. (The
  * others are the part in which most can be connected to, or, if as many, which is largest.) */
 uint32_t stay_cut_off(const struct stay *s, struct moyai_node_id *ids, uint32_t n);
+/* Those of them that stay. All of those that hang together with one of them are cut off as well: to tell it to leave,
+ * as one that depends on this node, and so on, is to tell them all. *from: one of the others, from whom they are cut
+ * off. */
+uint32_t stay_dependants(const struct stay *s, struct moyai_node_id *ids, uint32_t n, struct moyai_node_id *from);
+/* Have all neighbours answered its latest word, or are not waited for? Before, who is cut off may change. */
+bool stay_answered(const struct stay *s);
 
 #endif

@@ -99,6 +99,7 @@ struct stay {
     uint32_t off_links, off_needs, off_edges, off_order, off_class, off_ltexts, off_ntexts, off_fx;
     struct moyai_rng rng;
     uint32_t leaving, number;
+    uint32_t depends, zero; /* as it depends on another leaver: `least` is one from whom it is cut off then */
     uint32_t links_n, needs_n, edges_n, fx_n, fx_at;
     uint32_t flooded; /* in this step: there is room for one */
     uint32_t seen_at, gone_at;
@@ -147,6 +148,7 @@ bool stay_is_gone(const struct stay *s, const uint8_t id[16]);
 /* stay_plan.c */
 void stay_plan(struct stay *s, moyai_ns now); /* who is to be named to whom; and say so */
 void stay_edge_remove(struct stay *s, struct stay_edge *e);
+void stay_depend(struct stay *s, const uint8_t from[16]); /* it is cut off from that one but for a leaver */
 
 /* Those of PICK_LEAST, too. */
 static inline const struct stay_need *stay_need_at(const struct stay *s, uint32_t i) {

@@ -12,6 +12,11 @@
  *
  * Where two next to each other have no way, others of both sides may have: one of each part that has shown is named to
  * one of each other part, until no more parts grow together. Then these are what the leaver holds together.
+ *
+ * One that leaves since it depends on another leaver (force) has been told somebody on the other side of that one. It
+ * is his way, and nobody else's, that all its neighbours need: to each he is named, as the least, and no own neighbour
+ * takes his place. Who has no way to him is told so in turn. So the whole part that is cut off is told, and nobody of
+ * the other parts, whoever finds a way to them meanwhile.
  */
 #include "overlay/stay_internal.h"
 
@@ -126,7 +131,7 @@ static void plan_least(struct stay *s, uint32_t own) {
         memset(least, 0, sizeof *least);
         memset(text, 0, s->text);
     }
-    const struct stay_link *l = own == UINT32_MAX ? NULL : &stay_links(s)[own];
+    const struct stay_link *l = own == UINT32_MAX || s->depends ? NULL : &stay_links(s)[own];
     if (l && (id_zero(least->id) || id_cmp(l->id, least->id) < 0)) {
         *least = (struct stay_need){.site = l->site, .accepts = l->accepts, .reached = l->reached, .n_text = l->n_text};
         memcpy(least->id, l->id, 16);
@@ -134,7 +139,10 @@ static void plan_least(struct stay *s, uint32_t own) {
     }
     for (uint32_t i = 0; i < s->needs_n; i++) {
         const struct stay_need *k = &stay_needs_of(s)[i];
-        if (k->orphan || !stands(s, k->id) || (!id_zero(least->id) && id_cmp(k->id, least->id) >= 0)) continue;
+        if (k->orphan || !stands(s, k->id)) continue;
+        const bool addresses = s->depends && id_equal(k->id, least->id) && k->n_text > least->n_text;
+        const bool lower = id_zero(least->id) || (!s->depends && id_cmp(k->id, least->id) < 0);
+        if (!addresses && !lower) continue;
         *least = (struct stay_need){.site = k->site, .accepts = k->accepts, .reached = k->reached, .n_text = k->n_text};
         memcpy(least->id, k->id, 16);
         memcpy(text, stay_ntext(s, i), s->text);
@@ -152,7 +160,9 @@ static void plan_edges(struct stay *s, uint32_t n, uint32_t hubs) {
     const uint32_t *order = stay_order(s);
     for (uint32_t i = 0; i < hubs && hubs > 1; i++) want_both(s, &l[order[i]], &l[order[(i + 1) % hubs]]);
     for (uint32_t i = hubs; i < n; i++) want_both(s, &l[order[i]], &l[order[i % hubs]]);
-    if (n > 0 && is_told(s, &s->least)) want(s, &l[order[0]], s->least.id, false);
+    for (uint32_t i = 0; i < n && s->depends && !id_zero(s->least.id); i++)
+        if (!id_equal(l[order[i]].id, s->least.id)) want(s, &l[order[i]], s->least.id, false);
+    if (n > 0 && !s->depends && is_told(s, &s->least)) want(s, &l[order[0]], s->least.id, false);
     for (uint32_t i = 0; i < s->needs_n && n > 0; i++) {
         const struct stay_need *k = &stay_needs_of(s)[i];
         if (k->orphan && is_told(s, k)) want(s, &l[order[0]], k->id, false);
@@ -276,14 +286,11 @@ static bool better(const uint32_t a[3], const uint32_t b[3]) {
     return false;
 }
 
-uint32_t stay_cut_off(const struct stay *s, struct moyai_node_id *ids, uint32_t n) {
+/* By `class`: in which can most be connected to, or, if as many, which is largest? UINT32_MAX: nobody stays. */
+static uint32_t best_part(const struct stay *s) {
     const struct stay_link *l = stay_links(s);
     const uint32_t *class = stay_class(s);
-    uint32_t best = UINT32_MAX, most[3] = {0}, found = 0;
-    if (!s->leaving) return 0;
-    for (uint32_t i = 0; i < s->links_n; i++)
-        if (!l[i].leaving && (l[i].changed || !l[i].said)) return 0; /* it is not known yet */
-    const bool parts = classify(s) > 1;
+    uint32_t best = UINT32_MAX, most[3] = {0};
     for (uint32_t i = 0; i < s->links_n; i++) {
         if (l[i].leaving || class[i] != i) continue;
         uint32_t has[3] = {0};
@@ -297,10 +304,66 @@ uint32_t stay_cut_off(const struct stay *s, struct moyai_node_id *ids, uint32_t 
         best = i;
         memcpy(most, has, sizeof most);
     }
+    return best;
+}
+
+/* *best: the part that is not cut off. false: it is not known yet who is, or there is but one part. */
+static bool parts(const struct stay *s, uint32_t *best) {
+    const struct stay_link *l = stay_links(s);
+    for (uint32_t i = 0; i < s->links_n; i++)
+        if (!l[i].leaving && (l[i].changed || !l[i].said)) return false;
+    if (s->depends || classify(s) < 2) return false;
+    *best = best_part(s);
+    return true;
+}
+
+static bool is_cut_off(const struct stay *s, uint32_t i, bool in_parts, uint32_t best) {
+    const struct stay_link *l = &stay_links(s)[i];
+    if (!s->leaving || l->said != l->answered) return false;
+    if (l->leaving) return l->lacks;
+    const struct stay_edge *e = s->depends ? edge_of(s, l->link, s->least.id) : NULL;
+    return (e && e->state == EDGE_LACK) || (in_parts && stay_class(s)[i] != best);
+}
+
+uint32_t stay_cut_off(const struct stay *s, struct moyai_node_id *ids, uint32_t n) {
+    const struct stay_link *l = stay_links(s);
+    uint32_t best = UINT32_MAX, found = 0;
+    const bool in_parts = s->leaving && parts(s, &best);
     for (uint32_t i = 0; i < s->links_n; i++) {
-        if (l[i].said != l[i].answered || (l[i].leaving ? !l[i].lacks : !parts || class[i] == best)) continue;
+        if (!is_cut_off(s, i, in_parts, best)) continue;
         if (found < n) memcpy(ids[found].b, l[i].id, 16);
         found++;
     }
     return found;
+}
+
+uint32_t stay_dependants(const struct stay *s, struct moyai_node_id *ids, uint32_t n, struct moyai_node_id *from) {
+    const struct stay_link *l = stay_links(s);
+    uint32_t best = UINT32_MAX, hubs, found = 0;
+    const bool in_parts = s->leaving && parts(s, &best);
+    const uint32_t *order = stay_order(s), all = sort(s, &hubs);
+    const uint8_t *one = s->depends ? s->least.id : NULL;
+    for (uint32_t i = 0; i < all && in_parts && !one; i++)
+        if (stay_class(s)[order[i]] == best) one = l[order[i]].id;
+    if (!one || id_zero(one)) return 0;
+    memcpy(from->b, one, 16);
+    for (uint32_t i = 0; i < s->links_n; i++) {
+        if (l[i].leaving || !is_cut_off(s, i, in_parts, best)) continue;
+        if (found < n) memcpy(ids[found].b, l[i].id, 16);
+        found++;
+    }
+    return found;
+}
+
+bool stay_answered(const struct stay *s) {
+    for (uint32_t i = 0; i < s->links_n; i++)
+        if (stay_links(s)[i].changed || !settled(&stay_links(s)[i])) return false;
+    return s->leaving;
+}
+
+void stay_depend(struct stay *s, const uint8_t from[16]) {
+    s->depends = 1;
+    s->least = (struct stay_need){0};
+    memset(stay_ntext(s, PICK_LEAST), 0, s->text);
+    memcpy(s->least.id, from, 16);
 }

@@ -197,6 +197,37 @@ static void run(moyai_ns span) {
     w.now = until;
 }
 
+/* As drain.c does with force: whom it finds to depend on it leaves, too, and is there to be waited for. */
+static struct {
+    bool forced[NODES];
+    uint32_t by[NODES], told; /* by[i]: 1 + who has told it */
+} force;
+
+static void leave_by_force(uint32_t i) {
+    force.forced[i] = true;
+    assert_int_equal(step(i, (struct stay_event){.kind = STAY_EV_LEAVE}), 0);
+}
+
+static bool tell_dependants(uint32_t i) {
+    struct moyai_node_id ids[NODES], from;
+    const uint32_t n = force.forced[i] ? stay_dependants(w.s[i], ids, NODES, &from) : 0;
+    for (uint32_t k = 0; k < n; k++) {
+        const uint32_t who = ids[k].b[0];
+        if (force.forced[who]) continue;
+        force.forced[who] = true;
+        force.by[who] = i + 1;
+        force.told++;
+        assert_int_equal(step(who, (struct stay_event){.kind = STAY_EV_LEAVE, .id = from}), 0);
+    }
+    return n > 0;
+}
+
+static bool waits_for_told(uint32_t i) {
+    for (uint32_t k = 0; k < NODES; k++)
+        if (force.by[k] == i + 1 && !w.gone[k]) return true;
+    return false;
+}
+
 static void leave(uint32_t i) {
     assert_int_equal(step(i, (struct stay_event){.kind = STAY_EV_LEAVE}), 0);
 }
@@ -358,6 +389,102 @@ static void test_dependants_leave(void **state) {
     world_free();
 }
 
+static void go_by_force(void) {
+    for (uint32_t rounds = 0; rounds < 60; rounds++) {
+        run(1000 * MS);
+        for (uint32_t i = 0; i < NODES; i++) {
+            if (!w.s[i] || w.gone[i] || !stay_leaving(w.s[i])) continue;
+            (void)tell_dependants(i);
+            if (stay_may_go(w.s[i], w.now) && !waits_for_told(i)) go(i);
+        }
+    }
+}
+
+/* All of the part that is cut off, also who is no neighbour of the leaver; and before it. */
+static void test_force(void **state) {
+    (void)state;
+    memset(&force, 0, sizeof force);
+    a_gateway();
+    leave_by_force(0);
+    go_by_force();
+    for (uint32_t i = 0; i < 6; i++) assert_int_equal(w.gone[i], i != 1 && i != 2);
+    assert_int_equal(force.by[3], 1);
+    assert_int_equal(force.by[4], 1);
+    assert_true(force.by[5] == 4 || force.by[5] == 5);
+    assert_true(whole());
+    world_free();
+}
+
+/* One of those finds a way when it is told of somebody of the others: then it stays, and so do these. */
+static void test_force_finds_a_way(void **state) {
+    (void)state;
+    memset(&force, 0, sizeof force);
+    a_gateway();
+    for (uint32_t k = 0; k < 6; k++) w.blocked[5][k] = false;
+    leave_by_force(0);
+    go_by_force();
+    for (uint32_t i = 0; i < 6; i++) assert_int_equal(w.gone[i], i == 0 || i == 3 || i == 4);
+    assert_true(whole());
+    world_free();
+}
+
+/* Parts are made of who is there when a node leaves whom all of them hang together by, whatever the ids are. */
+static void test_force_random(void **state) {
+    (void)state;
+    struct moyai_rng r;
+    uint32_t told = 0;
+    for (uint64_t seed = 1; seed <= 500; seed++) {
+        rng_seed(&r, seed);
+        memset(&force, 0, sizeof force);
+        const uint32_t n = 3 + (uint32_t)rng_below(&r, NODES - 2);
+        world_new(n, 0); /* nobody can be connected to */
+        for (uint32_t i = 1; i < n; i++) link_up(i, (uint32_t)rng_below(&r, i));
+        for (uint32_t i = (uint32_t)rng_below(&r, n / 2 + 1); i > 0; i--) {
+            const uint32_t a = (uint32_t)rng_below(&r, n), b = (uint32_t)rng_below(&r, n);
+            if (a != b) link_up(a, b);
+        }
+        const uint32_t leaver = (uint32_t)rng_below(&r, n);
+        bool seen[NODES] = {false}, part[NODES][NODES] = {{false}};
+        uint32_t parts = 0, size[NODES] = {0};
+        seen[leaver] = true;
+        for (uint32_t i = 0; i < n; i++) {
+            if (seen[i]) continue;
+            bool here[NODES];
+            memcpy(here, seen, sizeof here);
+            size[parts] = reach(i, here);
+            for (uint32_t k = 0; k < n; k++) part[parts][k] = here[k] && !seen[k];
+            memcpy(seen, here, sizeof seen);
+            parts++;
+        }
+        leave_by_force(leaver);
+        go_by_force();
+        uint32_t whole_parts = 0;
+        for (uint32_t p = 0; p < parts; p++) {
+            uint32_t left = 0;
+            for (uint32_t k = 0; k < n; k++) left += part[p][k] && w.gone[k];
+            if (left != 0 && left != size[p]) fail_msg("seed %u: %u of %u have left", (unsigned)seed, left, size[p]);
+            whole_parts += left == 0;
+        }
+        if (whole_parts != 1 || !w.gone[leaver] || !whole())
+            fail_msg("seed %u: %u of %u parts stay", (unsigned)seed, whole_parts, parts);
+        told += force.told;
+        world_free();
+    }
+    assert_true(told > 200);
+}
+
+/* Who has not answered may be cut off, or not: that is not known before all have. */
+static void test_answered(void **state) {
+    (void)state;
+    a_gateway();
+    assert_false(stay_answered(w.s[0]));
+    leave(0);
+    assert_false(stay_answered(w.s[0]));
+    run(10000 * MS);
+    assert_true(stay_answered(w.s[0]));
+    world_free();
+}
+
 /* Who is stopped is not waited for. */
 static void test_deaf(void **state) {
     (void)state;
@@ -474,6 +601,8 @@ static void test_refused(void **state) {
     assert_int_equal(step(0, (struct stay_event){.kind = STAY_EV_DOWN, .link = 99}), MOYAI_EINVAL);
     leave(0);
     assert_int_equal(step(0, (struct stay_event){.kind = STAY_EV_LEAVE}), MOYAI_EINVAL);
+    assert_int_equal(step(0, (struct stay_event){.kind = STAY_EV_LEAVE, .id = node(2)}), 0);
+    assert_int_equal(step(0, (struct stay_event){.kind = STAY_EV_LEAVE, .id = node(2)}), MOYAI_EINVAL);
     run(0);
     world_free();
     const struct stay_cfg wrong[] = {
@@ -483,10 +612,13 @@ static void test_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_hub),     cmocka_unit_test(test_nothing_to_do), cmocka_unit_test(test_one_neighbour),
-        cmocka_unit_test(test_one_way), cmocka_unit_test(test_gateway),       cmocka_unit_test(test_dependants_leave),
-        cmocka_unit_test(test_deaf),    cmocka_unit_test(test_chain),         cmocka_unit_test(test_random),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_hub),           cmocka_unit_test(test_nothing_to_do),
+        cmocka_unit_test(test_one_neighbour), cmocka_unit_test(test_one_way),
+        cmocka_unit_test(test_gateway),       cmocka_unit_test(test_dependants_leave),
+        cmocka_unit_test(test_deaf),          cmocka_unit_test(test_chain),
+        cmocka_unit_test(test_random),        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_force),         cmocka_unit_test(test_force_finds_a_way),
+        cmocka_unit_test(test_force_random),  cmocka_unit_test(test_answered),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

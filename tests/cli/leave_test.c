@@ -109,8 +109,8 @@ static void who_does_not_go_is_gone(void **state) {
     (void)cli_line(&master, 1, "links: ");
     char id[9];
     find_node(id);
-    assert_int_equal(cli_do(&c, "leave", "--deadline", "10ms", id, NULL), 0);
-    HAS(c.text[0].p, " leaves, within 0.0 s\n");
+    assert_int_equal(cli_do(&c, "leave", "--deadline", "200ms", id, NULL), 0);
+    HAS(c.text[0].p, " leaves, within 0.2 s\n");
     HAS(c.text[0].p, " has left after ");
     cli_free(&c);
     (void)cli_line(&master, 2, "MOYAI-LEAVE-CUT this node leaves now");
@@ -119,6 +119,54 @@ static void who_does_not_go_is_gone(void **state) {
     cli_close_in(&master);
     assert_int_equal(cli_wait(&master), 0);
     cli_free(&master);
+}
+
+static void await_fibers(const char *id, int n) {
+    char text[40];
+    snprintf(text, sizeof text, "\"fibers\": %d", n);
+    struct cli c;
+    for (bool begun = false; !begun; cli_free(&c)) {
+        assert_int_equal(cli_do(&c, "call", id, "info", NULL), 0);
+        begun = strstr(c.text[0].p, text) != NULL;
+    }
+}
+
+/* That is no clean leave: what it was is said, and counted. */
+static void what_is_cut_short_is_said(void **state) {
+    (void)state;
+    enum { N = 3 };
+    for (int json = 0; json < 2; json++) {
+        struct cli a, call[N], c;
+        char id[9];
+        serve(&a, "a");
+        find_node(id);
+        for (int i = 0; i < N; i++) cli_start(&call[i], NULL, "call", "a", "stay", NULL);
+        await_fibers(id, N);
+        assert_int_equal(cli_do(&c, "leave", "a", "--deadline", "300ms", json ? "--json" : NULL, NULL), 1);
+        if (json) {
+            HAS(c.text[0].p, "\"state\": \"left\"");
+            HAS(c.text[0].p, "\"cut\": 3, \"cut_short\": \"3 calls in progress here\"");
+        } else {
+            HAS(c.text[0].p, " has cut short, as its time was over: 3 calls in progress here\n");
+            HAS(c.text[0].p, " has left after ");
+        }
+        assert_string_equal(c.text[1].p, "");
+        cli_free(&c);
+        for (int i = 0; i < N; i++) {
+            assert_int_equal(cli_wait(&call[i]), 1);
+            cli_free(&call[i]);
+        }
+        (void)cli_wait(&a);
+        HAS(a.text[1].p, "cut short: 3 calls in progress here");
+        cli_free(&a);
+    }
+    struct cli a, c;
+    serve(&a, "a");
+    assert_int_equal(cli_do(&c, "leave", "a", "--json", NULL), 0);
+    HAS(c.text[0].p, "\"cut\": 0}");
+    cli_free(&c);
+    (void)cli_wait(&a);
+    cli_free(&a);
 }
 
 /* What an agent and a run have begun is commands, of which each may take longer than the time that is left. Told
@@ -134,9 +182,10 @@ static void the_time_holds_for_commands(void **state) {
     (void)cli_line(&run, 1, "ready");
     cli_start(&patient, NULL, "leave", "--host", host, NULL);
     (void)cli_line(&node, 2, "told to leave: ending 1 command in order");
-    assert_int_equal(cli_do(&c, "leave", "--host", host, "--deadline", "300ms", "--json", NULL), 0);
+    assert_int_equal(cli_do(&c, "leave", "--host", host, "--deadline", "300ms", "--json", NULL), 1);
     assert_null(strstr(c.text[0].p, "\"stays\""));
     HAS(c.text[0].p, "\"state\": \"left\"");
+    HAS(c.text[0].p, "\"cut_short\": \"1 command killed\"");
     cli_free(&c);
     assert_int_equal(cli_wait(&node), 0);
     HAS(node.text[1].p, "the time to leave is over: killing 1 command\n");
@@ -144,14 +193,22 @@ static void the_time_holds_for_commands(void **state) {
     (void)cli_wait(&run);
     cli_free(&run);
     cli_close_in(&patient);
-    assert_int_equal(cli_wait(&patient), 0);
+    assert_int_equal(cli_wait(&patient), 1); /* it hears of it as well */
+    HAS(patient.text[0].p, " has cut short, as its time was over: 1 command killed\n");
     cli_free(&patient);
     /* A run with processes of its own. */
     cli_start(&run, NULL, "run", "--grid", grid, "--grace", "1h", "@h", "stubborn", NULL);
     (void)cli_line(&run, 1, "ready");
-    assert_int_equal(cli_do(&c, "leave", "--host", host, "--deadline", "300ms", NULL), 0);
+    cli_start(&patient, NULL, "leave", "--host", host, "--deadline", "300ms", NULL);
+    (void)cli_line(&patient, 1, " leaves, within 0.3 s");
+    assert_int_equal(cli_do(&c, "leave", "--host", host, "--deadline", "1h", NULL), 1); /* the shorter time holds */
+    HAS(c.text[0].p, " leaves, within 0.");
+    HAS(c.text[0].p, " has cut short, as its time was over: 1 process killed\n");
     HAS(c.text[0].p, " has left after ");
     cli_free(&c);
+    cli_close_in(&patient);
+    assert_int_equal(cli_wait(&patient), 1);
+    cli_free(&patient);
     assert_int_equal(cli_wait(&run), 143);
     HAS(run.text[1].p, " did not end within ");
     cli_free(&run);
@@ -315,6 +372,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_node_leaves_in_order),
         cmocka_unit_test(a_host_leaves),
         cmocka_unit_test(who_does_not_go_is_gone),
+        cmocka_unit_test(what_is_cut_short_is_said),
         cmocka_unit_test(the_time_holds_for_commands),
         cmocka_unit_test(told_twice_is_told_once),
         cmocka_unit_test(who_has_died_cannot_leave),

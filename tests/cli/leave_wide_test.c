@@ -139,11 +139,162 @@ static void a_meeting_place_leaves(void **state) {
     left(&b);
 }
 
+/* An agent that can connect to others only. */
+static void start_outbound(struct cli *c, const char *name) {
+    char dir[160];
+    snprintf(dir, sizeof dir, "MOYAI_RUN_DIR=%s/of-%s", kit_dir(), name);
+    const char *const env[] = {dir, NULL};
+    cli_start(c, &(struct cli_opts){.env = env}, "node", "--slots", "1", "--site", name, "--grid", grid,
+              "--outbound-only", NULL);
+    (void)cli_line(c, 2, "takes commands");
+}
+
+/* A run is all that others can connect to: it is there for them as long as it may, and says so. */
+static void start_hub(struct cli *c, const char *option, const char *value) {
+    snprintf(grid, sizeof grid, "127.0.0.1:%u", test_free_port());
+    char dir[160];
+    snprintf(dir, sizeof dir, "MOYAI_RUN_DIR=%s/of-hub", kit_dir());
+    const char *const env[] = {dir, "MOYAI_LOG=warning", NULL};
+    cli_start(c, &(struct cli_opts){.env = env}, "run", option, value, "--site", "hub", "--grid", grid, "--listen",
+              grid, "@h", "until-asked", "0", NULL);
+    (void)cli_line(c, 1, "ready");
+    cli_close_in(c);
+}
+
+#define WAITS "moyai run: waits for 1 node that has no other way to the grid: "
+
+static void a_run_is_there_for_others(void **state) {
+    (void)state;
+    struct cli hub, a, b, c;
+    for (int how = 0; how < 4; how++) {
+        start_hub(&hub, how == 3 ? "--wall-time" : "--grace", how == 3 ? "20s" : "1s");
+        start_outbound(&a, "a");
+        start_outbound(&b, "b");
+        await_nodes(2);
+        if (how == 0) { /* until a signal ends that at once */
+            assert_int_equal(kill(hub.pid, SIGTERM), 0);
+            (void)cli_line(&hub, 2, WAITS);
+            assert_int_equal(kill(hub.pid, SIGTERM), 0);
+        } else if (how == 1) { /* until its time is over */
+            look_from("look");
+            assert_int_equal(cli_do(&c, "leave", "--grid", grid, "--site", "hub", "--deadline", "5s", NULL), 1);
+            HAS(c.text[0].p, " waits for 1 node that has no other way to the grid: ");
+            HAS(c.text[0].p, " has left 1 node without a way to the grid: ");
+            HAS(c.text[0].p, " has left after ");
+            cli_free(&c);
+            unsetenv("MOYAI_RUN_DIR");
+            unsetenv("MOYAI_LISTEN");
+        } else if (how == 2) { /* until they have gone */
+            assert_int_equal(kill(hub.pid, SIGTERM), 0);
+            (void)cli_line(&hub, 2, WAITS);
+            assert_int_equal(kill(a.pid, SIGTERM), 0);
+            assert_int_equal(kill(b.pid, SIGTERM), 0);
+        } else {
+            (void)cli_line(&hub, 2, "its wall time is over in ");
+        }
+        cli_close_in(&hub);
+        assert_int_equal(cli_wait(&hub), how == 3 ? 124 : 143);
+        HAS(hub.text[1].p, WAITS);
+        assert_int_equal(kit_count(&hub.text[1], "MOYAI-LEAVE-WAITS this node is to leave, and waits for 1 node"), 1);
+        assert_int_equal(kit_count(&hub.text[1], "MOYAI-LEAVE-CUT"), how == 2 ? 0 : 1);
+        cli_free(&hub);
+        for (int i = 0; i < 2; i++) {
+            struct cli *one = i ? &b : &a;
+            (void)kill(one->pid, SIGTERM);
+            cli_close_in(one);
+            (void)cli_wait(one);
+            cli_free(one);
+        }
+    }
+}
+
+/* All but one of those that only it connects, of which each is a part of its own. */
+static void those_who_depend_leave_too(void **state) {
+    (void)state;
+    enum { N = 4 };
+    static const char *const names[N] = {"a", "b", "c", "d"};
+    struct cli hub, node[N], c;
+    start_hub(&hub, "--grace", "1s");
+    for (int i = 0; i < N; i++) start_outbound(&node[i], names[i]);
+    await_nodes(N);
+    look_from("look");
+    const int status = cli_do(&c, "leave", "--grid", grid, "--site", "hub", "--force-dependants", NULL);
+    if (status != 0) fail_msg("status %d: %s%s", status, c.text[0].p, c.text[1].p);
+    assert_int_equal(kit_count(&c.text[0], " leaves, too, as it depends on node "), N - 1);
+    assert_int_equal(kit_count(&c.text[0], " has left after "), N);
+    assert_int_equal(kit_count(&c.text[0], "without a way"), 0);
+    const char *last = strstr(c.text[0].p, " (moyai run, ");
+    for (const char *next = last; (next = strstr(next + 1, " (moyai run, "));) last = next;
+    HAS(last, " has left after "); /* after them */
+    cli_free(&c);
+    unsetenv("MOYAI_RUN_DIR");
+    unsetenv("MOYAI_LISTEN");
+    cli_close_in(&hub);
+    assert_int_equal(cli_wait(&hub), 143);
+    assert_int_equal(kit_count(&hub.text[1], "MOYAI-LEAVE-CUT"), 0);
+    cli_free(&hub);
+    int left = 0;
+    for (int i = 0; i < N; i++) {
+        (void)kill(node[i].pid, SIGTERM);
+        cli_close_in(&node[i]);
+        assert_int_equal(cli_wait(&node[i]), 0);
+        left += strstr(node[i].text[1].p, "told to leave") != NULL;
+        cli_free(&node[i]);
+    }
+    assert_int_equal(left, N - 1);
+}
+
+/* A node that is linked to those at that place alone: nobody can connect to it at what it says its address is. */
+static void start_hidden(struct cli *c, const char *name, const char *at, const char *first, const char *second) {
+    char dir[160];
+    snprintf(dir, sizeof dir, "MOYAI_RUN_DIR=%s/of-%s", kit_dir(), name);
+    const char *const env[] = {dir, "MOYAI_LOG=warning,overlay=error", NULL};
+    const char *const words[] = {"node", "--slots",     "1",         "--site", name,  "--listen",
+                                 at,     "--advertise", "192.0.2.1", "--grid", first, second ? "--grid" : NULL,
+                                 second, NULL};
+    cli_startv(c, &(struct cli_opts){.env = env}, words);
+    (void)cli_line(c, 2, "takes commands");
+}
+
+/* d - c - gate - a - b: b depends on the gate, and is no neighbour of it. */
+static void those_behind_them_leave_too(void **state) {
+    (void)state;
+    enum { GATE, A, B, C, D, N };
+    static const char *const names[N] = {"gate", "a", "b", "c", "d"};
+    struct cli node[N], c;
+    char at[N][40];
+    for (int i = 0; i < N; i++) snprintf(at[i], sizeof at[i], "127.0.0.1:%u", test_free_port());
+    start_hidden(&node[GATE], names[GATE], at[GATE], at[GATE], NULL);
+    start_hidden(&node[A], names[A], at[A], at[GATE], NULL);
+    start_hidden(&node[B], names[B], at[B], at[A], NULL);
+    start_hidden(&node[C], names[C], at[C], at[GATE], NULL);
+    start_hidden(&node[D], names[D], at[D], at[C], at[GATE]);
+    snprintf(grid, sizeof grid, "%s", at[GATE]);
+    await_nodes(N);
+    look_from("look");
+    const int status = cli_do(&c, "leave", "--grid", grid, "--site", "gate", "--force-dependants", NULL);
+    if (status != 0) fail_msg("status %d: %s%s", status, c.text[0].p, c.text[1].p);
+    assert_int_equal(kit_count(&c.text[0], " leaves, too, as it depends on node "), 2);
+    assert_int_equal(kit_count(&c.text[0], " has left after "), 3);
+    cli_free(&c);
+    unsetenv("MOYAI_RUN_DIR");
+    unsetenv("MOYAI_LISTEN");
+    for (int i = 0; i < N; i++) {
+        if (i >= C) (void)kill(node[i].pid, SIGTERM);
+        cli_close_in(&node[i]);
+        assert_int_equal(cli_wait(&node[i]), 0);
+        assert_int_equal(strstr(node[i].text[1].p, "told to leave") != NULL, i < C);
+        assert_null(strstr(node[i].text[1].p, "MOYAI-LEAVE-CUT"));
+        cli_free(&node[i]);
+    }
+}
+
 int main(int argc, char **argv) {
     if (argc > 1) cmocka_set_test_filter(argv[1]);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_leave_a_server),
-        cmocka_unit_test(a_meeting_place_leaves),
+        cmocka_unit_test(all_leave_a_server),          cmocka_unit_test(a_meeting_place_leaves),
+        cmocka_unit_test(a_run_is_there_for_others),   cmocka_unit_test(those_who_depend_leave_too),
+        cmocka_unit_test(those_behind_them_leave_too),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -52,6 +52,12 @@ static int block(moyai_request *rq, void *self) {
     return moyai_sleep(moyai_request_node(rq), MOYAI_FOREVER);
 }
 
+/* Hears of nothing: it is cut short. */
+static int stay(moyai_request *rq, void *self) {
+    (void)self;
+    return moyai_sleep_masked(moyai_request_node(rq), MOYAI_FOREVER);
+}
+
 static int echo(moyai_request *rq, void *self) {
     (void)self;
     moyai_value *v = NULL;
@@ -125,7 +131,8 @@ static int note(moyai_request *rq, void *self) {
 static const struct moyai_method methods[] = {{"echo", echo},     {"mixed", mixed}, {"fail_below", fail_below},
                                               {"note", note},     {"pid", get_pid}, {"learn", learn},
                                               {"try", try_other}, {"block", block}, {"sum", sum},
-                                              {"half", half},     {"small", small}, {NULL, NULL}};
+                                              {"half", half},     {"small", small}, {"stay", stay},
+                                              {NULL, NULL}};
 static const struct moyai_class server_class = MOYAI_CLASS("Server", methods, NULL);
 
 static _Noreturn void die(const char *what, const char *why) {

@@ -109,12 +109,6 @@ struct overlay_cfg {
 
 int overlay_new(struct overlay **ret, struct exec *x, const struct overlay_cfg *cfg, const struct overlay_ops *ops,
                 void *ctx, struct moyai_error *reterr);
-/* This node is to leave, and finishes what it has begun before: its neighbours look that they remain connected without
- * it, and nothing new goes by it, where there is another way. */
-void overlay_leaves(struct overlay *o);
-bool overlay_may_leave(const struct overlay *o); /* they are, as far as they have said */
-/* Those of them that this node alone connects with the others: their ids, n at most; how many. */
-size_t overlay_cut_off(const struct overlay *o, struct moyai_node_id *ids, size_t n);
 /* Before the end, if there is time: links are made and taken no more, and the sessions of others that pass through this
  * node go over to other ways, so that they hardly notice its end. False: none does. Else done(arg) is called from the
  * loop, after a second at most; not after the next two. */

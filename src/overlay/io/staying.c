@@ -9,6 +9,7 @@
 #include "overlay/io/staying.h"
 
 #include "base/err.h"
+#include "overlay/io/leaving.h"
 #include "overlay/io/route.h"
 #include "overlay/io/wide.h"
 #include "overlay/locate.h"
@@ -183,12 +184,34 @@ void overlay_leaves(struct overlay *o) {
     (void)step(o->staying, &ev);
 }
 
+void overlay_depends(struct overlay *o, const uint8_t from[16]) {
+    struct stay_event ev = {.kind = STAY_EV_LEAVE};
+    memcpy(ev.id.b, from, 16);
+    if (!o->staying || o->closing || o->cfg.observer) return;
+    if (!staying_leaves(o)) wide_departs(o->wide);
+    (void)step(o->staying, &ev); /* EINVAL: by another one, before */
+}
+
 bool overlay_may_leave(const struct overlay *o) {
     return !o->staying || o->staying->closing || !staying_leaves(o) || stay_may_go(o->staying->s, exec_now(o->x));
 }
 
 size_t overlay_cut_off(const struct overlay *o, struct moyai_node_id *ids, size_t n) {
     return staying_leaves(o) ? stay_cut_off(o->staying->s, ids, (uint32_t)n) : 0;
+}
+
+bool overlay_answered(const struct overlay *o) {
+    return staying_leaves(o) && stay_answered(o->staying->s);
+}
+
+size_t overlay_dependants(const struct overlay *o, struct moyai_node_id *ids, size_t n, struct moyai_node_id *from) {
+    return overlay_answered(o) ? stay_dependants(o->staying->s, ids, (uint32_t)n, from) : 0;
+}
+
+bool overlay_linked(const struct overlay *o, const uint8_t id[16]) {
+    for (const struct olink *k = o->links; k; k = k->next)
+        if (k->stays && id_equal(k->peer->id, id)) return true;
+    return false;
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
