@@ -98,8 +98,8 @@ MOYAI_API struct moyai_node_id moyai_node_self(const moyai_node *node);
 MOYAI_API bool moyai_node_stopping(const moyai_node *node);
 
 /*
- * Tell the node to leave the grid in order, within that time; 0 or less: $MOYAI_LEAVE_DEADLINE (30 s), MOYAI_FOREVER:
- * it takes its time. Returns at once, from any thread; told again, the shorter time holds. From then on
+ * Tell the node to leave the grid in order, within that time; 0: $MOYAI_LEAVE_DEADLINE (30 s), MOYAI_FOREVER: it takes
+ * its time; negative: EINVAL. Returns at once, from any thread; told again, the shorter time holds. From then on
  *  - calls of other nodes that have not begun here are refused with ELEAVING, never executed; not those that a method
  *    of this node waits for, nor those of nodes that leave too, nor one-way calls;
  *  - methods go on, and what they call; moyai_leaving() is true for them, and moyai_sleep() and moyai_wait() tell each
@@ -146,6 +146,8 @@ MOYAI_API void moyai_last_error(moyai_node *node, struct moyai_error *out);
 
 /* Node ids as 32 hexadecimal digits. text must have room for 33 bytes. */
 MOYAI_API void moyai_node_id_format(struct moyai_node_id id, char text[33]);
+/* Of a text as that. EINVAL: it is none, and *ret is untouched. */
+MOYAI_API MOYAI_MUST_USE int moyai_node_id_parse(const char *text, struct moyai_node_id *ret);
 MOYAI_API bool moyai_node_id_equal(struct moyai_node_id a, struct moyai_node_id b);
 
 /* Counters since the start of the node, for reports and tests. */

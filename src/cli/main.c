@@ -82,7 +82,7 @@ moyai_dur cli_duration(const struct argp_state *state, const char *option, const
 
 void cli_tell_grace(moyai_dur grace) {
     char text[40];
-    snprintf(text, sizeof text, "%lldus", (long long)(grace / MOYAI_US));
+    snprintf(text, sizeof text, "%lldns", (long long)(grace > 0 ? grace : 1)); /* 0 is: nobody kills */
     (void)setenv("MOYAI_GRACE", text, 1);
 }
 

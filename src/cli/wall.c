@@ -17,6 +17,7 @@
 
 #define SLURM_END "SLURM_JOB_END_TIME" /* seconds since 1970 */
 
+#define LONG_AGO   (366 * 86400)     /* seconds: longer ago it is no time of a job at all */
 #define LAST_WORDS (2500 * MOYAI_MS) /* of WALL_REST: a node that leaves closes its links so long at most */
 #define LEAST      (100 * MOYAI_MS)
 
@@ -56,7 +57,7 @@ static void from_batch_system(struct wall *w, moyai_dur grace, const char *title
     struct timespec now;
     char when[80];
     if (!text || !*text) return;
-    if (config_parse_integer(text, &at) < 0 || at <= 0) {
+    if (config_parse_integer(text, &at) < 0) {
         cli_say(title,
                 "warning: " SLURM_END " is '%.40s', not seconds since 1970, so it is not known when the job ends: "
                 "give --wall-time",
@@ -65,8 +66,13 @@ static void from_batch_system(struct wall *w, moyai_dur grace, const char *title
     }
     clock_gettime(CLOCK_REALTIME, &now);
     if (at <= now.tv_sec) {
-        cli_say(title, "warning: " SLURM_END " is over since %s: not heeded, as of a job that has ended",
-                DUR((now.tv_sec - at) < MOYAI_FOREVER / MOYAI_SEC ? (now.tv_sec - at) * MOYAI_SEC : MOYAI_FOREVER));
+        char ago[60] = "";
+        if (at > now.tv_sec - LONG_AGO) snprintf(ago, sizeof ago, ", %s ago", DUR((now.tv_sec - at) * MOYAI_SEC));
+        cli_say(title,
+                "warning: " SLURM_END
+                " is %lld%s, which is not when a job ends that runs, so it is not known when this "
+                "one does: give --wall-time",
+                (long long)at, ago);
         return;
     }
     if (at - now.tv_sec > MOYAI_FOREVER / MOYAI_SEC) return; /* never */

@@ -471,6 +471,12 @@ bool moyai_node_stopping(const moyai_node *n) {
 void moyai_node_id_format(struct moyai_node_id id, char text[33]) {
     id_format(id.b, text);
 }
+int moyai_node_id_parse(const char *text, struct moyai_node_id *ret) {
+    struct moyai_node_id id;
+    if (!text || !ret || !id_parse(text, strlen(text), id.b)) return MOYAI_EINVAL;
+    *ret = id;
+    return 0;
+}
 bool moyai_node_id_equal(struct moyai_node_id a, struct moyai_node_id b) {
     return id_equal(a.b, b.b);
 }

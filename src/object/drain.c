@@ -456,6 +456,9 @@ bool moyai_leaving(const moyai_node *n) {
 int moyai_leave(moyai_node *n, moyai_dur patience) {
     if (!n) return MOYAI_EINVAL;
     if (exec_forked(n->x)) return MOYAI_EFORK;
+    if (patience < 0)
+        return api_refuse(n, MOYAI_EINVAL,
+                          "moyai_leave: a time is not negative; 0 stands for MOYAI_LEAVE_DEADLINE, and 1 is at once");
     exec_lock(n->x);
     drain_begin(n, patience > 0 ? patience : n->config.leave_deadline);
     exec_unlock(n->x);

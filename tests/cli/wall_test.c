@@ -92,15 +92,27 @@ static void the_job_of_slurm_tells(void **state) {
     job_ends_in(-100);
     cli_start(&c, &in_job, "run", "@h", "exit", "5", NULL);
     assert_int_equal(end(&c), 5);
-    has(&c, "moyai run: warning: " OF_SLURM " is over since ");
+    has(&c, "moyai run: warning: " OF_SLURM " is ");
+    has(&c,
+        " s ago, which is not when a job ends that runs, so it is not known when this one does: give --wall-time\n");
     cli_free(&c);
-    static const char *const wrong[] = {"soon", "0", "-1", "9999999999999999999", "10s"};
+    static const char *const wrong[] = {"soon", "9999999999999999999", "10s", "1.5"};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         char text[200];
         snprintf(slurm, sizeof slurm, OF_SLURM "=%s", wrong[i]);
         cli_start(&c, &in_job, "run", "@h", "exit", "5", NULL);
         assert_int_equal(end(&c), 5);
         snprintf(text, sizeof text, "warning: " OF_SLURM " is '%s', not seconds since 1970", wrong[i]);
+        has(&c, text);
+        cli_free(&c);
+    }
+    static const char *const past[] = {"0", "1", "-1", "86400"};
+    for (size_t i = 0; i < sizeof past / sizeof past[0]; i++) {
+        char text[200];
+        snprintf(slurm, sizeof slurm, OF_SLURM "=%s", past[i]);
+        cli_start(&c, &in_job, "run", "@h", "exit", "5", NULL);
+        assert_int_equal(end(&c), 5);
+        snprintf(text, sizeof text, "warning: " OF_SLURM " is %s, which is not when a job ends that runs, ", past[i]);
         has(&c, text);
         cli_free(&c);
     }
@@ -164,6 +176,15 @@ static void a_notice_ends_in_order(void **state) {
     assert_int_equal(kit_left(), 0);
 }
 
+/* Who is killed at once is told so; 0 would be that nobody kills it. */
+static void no_grace_is_told(void **state) {
+    (void)state;
+    struct cli c;
+    assert_int_equal(cli_do(&c, "run", "--no-prefix", "--grace", "0", "sh", "-c", "echo $MOYAI_GRACE", NULL), 0);
+    assert_string_equal(c.text[0].p, "1ns\n");
+    cli_free(&c);
+}
+
 static void wrong_times(void **state) {
     (void)state;
     struct cli c;
@@ -190,11 +211,9 @@ static void wrong_times(void **state) {
 int main(int argc, char **argv) {
     if (argc > 1) cmocka_set_test_filter(argv[1]);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_run_has_ended_by_then),
-        cmocka_unit_test(the_job_of_slurm_tells),
-        cmocka_unit_test(agents_have_left_by_then),
-        cmocka_unit_test(a_notice_ends_in_order),
-        cmocka_unit_test(wrong_times),
+        cmocka_unit_test(a_run_has_ended_by_then),  cmocka_unit_test(the_job_of_slurm_tells),
+        cmocka_unit_test(agents_have_left_by_then), cmocka_unit_test(a_notice_ends_in_order),
+        cmocka_unit_test(no_grace_is_told),         cmocka_unit_test(wrong_times),
     };
     return cmocka_run_group_tests(tests, kit_setup, kit_teardown);
 }

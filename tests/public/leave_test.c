@@ -324,6 +324,8 @@ static void whoever_waits_is_told_once(void **state) {
     (void)state;
     node = kit_node(NULL);
     KIT_RC(moyai_leave(NULL, 0), MOYAI_EINVAL);
+    KIT_RC(moyai_leave(node, -1), MOYAI_EINVAL);
+    FIBER_ASSERT(!moyai_leaving(node));
     FIBER_ASSERT(moyai_leaving(NULL) && !moyai_leaving(node) && !moyai_node_stopping(node));
     KIT_OK(moyai_go(node, fiber_waits, NULL));
     kit_settle(node);

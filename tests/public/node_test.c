@@ -104,6 +104,16 @@ static void says_what_it_is(void **state) {
     (void)state;
     char hex[33], host[256] = "";
     moyai_node_id_format(moyai_node_self(node), hex);
+    struct moyai_node_id read = {{1}};
+    KIT_OK(moyai_node_id_parse(hex, &read));
+    FIBER_ASSERT(moyai_node_id_equal(read, moyai_node_self(node)));
+    static const char *const no_ids[] = {"", "0", "moyai:0", "0123456789abcdef0123456789abcdeg",
+                                         "0123456789abcdef0123456789abcdef0"};
+    for (size_t i = 0; i < sizeof no_ids / sizeof no_ids[0]; i++)
+        KIT_RC(moyai_node_id_parse(no_ids[i], &read), MOYAI_EINVAL);
+    KIT_RC(moyai_node_id_parse(NULL, &read), MOYAI_EINVAL);
+    KIT_RC(moyai_node_id_parse(hex, NULL), MOYAI_EINVAL);
+    FIBER_ASSERT(moyai_node_id_equal(read, moyai_node_self(node))); /* untouched */
     gethostname(host, sizeof host - 1);
     moyai_ref *self = ref_of(moyai_node_self(node)), *thing = kit_object(node, &cls, NULL);
     KIT_OK(moyai_register(thing, "a thing"));
