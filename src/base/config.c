@@ -301,11 +301,17 @@ static bool is_known(const char *name) {
     return false;
 }
 
+/* With two mistakes and no more than half of what follows MOYAI_, by which alone they differ. */
 static const char *like(const char *name) {
-    size_t least = SIZE_MAX;
+    const size_t n = strlen("MOYAI_"), most = strlen(name + n) / 2;
+    size_t least = most < 2 ? most + 1 : 3;
     const char *found = NULL;
-    for (size_t i = 0; i < CONFIG_COUNT; i++)
-        if (near_is(name, options[i].env, &least)) found = options[i].env;
+    for (size_t i = 0; i < CONFIG_COUNT; i++) {
+        const size_t wrong = near_mistakes(name + n, options[i].env + n);
+        if (wrong >= least) continue;
+        least = wrong;
+        found = options[i].env;
+    }
     return found;
 }
 

@@ -180,6 +180,8 @@ static void the_one_that_is_meant_is_found(void **state) {
         {"MOYAI_GERD", "MOYAI_GRID"},
         {"MOYAI_COLOUR", ""},
         {"MOYAI_X", ""},
+        {"MOYAI_FOO", ""},
+        {"MOYAI_KEYS", ""},
     };
     for (size_t i = 0; i < sizeof like / sizeof like[0]; i++) {
         char all[200] = "", want[200];

@@ -2,7 +2,8 @@
 /*
  * How a verb's words are parsed: by argp(3), which does not tell its user of an option that it does not know. So the
  * words are gone through before, by the same function of the C library as argp does it with, for such an option only:
- * the first, if it is like one that this verb has. All else is left to argp to find and to say.
+ * the first. What is like one that this verb has is said, and no byte of it reaches a terminal that is no text. All
+ * else is left to argp to find and to say.
  */
 #include "cli/cli.h"
 
@@ -41,13 +42,22 @@ static void make_tables(const struct argp_option *o, enum cli_order order, struc
     }
 }
 
-/* The option that was meant. NULL: there is none like it; or several begin so, which is another mistake. */
+static bool is_letter(const struct argp_option *o, int key) {
+    while (!is_last(o) && o->key != key) o++;
+    return !is_last(o);
+}
+
+static bool is_beginning(const struct argp_option *o, const char *given) {
+    while (!is_last(o) && (!o->name || strncmp(o->name, given, strlen(given)) != 0)) o++;
+    return !is_last(o);
+}
+
+/* The option that was meant. NULL: there is none like it. */
 static const char *meant(const struct argp_option *o, const char *given) {
     const char *name = NULL;
     size_t least = SIZE_MAX;
     for (; !is_last(o); o++) {
         if (!o->name || o->flags & OPTION_HIDDEN) continue;
-        if (strncmp(o->name, given, strlen(given)) == 0) return NULL;
         if (near_is(given, o->name, &least)) name = o->name;
     }
     return name;
@@ -62,15 +72,28 @@ static void look(const struct argp *parser, int n, char **words, const struct op
         key = getopt_long(n, words, letters, rows, NULL);
         if (key == -1 || key == CLI_KEY_HELP || key == CLI_KEY_USAGE) return; /* the end, or argp_parse exits there */
     } while (key != '?');
-    char given[NEAR_MAX + 2]; /* longer ones are like none */
     const char *word = words[optind - 1];
-    if (optopt != 0 || strncmp(word, "--", 2) != 0) return; /* a letter, or an argument that is missing or too much */
-    snprintf(given, sizeof given, "%.*s", (int)strcspn(word + 2, "="), word + 2);
-    const char *name = meant(parser->options, given);
-    if (!name) return;
+    char given[NEAR_MAX + 2], text[300];                           /* longer ones are like none */
+    if (optopt != 0 && is_letter(parser->options, optopt)) return; /* its argument is missing */
+    if (optopt != 0) {
+        const char *of = optind < n && strchr(words[optind], optopt) ? words[optind] : word; /* it has more letters */
+        if (optopt > ' ' && optopt < 0x7f)
+            snprintf(text, sizeof text, "invalid option -- '%c'", optopt);
+        else
+            snprintf(text, sizeof text, "unrecognized option '%.200s'", of);
+    } else {
+        if (strncmp(word, "--", 2) != 0) return;
+        snprintf(given, sizeof given, "%.*s", (int)strcspn(word + 2, "="), word + 2);
+        if (is_beginning(parser->options, given)) return; /* of several, or its argument is missing or too much */
+        const char *name = meant(parser->options, given);
+        if (name)
+            snprintf(text, sizeof text, "unrecognized option '--%s'; did you mean '--%s'?", given, name);
+        else
+            snprintf(text, sizeof text, "unrecognized option '%.*s'", (int)strcspn(word, "=") % 200, word);
+    }
     char *title = strrchr(words[0], '/');
     title = title ? title + 1 : words[0];
-    cli_say(title, "unrecognized option '--%s'; did you mean '--%s'?", given, name);
+    cli_say(title, "%s", text);
     argp_help(parser, stderr, ARGP_HELP_SEE, title);
     exit(argp_err_exit_status);
 }

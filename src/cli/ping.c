@@ -7,6 +7,7 @@
 #include "cli/cli.h"
 #include "cli/observe.h"
 #include "cli/seek.h"
+#include "node/node.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -69,16 +70,30 @@ static void report(const struct statistics *s, const char *id, double seconds, b
         printf("round trip min/avg/max/mdev = %.3f/%.3f/%.3f/%.3f ms\n", s->least, mean, s->most, deviation);
 }
 
-static void say_lost(const struct observer *o, int64_t seq, int rc, const struct request *q) {
+/* As far as can be known from here, in time: where the ping has got to. */
+static const char *silence(const struct observer *o, moyai_ref *node, const struct moyai_error *e) {
+    const struct moyai_node_id id = moyai_ref_home(node);
+    struct overlay_way way;
+    if (e->executed != MOYAI_NEVER_EXECUTED) return "it was sent, and the node, or one on the way, has not answered";
+    exec_lock(node_exec(o->node));
+    const bool has_way = overlay_way(node_overlay(o->node), &id, 0, &way);
+    exec_unlock(node_exec(o->node));
+    if (has_way) return "it could not be sent, as the node, or one on the way, takes nothing: is it stopped?";
+    return "no way to the node is known: it does not answer, is in another part of the grid, or has never been";
+}
+
+static void say_lost(const struct observer *o, moyai_ref *node, int64_t seq, int rc, const struct request *q) {
     struct moyai_error e;
-    char text[JSON_WORST * MOYAI_ERROR_TEXT];
+    char text[JSON_WORST * (MOYAI_ERROR_TEXT + 200)], all[MOYAI_ERROR_TEXT + 200];
     moyai_last_error(o->node, &e);
+    const char *reason = rc == MOYAI_ETIMEDOUT ? silence(o, node, &e) : "";
+    snprintf(all, sizeof all, "%s%s%s", e.text, *reason ? ": " : "", reason);
     if (q->o.json) {
-        size_t n = json_escape(text, e.text, strlen(e.text));
+        size_t n = json_escape(text, all, strlen(all));
         printf("{\"seq\": %lld, \"error\": \"%s\", \"text\": \"%.*s\"}\n", (long long)seq, moyai_err_name(rc), (int)n,
                text);
     } else if (rc == MOYAI_ETIMEDOUT) {
-        printf("no answer: seq=%lld, within %s\n", (long long)seq, DUR(q->o.timeout));
+        printf("no answer: seq=%lld, within %s: %s\n", (long long)seq, DUR(q->o.timeout), reason);
     } else {
         printf("no answer: seq=%lld, ", (long long)seq);
         print_clean(stdout, e.text);
@@ -107,7 +122,7 @@ static int ping(struct observer *o, moyai_ref *node, const struct request *q) {
         double ms = (double)(moyai_now() - sent) * 1e-6;
         s.sent++;
         if (rc < 0)
-            say_lost(o, seq, rc, q);
+            say_lost(o, node, seq, rc, q);
         else if (q->o.json)
             printf("{\"seq\": %lld, \"ms\": %.6f}\n", (long long)seq, ms);
         else

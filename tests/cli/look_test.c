@@ -95,7 +95,13 @@ static void pings(void **state) {
     kill(pid_b, SIGSTOP);
     assert_int_equal(IN_GRID("ping", "-c", "2", "-i", "0", "--timeout", "20ms", id), 1);
     assert_int_equal(kit_count(&c.text[0], "no answer: seq="), 2);
+    assert_int_equal(kit_count(&c.text[0], ", within 20 ms: "), 2); /* why, as far as is known */
+    HAS(c.text[0].p, " the node");
     HAS(c.text[0].p, "2 sent, 0 answered, 100% lost");
+    cli_free(&c);
+    assert_int_equal(IN_GRID("ping", "-c", "1", "--json", "--timeout", "20ms", id), 1);
+    HAS(c.text[0].p, " within 20 ms");
+    HAS(c.text[0].p, " the node");
     cli_free(&c);
     kill(pid_b, SIGCONT);
     assert_int_equal(IN_GRID("ping", "-c", "1", id), 0);
