@@ -33,6 +33,7 @@ int cli_graph(int argc, char **argv);
 int cli_node(int argc, char **argv);
 int cli_trace(int argc, char **argv);
 int cli_leave(int argc, char **argv);
+int cli_move(int argc, char **argv);
 
 /* One line "TITLE: TEXT" on standard error, and argp_error, of whatever: say.c. cli_line_of: such a text. */
 void cli_say(const char *title, const char *fmt, ...) MOYAI_PRINTF(2, 3);

@@ -29,6 +29,7 @@ static const struct verb verbs[] = {
     {"call", "moyai call", cli_call},
     {"ping", "moyai ping", cli_ping},
     {"trace", "moyai trace", cli_trace},
+    {"move", "moyai move", cli_move},
     {"leave", "moyai leave", cli_leave},
     {"key", "moyai key", cli_key},
     {"endpoint", "moyai endpoint", cli_endpoint},
@@ -240,6 +241,7 @@ static int run_verb(int argc, char **argv, struct out *out) {
                "  call      call a method of an object, or of a node itself\n"
                "  ping      measure round trips to a node\n"
                "  trace     show the way of calls to a node\n"
+               "  move      move an object to another node\n"
                "  leave     tell nodes to leave a grid in order\n"
                "  key       make, show and replace the keys of a grid\n"
                "  endpoint  serve as a meeting point of grids\n"

@@ -512,6 +512,7 @@ struct move {
     bool done;
     unsigned users;
     struct blocked *waiter;
+    moyai_ref *asker; /* of another node, whose method `moved` is called at the end; NULL: none */
 };
 
 static void move_unref(struct move *m) {
@@ -535,6 +536,8 @@ static void run_move(void *arg) {
     object_leave(ob);
     m->done = true;
     if (m->waiter) (void)blocked_wake(n, m->waiter, 0);
+    if (m->asker) (void)call_oneway_locked(m->asker, "moved", MOYAI_ARGS(m->rc, m->e.text));
+    moyai_ref_unref(m->asker);
     move_unref(m);
     api_leave(n);
 }
@@ -563,6 +566,23 @@ static int begin_move(moyai_node *n, moyai_ref *ref, struct moyai_node_id to, mo
     ob->users++;
     *ret = m;
     return 0;
+}
+
+int move_asked(moyai_node *n, moyai_ref *ref, struct moyai_node_id to, moyai_dur timeout, moyai_ref *asker,
+               struct moyai_error *e) {
+    struct move *m = NULL;
+    int rc = 0;
+    if (!node_is(n, to.b))
+        rc = begin_move(n, ref, to, timeout, &m);
+    else if (!object_of(ref))
+        rc = api_fail(n, MOYAI_ENOOBJECT, "the object has ended or is not of this node");
+    else
+        rc = call_oneway_locked(asker, "moved", MOYAI_ARGS(0, ""));
+    if (m) {
+        m->asker = moyai_ref_ref(asker);
+        move_unref(m);
+    }
+    return rc < 0 ? err_set(e, rc, "%s", context_get(n)->last.text) : 0;
 }
 
 int moyai_move(moyai_ref *ref, struct moyai_node_id to, moyai_dur timeout) {

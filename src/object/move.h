@@ -19,6 +19,10 @@ void move_late(moyai_node *n);           /* the time for that is over: what wait
 /* The time to leave is over: what waits has not begun, and is told so. */
 void move_late(moyai_node *n);
 
+/* As moyai_move, for another node: its object `asker` hears how it went, if this returns 0. */
+int move_asked(moyai_node *n, moyai_ref *ref, struct moyai_node_id to, moyai_dur timeout, moyai_ref *asker,
+               struct moyai_error *e);
+
 /* Who takes objects of that class here; NULL: nobody. Borrowed. */
 moyai_ref *host_of(moyai_node *n, const char *cls);
 /* A node is gone, or unreachable: what had not quite moved from there has not. */

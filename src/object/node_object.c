@@ -397,6 +397,23 @@ static moyai_value *do_depend(moyai_node *n, struct arguments *a, struct moyai_e
     return left(n);
 }
 
+/* move(object, node, seconds, asker): as moyai_move; of the object `asker` the method `moved` is called when it is
+ * over. */
+static moyai_value *do_move(moyai_node *n, struct arguments *a, struct moyai_error *no) {
+    moyai_ref *ref = NULL, *asker = NULL;
+    const char *text = NULL;
+    double s = 0;
+    struct moyai_node_id to;
+    int rc = get(n, a, MOYAI_INTO(&ref, &text, &s, &asker), no);
+    if (rc == 0 && (!ref || !asker || !id_parse(text, strlen(text), to.b) || !(s >= 0)))
+        rc = err_set(no, MOYAI_EARGS, "move(object, node, seconds, asker): node is an id of 32 hexadecimal digits");
+    const moyai_dur most = s * 1e9 >= (double)MOYAI_FOREVER ? MOYAI_FOREVER : (moyai_dur)(s * 1e9);
+    if (rc == 0) rc = move_asked(n, ref, to, most, asker, no);
+    moyai_ref_unref(ref);
+    moyai_ref_unref(asker);
+    return rc < 0 ? NULL : moyai_value_new((struct moyai_arg){.tag = MOYAI_T_BOOL, .v.b = true});
+}
+
 /* host(class): to whom objects of that class are given that are to move here. */
 static moyai_value *do_host(moyai_node *n, struct arguments *a, struct moyai_error *no) {
     const char *cls = NULL;
@@ -414,7 +431,7 @@ static const struct {
     const char *name;
     moyai_value *(*run)(moyai_node *n, struct arguments *a, struct moyai_error *no);
 } methods[] = {{"info", do_info},   {"objects", do_objects}, {"ping", do_ping}, {"way", do_way},
-               {"leave", do_leave}, {"depend", do_depend},   {"host", do_host}};
+               {"leave", do_leave}, {"depend", do_depend},   {"host", do_host}, {"move", do_move}};
 
 int node_object_call(moyai_node *n, const struct peer *p, const struct request_head *h, const uint8_t *bytes,
                      size_t len, struct codec_out *out, uint8_t *buf, size_t cap, struct moyai_error *no) {
@@ -426,7 +443,7 @@ int node_object_call(moyai_node *n, const struct peer *p, const struct request_h
     if (m == n_methods)
         return failure_set(
             no, MOYAI_ENOMETHOD, MOYAI_AT_PEER, MOYAI_NEVER_EXECUTED,
-            "a node has no method '%.*s', but 'depend', 'host', 'info', 'leave', 'objects', 'ping' and 'way'",
+            "a node has no method '%.*s', but 'depend', 'host', 'info', 'leave', 'move', 'objects', 'ping' and 'way'",
             h->method_len, h->method);
     if (p && overlay_owes_much(p))
         return failure_set(no, MOYAI_EBUSY, MOYAI_AT_PEER, MOYAI_NEVER_EXECUTED,

@@ -3,6 +3,7 @@
  * A process of a run that is a node.
  *
  *   cli_node serve NAME   an object under that name, until asked to end
+ *   cli_node move NAME    the same, of one that moves, to nodes of such
  *   cli_node once         a node that ends at once, in order
  *   cli_node master       does what standard input says, one line each, and writes one line to say how it went:
  *       wait NAME         look it up, waiting for it
@@ -135,6 +136,29 @@ static const struct moyai_method methods[] = {{"echo", echo},     {"mixed", mixe
                                               {NULL, NULL}};
 static const struct moyai_class server_class = MOYAI_CLASS("Server", methods, NULL);
 
+/* What moves: it has no state but where it began. */
+static int pack(moyai_node *n, void *self, moyai_value **state) {
+    (void)n;
+    *state = moyai_value_new((struct moyai_arg){.tag = MOYAI_T_UINT, .v.u = *(const uint64_t *)self});
+    return *state ? 0 : MOYAI_ENOMEM;
+}
+
+static int unpack(moyai_node *n, moyai_ref *ref, const moyai_value *state, void **self) {
+    (void)n, (void)ref;
+    uint64_t *began = malloc(sizeof *began);
+    if (!began) return MOYAI_ENOMEM;
+    *self = began;
+    return moyai_value_get(state, MOYAI_INTO(began)->v[0]);
+}
+
+static int get_began(moyai_request *rq, void *self) {
+    return moyai_return(rq, MOYAI_ARGS(*(const uint64_t *)self));
+}
+
+static const struct moyai_method mover_methods[] = {
+    {"pid", get_pid}, {"began", get_began}, {"stay", stay}, {"block", block}, {NULL, NULL}};
+static const struct moyai_class mover_class = MOYAI_CLASS_MOVING("Mover", mover_methods, free, NULL, pack, unpack);
+
 static _Noreturn void die(const char *what, const char *why) {
     fprintf(stderr, "cli_node: %s: %s\n", what, why);
     exit(1);
@@ -149,12 +173,19 @@ static moyai_node *join(bool signals) {
     return n;
 }
 
-static int serve(const char *name) {
+static int serve(const char *name, bool moves) {
     moyai_node *n = join(true);
     struct server s = {0};
     moyai_ref *ref;
     struct moyai_error why;
-    if (moyai_object_new(n, &server_class, &s, &ref, &why) < 0) die("object", why.text);
+    uint64_t *began = malloc(sizeof *began);
+    if (!began) die("object", "out of memory");
+    *began = (uint64_t)getpid();
+    if (moves && moyai_accept(n, &mover_class) < 0) die("accept", name);
+    int made = moves ? moyai_object_new(n, &mover_class, began, &ref, &why)
+                     : moyai_object_new(n, &server_class, &s, &ref, &why);
+    if (made < 0) die("object", why.text);
+    if (!moves) free(began);
     int rc = moyai_register(ref, name);
     if (rc < 0) die("register", moyai_strerror(rc));
     printf("serving %s\n", name);
@@ -237,7 +268,8 @@ static int master(void) {
 }
 
 int main(int argc, char **argv) {
-    if (argc == 3 && strcmp(argv[1], "serve") == 0) return serve(argv[2]);
+    if (argc == 3 && strcmp(argv[1], "serve") == 0) return serve(argv[2], false);
+    if (argc == 3 && strcmp(argv[1], "move") == 0) return serve(argv[2], true);
     if (argc == 2 && strcmp(argv[1], "master") == 0) return master();
     if (argc == 2 && strcmp(argv[1], "once") == 0) {
         moyai_node_free(join(false));

@@ -158,7 +158,8 @@ static void usage_errors(void **state) {
     } wrong[] = {
         {{NULL}, "no verb; there are: run, node, ps,"},
         {{"frob"},
-         "unknown verb 'frob'; the verbs are: run, node, ps, graph, call, ping, trace, leave, key, endpoint, config, "
+         "unknown verb 'frob'; the verbs are: run, node, ps, graph, call, ping, trace, move, leave, key, endpoint, "
+         "config, "
          "and "
          "help"},
         {{"pnig"}, "unknown verb 'pnig' (did you mean 'ping'?); the verbs are: run, "},
@@ -266,6 +267,14 @@ static void a_mistyped_option_is_guessed(void **state) {
          "moyai run: unrecognized option '--no-prefx'; did you mean '--no-prefix'?"},
         {{"config", "--jsno"}, "moyai config: unrecognized option '--jsno'; did you mean '--json'?"},
         {{"--verison"}, "moyai: unrecognized option '--verison'; did you mean '--version'?"},
+        /* no byte that a terminal would obey */
+        {{"ps", "--fr\033[31mob"}, "moyai ps: unrecognized option '--fr?[31mob'"},
+        {{"ps", "--fr\033[31mob=x"}, "moyai ps: unrecognized option '--fr?[31mob'"},
+        {{"ps", "-\033"}, "moyai ps: unrecognized option '-?'"},
+        {{"ping", "-c1\377", "a"}, "moyai ping: --count: '1?' is not a number of 1 or more"},
+        {{"ping", "-\xc3\xa9x", "a"}, "moyai ping: unrecognized option '-\xc3\xa9x'"},
+        {{"ps", "-z"}, "moyai ps: invalid option -- 'z'"},
+        {{"-\033z"}, "moyai: unrecognized option '-?z'"},
         /* what is like none, or another verb's, or like many: in the C library's words */
         {{"ps", "--onway"}, "moyai ps: unrecognized option '--onway'"},
         {{"ps", "--frob"}, "moyai ps: unrecognized option '--frob'"},
@@ -394,6 +403,7 @@ static void config(void **state) {
         {"MOYAI_GRID=file:foo", "$MOYAI_GRID: \"file:foo\""},
         {"MOYAI_RUN_DIR=relative", "$MOYAI_RUN_DIR: run directory 'relative'"},
         {"MOYAI_PARENT=me", "$MOYAI_PARENT: \"me\""},
+        {"MOYAI_LEAVE_DEADLINE=0", "$MOYAI_LEAVE_DEADLINE is \"0\"; accepted is "},
         {"MOYAI_LOG=verbose", "$MOYAI_LOG: log levels \"verbose\""},
         {"MOYAI_LOG=warning,lnk=trace", "$MOYAI_LOG: log levels \"warning,lnk=trace\""},
         {"MOYAI_PORT_RANGE=9-x", "$MOYAI_PORT_RANGE: \"9-x\""},

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* moyai move: objects that go to another node, and those that stay, with why. */
+#include "tests/cli/look_kit.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static char id[2][33];
+static pid_t pid[2];
+
+/* a and b move, and theirs takes them; fixed does neither. */
+static int open_movers(void **state) {
+    (void)state;
+    cli_start(&run, NULL, "run", "--print-grid", "@n", "move", "a", ":", "@n", "move", "b", ":", "@n", "serve", "fixed",
+              NULL);
+    snprintf(grid, sizeof grid, "%s", strstr(cli_line(&run, 2, "moyai run: grid file:/"), "file:"));
+    cli_await(&run, 1, "serving", 3);
+    for (int i = 0; i < 2; i++) {
+        pid[i] = pid_of(i ? "b" : "a");
+        id_of(pid[i], id[i]);
+    }
+    return 0;
+}
+
+#define MOVERS(test) cmocka_unit_test_setup_teardown(test, open_movers, close_run)
+
+static void is_at(const char *object, int where) {
+    char began[40];
+    assert_int_equal(pid_of(object), pid[where]);
+    assert_int_equal(IN_GRID("call", object, "began"), 0);
+    snprintf(began, sizeof began, "%d\n", (int)pid[0]);
+    assert_string_equal(c.text[0].p, began); /* its state has gone along */
+    cli_free(&c);
+}
+
+/* By its name, and by a reference that says where it was; to a node by its id, its beginning, and a name there. */
+static void an_object_moves(void **state) {
+    (void)state;
+    char ref[120], want[200], short_id[9];
+    assert_int_equal(IN_GRID("move", "a", id[1]), 0);
+    HAS(c.text[0].p, "a has moved to node ");
+    const char *at = strstr(c.text[0].p, "moyai:");
+    assert_non_null(at);
+    snprintf(ref, sizeof ref, "%.71s", at);
+    snprintf(want, sizeof want, "@%s\n", id[1]);
+    HAS(at, want);
+    assert_string_equal(c.text[1].p, "");
+    cli_free(&c);
+    is_at("a", 1);
+    assert_int_equal(IN_GRID("move", "a", "b"), 0);
+    HAS(c.text[0].p, "a is there already: node ");
+    cli_free(&c);
+    snprintf(short_id, sizeof short_id, "%.8s", id[0]);
+    assert_int_equal(IN_GRID("move", "--json", ref, short_id), 0);
+    snprintf(want, sizeof want, "\", \"from\": \"%s\", \"to\": \"%s\", \"seconds\": ", id[1], id[0]);
+    HAS(c.text[0].p, want);
+    cli_free(&c);
+    is_at("a", 0);
+    assert_int_equal(IN_GRID("move", ref, id[1]), 0); /* it says where it was before */
+    cli_free(&c);
+    is_at("a", 1);
+    snprintf(ref + 39, sizeof ref - 39, "%s", id[0]);
+    assert_int_equal(IN_GRID("move", ref, id[0]), 0);
+    cli_free(&c);
+    is_at("a", 0);
+}
+
+static void an_object_stays(void **state) {
+    (void)state;
+    char fixed[33];
+    id_of(pid_of("fixed"), fixed);
+    const struct {
+        const char *words[6];
+        int status;
+        const char *text;
+    } wrong[] = {
+        {{"move"}, 2, "which object? A reference or a name"},
+        {{"move", "a"}, 2, "to which node? Its id or the beginning of it, a name or a reference"},
+        {{"move", "a", "b", "c"}, 2, "unknown argument 'c'"},
+        {{"move", "--deadline", "0", "a", "b"}, 2, "--deadline: '0' is no time at all"},
+        {{"move", "nosuch", "b"}, 1, "nobody has registered the name \"nosuch\""},
+        {{"move", "a", "nosuch"}, 1, "nobody has registered the name \"nosuch\""},
+        {{"move", "a", "0123456789abcdef0123456789abcdef"}, 1, "01234567"},
+        {{"move", id[0], "b"}, 1, "' is a node, which does not move: name an object of it"},
+        {{"move", "fixed", "b"}, 1, "objects of class \"Server\" do not move: it has no pack and unpack"},
+        {{"move", "a", fixed}, 1, "it stays where it is: host: objects of class \"Mover\" are not taken here"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        for (int json = 0; json < 2; json++) {
+            const char *words[8];
+            size_t n = 0;
+            for (; wrong[i].words[n]; n++) words[n] = wrong[i].words[n];
+            if (json) words[n++] = "--json";
+            words[n] = NULL;
+            const int status = in_grid(words);
+            if (status != wrong[i].status) fail_msg("%zu: %d: %s%s", i, status, c.text[0].p, c.text[1].p);
+            HAS(c.text[1].p, wrong[i].text);
+            if (json && status == 1)
+                HAS(c.text[0].p, "{\"error\": ");
+            else
+                assert_string_equal(c.text[0].p, "");
+            cli_free(&c);
+        }
+    }
+    is_at("a", 0);
+}
+
+/* A method in progress ends first, or the object stays; whoever is killed meanwhile cannot say what became of it. */
+static void a_method_ends_first(void **state) {
+    (void)state;
+    struct cli call, move;
+    char env[220];
+    snprintf(env, sizeof env, "MOYAI_GRID=%s", grid);
+    const char *const added[] = {env, NULL};
+    const struct cli_opts in = {.env = added};
+    cli_start(&call, &in, "call", "a", "stay", NULL);
+    for (bool begun = false; !begun; cli_free(&c)) {
+        assert_int_equal(IN_GRID("call", id[0], "info"), 0);
+        begun = strstr(c.text[0].p, "\"fibers\": 1") != NULL;
+    }
+    assert_int_equal(IN_GRID("move", "--deadline", "100ms", "a", "b"), 1);
+    HAS(c.text[1].p, "it stays where it is: a method of the object is in progress still");
+    cli_free(&c);
+    cli_start(&move, &in, "move", "--deadline", "1h", "a", "b", NULL);
+    for (bool begun = false; !begun; cli_free(&c)) {
+        begun = IN_GRID("move", "a", "b") == 1;
+        if (begun) HAS(c.text[1].p, "the object moves already");
+    }
+    assert_int_equal(kill(pid[0], SIGKILL), 0);
+    cli_close_in(&move);
+    assert_int_equal(cli_wait(&move), 1);
+    HAS(move.text[1].p, "it is not known whether it has moved: its node cannot say any more");
+    cli_free(&move);
+    (void)cli_wait(&call);
+    cli_free(&call);
+}
+
+static int close_killed(void **state) {
+    (void)state;
+    (void)cli_wait(&run); /* the first group has ended */
+    cli_free(&run);
+    return kit_left();
+}
+
+int main(int argc, char **argv) {
+    if (argc > 1) cmocka_set_test_filter(argv[1]);
+    const struct CMUnitTest tests[] = {
+        MOVERS(an_object_moves),
+        MOVERS(an_object_stays),
+        cmocka_unit_test_setup_teardown(a_method_ends_first, open_movers, close_killed),
+    };
+    return cmocka_run_group_tests(tests, kit_setup, kit_teardown);
+}
