@@ -166,8 +166,8 @@ static void start_hub(struct cli *c, const char *option, const char *value) {
 static void a_run_is_there_for_others(void **state) {
     (void)state;
     struct cli hub, a, b, c;
-    for (int how = 0; how < 4; how++) {
-        start_hub(&hub, how == 3 ? "--wall-time" : "--grace", how == 3 ? "20s" : "1s");
+    for (int how = 0; how < 3; how++) {
+        start_hub(&hub, "--grace", "1s");
         start_outbound(&a, "a");
         start_outbound(&b, "b");
         await_nodes(2);
@@ -184,16 +184,14 @@ static void a_run_is_there_for_others(void **state) {
             cli_free(&c);
             unsetenv("MOYAI_RUN_DIR");
             unsetenv("MOYAI_LISTEN");
-        } else if (how == 2) { /* until they have gone */
+        } else { /* until they have gone */
             assert_int_equal(kill(hub.pid, SIGTERM), 0);
             (void)cli_line(&hub, 2, WAITS);
             assert_int_equal(kill(a.pid, SIGTERM), 0);
             assert_int_equal(kill(b.pid, SIGTERM), 0);
-        } else {
-            (void)cli_line(&hub, 2, "its wall time is over in ");
         }
         cli_close_in(&hub);
-        assert_int_equal(cli_wait(&hub), how == 3 ? 124 : 143);
+        assert_int_equal(cli_wait(&hub), 143);
         HAS(hub.text[1].p, WAITS);
         assert_int_equal(kit_count(&hub.text[1], "MOYAI-LEAVE-WAITS this node is to leave, and waits for 1 node"), 1);
         assert_int_equal(kit_count(&hub.text[1], "MOYAI-LEAVE-CUT"), how == 2 ? 0 : 1);
@@ -205,6 +203,31 @@ static void a_run_is_there_for_others(void **state) {
             (void)cli_wait(one);
             cli_free(one);
         }
+    }
+}
+
+/* Who waits says so when all have answered, or one that is stopped is not waited for any more: before, who it is
+ * changes. */
+static void it_is_said_once(void **state) {
+    (void)state;
+    enum { N = 4 };
+    static const char *const names[N] = {"a", "b", "c", "d"};
+    struct cli hub, node[N];
+    start_hub(&hub, "--grace", "1s");
+    for (int i = 0; i < N; i++) start_outbound(&node[i], names[i]);
+    await_nodes(N);
+    const pid_t runner = kit_child_of(kit_child_of(node[N - 1].pid));
+    assert_int_equal(kill(runner, SIGSTOP), 0);
+    assert_int_equal(kill(hub.pid, SIGTERM), 0);
+    assert_int_equal(cli_wait(&hub), 143);
+    assert_int_equal(kit_count(&hub.text[1], "MOYAI-LEAVE-WAITS this node is to leave, and waits for "), 1);
+    cli_free(&hub);
+    assert_int_equal(kill(runner, SIGCONT), 0);
+    for (int i = 0; i < N; i++) {
+        (void)kill(node[i].pid, SIGTERM);
+        cli_close_in(&node[i]);
+        (void)cli_wait(&node[i]);
+        cli_free(&node[i]);
     }
 }
 
@@ -232,6 +255,7 @@ static void those_who_depend_leave_too(void **state) {
     cli_close_in(&hub);
     assert_int_equal(cli_wait(&hub), 143);
     assert_int_equal(kit_count(&hub.text[1], "MOYAI-LEAVE-CUT"), 0);
+    assert_int_equal(kit_count(&hub.text[1], "MOYAI-LEAVE-WAITS"), 1); /* when all have answered */
     cli_free(&hub);
     int left = 0;
     for (int i = 0; i < N; i++) {
@@ -292,9 +316,9 @@ static void those_behind_them_leave_too(void **state) {
 int main(int argc, char **argv) {
     if (argc > 1) cmocka_set_test_filter(argv[1]);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_leave_a_server),          cmocka_unit_test(a_meeting_place_leaves),
-        cmocka_unit_test(a_run_is_there_for_others),   cmocka_unit_test(those_who_depend_leave_too),
-        cmocka_unit_test(those_behind_them_leave_too),
+        cmocka_unit_test(all_leave_a_server),         cmocka_unit_test(a_meeting_place_leaves),
+        cmocka_unit_test(a_run_is_there_for_others),  cmocka_unit_test(it_is_said_once),
+        cmocka_unit_test(those_who_depend_leave_too), cmocka_unit_test(those_behind_them_leave_too),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
