@@ -98,7 +98,7 @@ int peers_init(struct peers *p, const struct peers_cfg *cfg) {
     *p = head;
     rng_seed(&p->rng, cfg->seed);
     p->secret = rng_next(&p->rng);
-    p->look_at = p->exchange_at = p->again_at = UINT64_MAX;
+    p->look_at = p->exchange_at = p->again_at = p->away_at = UINT64_MAX;
     return 0;
 }
 
@@ -465,6 +465,20 @@ static void waits(struct peers *p, moyai_ns now) {
     p->again_n--;
 }
 
+/* Who comes next to where a member was met is alone there, and nobody looks before the next time: so that is soon, and
+ * then later and later. */
+static void away(struct peers *p, bool yes, moyai_ns now) {
+    p->away_wait = PEERS_AGAIN;
+    p->away_at = yes && !p->leaving ? peers_jitter(p, now, p->away_wait) : UINT64_MAX;
+}
+
+/* Of all that know the place a few look each time. */
+static void look_away(struct peers *p, moyai_ns now) {
+    p->away_wait *= 2;
+    p->away_at = p->away_wait < p->rendezvous ? peers_jitter(p, now, p->away_wait) : UINT64_MAX;
+    if (rng_below(&p->rng, p->known_n + 1) < PEERS_MIX) p->look_at = now;
+}
+
 /* The driver has no more need of a direct link. */
 static int over(struct peers *p, const struct peers_event *ev) {
     struct peers_link *l = ev->link ? peers_link_of(p, ev->link) : NULL;
@@ -495,7 +509,7 @@ static void gone(struct peers *p, const struct peers_event *ev) {
 
 static void leave(struct peers *p, moyai_ns now) {
     p->leaving = 1;
-    p->again_at = UINT64_MAX;
+    p->again_at = p->away_at = UINT64_MAX;
     while (p->dials_n) {
         (void)peers_say(p, PEERS_FX_CANCEL, 0, peers_dials(p)->id);
         peers_dial_remove(p, peers_dials(p));
@@ -537,6 +551,7 @@ static void timers(struct peers *p, moyai_ns now) {
         peers_again(p, now);
         p->look_at = now;
     }
+    if (now >= p->away_at) look_away(p, now);
     if (now >= p->look_at) {
         (void)peers_say(p, PEERS_FX_LOOK, 0, NULL);
         p->look_at = peers_jitter(p, now, p->rendezvous);
@@ -604,6 +619,9 @@ int peers_step(struct peers *p, const struct peers_event *ev) {
     case PEERS_EV_NEED:
         rc = need(p, ev);
         break;
+    case PEERS_EV_AWAY:
+        away(p, ev->yes, ev->now);
+        break;
     case PEERS_EV_WAITS:
         waits(p, ev->now);
         break;
@@ -618,7 +636,7 @@ int peers_step(struct peers *p, const struct peers_event *ev) {
 }
 
 moyai_ns peers_deadline(const struct peers *p) {
-    uint64_t at = peers_min(peers_min(p->look_at, p->exchange_at), p->again_at);
+    uint64_t at = peers_min(peers_min(p->look_at, p->exchange_at), peers_min(p->again_at, p->away_at));
     for (uint32_t i = 0; i < p->dials_n; i++) at = peers_min(at, peers_dials(p)[i].until);
     for (uint32_t i = 0; i < p->links_n; i++)
         if (peers_links(p)[i].due) at = peers_min(at, peers_links(p)[i].due);

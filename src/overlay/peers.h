@@ -121,6 +121,7 @@ enum peers_event_kind {
     PEERS_EV_LEAVE,  /* this node leaves: it opens and takes no more links */
     PEERS_EV_DEPART, /* it is to leave: the same, but while it has none, and of those who have none */
     PEERS_EV_NEED,   /* endpoint: a link to it is needed, now and be there enough: connect, if there is none */
+    PEERS_EV_AWAY,   /* yes: who was met at an address of a member has gone from there; or somebody is there again */
     PEERS_EV_WAITS,  /* a session finds no path; say it again as long as that is so */
     PEERS_EV_TIMEOUT,
 };
@@ -135,6 +136,7 @@ struct peers_event {
     const struct peers_frame *frame;
     bool looks;  /* FRAME: its sender only looks at the grid, and soon goes */
     bool here;   /* UP, FRAME: its sender is of this host */
+    bool yes;    /* AWAY */
     bool needed; /* FRAME: a link to its sender is needed here, too */
 };
 

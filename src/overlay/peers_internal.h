@@ -108,6 +108,8 @@ struct peers {
     uint64_t dry_until;  /* nobody to connect to before; 0: not known */
     uint64_t late_until; /* a link has broken lately */
     uint64_t soon_until; /* the last link has ended, and who kept sessions over it keeps them still */
+    uint64_t away_at;    /* when to look whether somebody is at a place again; UINT64_MAX: not */
+    uint64_t away_wait;  /* after the time before */
     uint64_t again_at;   /* when to look after the lost, for whom a session waits; UINT64_MAX: not */
     uint32_t again_n;    /* so often yet */
     uint32_t misses;     /* attempts without success in a row */

@@ -369,6 +369,52 @@ static void test_key_ended(void **state) {
     }
 }
 
+/* Where somebody was met who has gone it is looked soon, and then later and later; of many some look each time. */
+static void test_away(void **state) {
+    (void)state;
+    uint32_t all = 0;
+    for (uint64_t seed = 1; seed <= 60; seed++) {
+        const bool many = seed % 2;
+        struct tested *t = tested_new((struct peers_cfg){.seed = seed, .degree = 2, .rendezvous = 40 * MOYAI_SEC});
+        (void)step(t, EV(START));
+        for (uint32_t n = 1; n <= 3; n++) joins(t, n, n, 3);
+        for (uint32_t n = 4; many && n < 84; n++) knows(t, open_node(n));
+        t->p->exchange_at = t->p->look_at = UINT64_MAX;
+        (void)step(t, EV(AWAY, .yes = true));
+        const moyai_ns began = t->now;
+        moyai_ns last = began;
+        uint32_t looks = 0;
+        while (peers_deadline(t->p) != UINT64_MAX) {
+            t->did[0] = 0;
+            wait_next(t);
+            t->p->look_at = UINT64_MAX;
+            if (!strstr(t->did, "look")) continue;
+            if (!many)
+                assert_in_range(t->now - last, last == began ? 500 * MS : (last - began) / 4,
+                                3 * (last - began) + 1500 * MS);
+            last = t->now;
+            looks++;
+        }
+        assert_true(t->now - began < 100 * SEC); /* 1, 2, 4, 8, 16 and 32 s, half of each more or less */
+        if (many)
+            all += looks;
+        else
+            assert_int_equal(looks, 6);
+        /* Somebody is there again; and who leaves looks for nobody. */
+        (void)step(t, EV(AWAY, .yes = true));
+        assert_true(peers_deadline(t->p) != UINT64_MAX);
+        (void)step(t, EV(AWAY));
+        assert_int_equal(peers_deadline(t->p), UINT64_MAX);
+        (void)step(t, EV(AWAY, .yes = true));
+        (void)step(t, EV(LEAVE));
+        assert_int_equal(peers_deadline(t->p), UINT64_MAX);
+        (void)step(t, EV(AWAY, .yes = true));
+        assert_int_equal(peers_deadline(t->p), UINT64_MAX);
+        tested_free(t);
+    }
+    assert_in_range(all, 1, 30 * 6 / 3); /* 8 of 84 each time */
+}
+
 /* Who was lost lately is called again soon if a session waits, and the rendezvous looked at; some times only. */
 static void test_waits(void **state) {
     (void)state;
@@ -798,17 +844,29 @@ static void test_random(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cfg),        cmocka_unit_test(test_sizes),
-        cmocka_unit_test(test_reached),    cmocka_unit_test(test_first),
-        cmocka_unit_test(test_unanswered), cmocka_unit_test(test_failures),
-        cmocka_unit_test(test_only_one),   cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_look),       cmocka_unit_test(test_replace),
-        cmocka_unit_test(test_extra),      cmocka_unit_test(test_exchange),
-        cmocka_unit_test(test_waits),      cmocka_unit_test(test_key_ended),
-        cmocka_unit_test(test_many_lost),  cmocka_unit_test(test_leave),
-        cmocka_unit_test(test_depart),     cmocka_unit_test(test_need),
-        cmocka_unit_test(test_gone),       cmocka_unit_test(test_random),
-        cmocka_unit_test(test_last_lost),  cmocka_unit_test(test_last_lost_found),
+        cmocka_unit_test(test_cfg),
+        cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_reached),
+        cmocka_unit_test(test_first),
+        cmocka_unit_test(test_unanswered),
+        cmocka_unit_test(test_failures),
+        cmocka_unit_test(test_only_one),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_look),
+        cmocka_unit_test(test_replace),
+        cmocka_unit_test(test_extra),
+        cmocka_unit_test(test_exchange),
+        cmocka_unit_test(test_waits),
+        cmocka_unit_test(test_away),
+        cmocka_unit_test(test_key_ended),
+        cmocka_unit_test(test_many_lost),
+        cmocka_unit_test(test_leave),
+        cmocka_unit_test(test_depart),
+        cmocka_unit_test(test_need),
+        cmocka_unit_test(test_gone),
+        cmocka_unit_test(test_random),
+        cmocka_unit_test(test_last_lost),
+        cmocka_unit_test(test_last_lost_found),
     };
     return cmocka_run_group_tests_name("peers", tests, NULL, NULL);
 }

@@ -93,6 +93,20 @@ void wide_has_answered(struct wide *w) {
     if (w->looked && !w->stepping) wide_step(w, NULL);
 }
 
+/* The member that was met at that place has gone, or does not answer there; or somebody does. */
+static void place_away(struct wide *w, size_t i, bool away) {
+    struct peers_event ev = {.kind = PEERS_EV_AWAY};
+    if (w->member[i].away == away || (away && !w->member[i].answered)) return;
+    w->member[i].away = away;
+    for (size_t k = 0; k < w->places.n_member; k++) ev.yes |= w->member[k].away;
+    if (away || !ev.yes) (void)wide_step(w, &ev);
+}
+
+static void place_failed(struct wide *w, const char *place) {
+    for (size_t i = 0; i < w->places.n_member; i++)
+        if (w->places.member[i] == place) place_away(w, i, true);
+}
+
 /* A text may begin with the address: it is said once. */
 static bool place_news(struct wide *w, const char *place, int code, enum met_what what, const char **text_) {
     const char *text = *text_;
@@ -134,13 +148,15 @@ static void on_dialled(void *arg, const struct dialled *got, const struct moyai_
         else if (!m->place)
             log_info(o->cfg.log, "overlay", "MOYAI-DIAL", "cannot connect to node %.8s: %s", id, text);
     }
-    bool place = m->place != NULL, direct = m->direct;
+    const char *place = m->place;
+    const bool direct = m->direct;
     uint8_t id[16];
     memcpy(id, m->id, 16);
     making_free(m);
-    if (!k && place)
+    if (!k && place) {
+        place_failed(w, place);
         wide_has_answered(w);
-    else if (!k && !direct) {
+    } else if (!k && !direct) {
         staying_failed(o, id);
         tell(w, PEERS_EV_FAILED, id);
     }
@@ -254,6 +270,12 @@ static void met_member(struct olink *k, const struct link_hello *h) {
     struct wide *w = k->o->wide;
     const char *well = "";
     (void)place_news(w, k->place, 0, MET_OTHER, &well);
+    for (size_t i = 0; i < w->places.n_member; i++) {
+        if (w->places.member[i] != k->place) continue;
+        memcpy(w->member[i].id, h->node.b, 16);
+        w->member[i].answered = true;
+        place_away(w, i, false);
+    }
     w->entries++;
     found(k, h, NULL);
 }
@@ -400,7 +422,16 @@ static void came_in(struct olink *k, const struct link_hello *h) {
         w->self.reached = w->cfg.self.reached = true;
         tell(w, PEERS_EV_REACHED, NULL);
     }
-    if (h->n_endpoints > 0) tell(w, PEERS_EV_SEEN, h->node.b);
+    if (h->n_endpoints == 0) return;
+    tell(w, PEERS_EV_SEEN, h->node.b);
+    if (peers_count(w->peers).mesh > 0 || h->observer) return;
+    /* Who has nobody learns of who looks whether somebody is here. */
+    struct peers_endpoint e = {.id = h->node, .accepts = true, .lifetime = PEERS_ENTRY_LIFETIME};
+    uint8_t text[PEERS_TEXT];
+    for (uint32_t i = 0; i < h->n_endpoints; i++)
+        (void)peers_address_put(text, sizeof text, &e.n_text, h->endpoints[i]);
+    e.text = text;
+    (void)wide_step(w, &(struct peers_event){.kind = PEERS_EV_ENTRY, .endpoint = &e});
 }
 
 void wide_hello(struct olink *k, const struct link_hello *h) {
@@ -468,6 +499,7 @@ static void not_met(struct olink *k, const struct moyai_error *why) {
     for (size_t i = 0; k->orderly && i < w->places.n_member; i++)
         if (w->places.member[i] == k->place) w->met.of[w->at_member + i].own = true;
     if (k->orderly || w->closing) return;
+    place_failed(w, k->place);
     if (place_news(w, k->place, why && why->code ? why->code : MOYAI_ECLOSED, met_dial_what(why), &text))
         log_warning(k->o->cfg.log, "overlay", "MOYAI-DIAL", "cannot connect to %s: %s", k->place, text);
 }
@@ -518,6 +550,8 @@ void wide_died(struct wide *w, const uint8_t id[16]) {
     met_dial_over(&w->met, id);
     cancel(w, id);
     tell(w, PEERS_EV_GONE, id);
+    for (size_t i = 0; i < w->places.n_member; i++)
+        if (id_equal(w->member[i].id, id)) place_away(w, i, true);
 }
 
 /* ---- listening ------------------------------------------------------------------------------- */

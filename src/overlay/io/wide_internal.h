@@ -36,6 +36,10 @@ struct wide {
     struct meet *meet;
     struct met met;
     struct alone alone;
+    struct {
+        uint8_t id[16]; /* who was met there last */
+        bool answered, away;
+    } member[PLACES_MOST];
     size_t at_member, at_fd; /* the first of them there; before them those of `meet` */
     struct meet_fd *fds;
     struct making *making;
