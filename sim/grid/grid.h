@@ -85,6 +85,7 @@ struct grid {
     moyai_ns changed; /* when something last did */
     struct {
         uint64_t calls, answered, failed, maybe, excused, found, not_found, held, taken, told_dead, rejoined, declared;
+        uint64_t cleared; /* calls that were never executed, as who has left has said */
         uint64_t joins, leaves, crashes, stops, breaks, silences, parts, resets;
         uint64_t frames[80], bytes[80]; /* by type */
         uint64_t forwarded[80];         /* of those that are forwarded, by the type of what they carry */

@@ -19,6 +19,7 @@ struct grid_node {
     uint32_t index, at; /* at: its place in grid.lives */
     bool gone;          /* it ends: nobody is to be told anything */
     bool leaving;       /* it is about to */
+    uint32_t owes;      /* answers of it that have not been taken */
     bool well_left;     /* it was well then: to nobody it is dead */
     moyai_ns told_to;   /* to leave, since when; 0: it was not */
     moyai_ns leaves;    /* since when */

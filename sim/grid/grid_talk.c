@@ -121,10 +121,23 @@ static void call_late(void *who, uint64_t number) {
         world_in(g->w, g->cfg.patience, call_late, g, number);
 }
 
+/* Its node has left, and was cleared: what it has not answered it has not had, and never has. */
+static bool is_cleared(const struct moyai_error *why) {
+    return why->code == MOYAI_ECLOSED && why->executed == MOYAI_NEVER_EXECUTED;
+}
+
+static void call_cleared(struct grid *g, const struct call *c) {
+    struct letter *l = &g->letter[c->number];
+    l->never = 1;
+    g->count.cleared++;
+    if (l->delivered) grid_law(g, c->n, "call %" PRIu64 " to one who was cleared was delivered", c->number);
+}
+
 static void over(struct msg *m, int code, enum moyai_executed executed) {
     struct post *p = (struct post *)((char *)m - offsetof(struct post, m));
     struct grid *g = p->n->g;
     struct letter *l = &g->letter[p->number];
+    if (l->answers) p->n->owes--;
     if (l->told) grid_law(g, p->n, "message %" PRIu64 " ends twice", p->number);
     l->told = 1;
     if (code == 0 && l->delivered != 1)
@@ -137,6 +150,7 @@ static void over(struct msg *m, int code, enum moyai_executed executed) {
     } else if (code != 0) {
         g->count.maybe++;
     }
+    if (code != 0 && l->call && is_cleared(peer_why(m->peer))) call_cleared(g, l->call);
     if (code != 0 && l->call) call_failed(g, l->call, code, peer_why(m->peer)->text);
     free(p);
 }
@@ -169,6 +183,8 @@ static int post(struct grid_node *n, struct peer *to, uint32_t length, uint64_t 
     if (rc < 0) {
         g->letter[p->number].told = g->letter[p->number].never = 1;
         free(p);
+    } else if (answers) {
+        n->owes++;
     }
     return rc;
 }
@@ -278,7 +294,16 @@ static int on_complete(void *ctx, struct inbound *in) {
 static void on_failed(void *ctx, struct peer *p, const struct moyai_error *why) {
     struct grid_node *n = ctx;
     struct pal *pal = *peer_data(p);
-    while (pal && pal->calls) call_failed(n->g, pal->calls, why->code, why->text);
+    while (pal && pal->calls) {
+        if (is_cleared(why)) call_cleared(n->g, pal->calls);
+        call_failed(n->g, pal->calls, why->code, why->text);
+    }
+}
+
+/* All that has come has been answered, and the answers have been taken. */
+static bool on_cleared(void *ctx) {
+    const struct grid_node *n = ctx;
+    return n->leaving && n->owes == 0;
 }
 
 static bool on_busy(void *ctx, struct peer *p) {
@@ -315,7 +340,8 @@ const struct overlay_ops grid_talk_ops = {.message = on_message,
                                           .owes_less = on_room,
                                           .rejoin = on_rejoin,
                                           .rejoined = on_rejoined,
-                                          .busy = on_busy};
+                                          .busy = on_busy,
+                                          .cleared = on_cleared};
 
 /* ---- names ----------------------------------------------------------------------------------- */
 

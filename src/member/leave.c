@@ -314,6 +314,11 @@ bool leave_knows(const struct leave *l, uint64_t link) {
     return link && leave_find(l, link);
 }
 
+bool leave_waits(const struct leave *l, uint64_t link) {
+    const struct leave_port *p = link ? leave_find(l, link) : NULL;
+    return p && (p->mine || leave_is(p, PORT_ACKED));
+}
+
 bool leave_alone(const struct leave *l) {
     if (l->phase != LEAVE_SEEKING) return false;
     for (uint32_t i = 0; i < l->n; i++)

@@ -90,6 +90,8 @@ enum leave_phase leave_phase(const struct leave *l);
 uint64_t leave_parent(const struct leave *l);           /* its link; 0: none */
 uint32_t leave_held(const struct leave *l);             /* messages */
 bool leave_knows(const struct leave *l, uint64_t link); /* a port that is not closed */
+/* The peer of this link owes an answer: to our question, or our ACK. */
+bool leave_waits(const struct leave *l, uint64_t link);
 /* SEEKING, and each neighbour leaves as well, as far as it has said; or there is none. */
 bool leave_alone(const struct leave *l);
 bool leave_may_send(const struct leave *l,

@@ -258,7 +258,7 @@ static void call_first(struct death *d) {
 static void reply(struct death *d, uint32_t kind, const uint8_t to[16], const uint8_t of[16]) {
     const struct death_dead *x = death_dead_of(d, of);
     d->reply = kind + 1;
-    d->reply_cause = x ? x->cause : 0;
+    d->reply_cause = !x ? 0 : x->left ? x->left == DEATH_CLEAR : x->cause;
     d->reply_number = x ? x->number : 0;
     memcpy(d->reply_to, to, 16);
     memcpy(d->reply_of, of, 16);
@@ -266,9 +266,10 @@ static void reply(struct death *d, uint32_t kind, const uint8_t to[16], const ui
 
 /* --- verdicts -------------------------------------------------------------------------------------- */
 
-/* Final. hops: to our own links with one less, 0: not to them. all: to its neighbours, as far as we know them, too. */
-static void declare(struct death *d, const uint8_t id[16], bool left, uint32_t cause, uint32_t number, uint32_t hops,
-                    bool all, moyai_ns now) {
+/* Final. left: 0, 1 or DEATH_CLEAR. hops: to our own links with one less, 0: not to them. all: to its neighbours, as
+ * far as we know them, too. */
+static void declare(struct death *d, const uint8_t id[16], uint32_t left, uint32_t cause, uint32_t number,
+                    uint32_t hops, bool all, moyai_ns now) {
     if (d->dead_n == d->dead_cap) { /* the one that would be forgotten first is */
         struct death_dead *old = NULL;
         for (uint32_t i = 0; i < d->dead_n; i++) {
@@ -279,7 +280,8 @@ static void declare(struct death *d, const uint8_t id[16], bool left, uint32_t c
         dead_remove(d, old);
     }
     struct death_dead *x = &death_deads(d)[d->dead_n++];
-    *x = (struct death_dead){.until = after(now, d->keep), .number = number, .cause = (uint8_t)cause, .left = left};
+    *x = (struct death_dead){
+        .until = after(now, d->keep), .number = number, .cause = (uint8_t)cause, .left = (uint8_t)left};
     x->news = all ? 2 : 1;
     x->hops = (uint8_t)hops;
     memcpy(x->id, id, 16);
@@ -290,6 +292,10 @@ static void declare(struct death *d, const uint8_t id[16], bool left, uint32_t c
         s->said = SAID_NONE;
         s->say = 0;
     }
+}
+
+static uint32_t left_of(bool left, bool cleared) {
+    return !left ? 0 : cleared ? DEATH_CLEAR : 1;
 }
 
 /* Reporters are on two hosts; those that do not know theirs count as on one. */
@@ -410,6 +416,13 @@ static int end(struct death *d, const struct death_event *ev) {
     struct death_case *c = death_case_of(d, ev->id.b);
     if (!l || l->n == 0 || ev->n > DEATH_MEMBERS || (uint32_t)ev->how > DEATH_SILENT) return MOYAI_EINVAL;
     if (--l->n) return 0;
+    if (l->left) {
+        const uint32_t left = l->left;
+        link_remove(d, l);
+        if (c) c->own = SAID_NONE;
+        declare(d, ev->id.b, left, DEATH_OTHER, 0, 1, false, ev->now);
+        return 0;
+    }
     if (ev->how == DEATH_SILENT) {
         l->silent = after(ev->now, d->keep);
         return 0;
@@ -504,10 +517,18 @@ static void heard_other(struct death *d, const struct death_event *ev) {
     d->call = 1;
 }
 
+/* Who has left says so by a link that stands, behind the last that he has to say: perhaps of another's end. */
+static bool says_itself(struct death *d, const struct death_frame *f) {
+    struct death_link *l = death_link_to(d, f->subject.b);
+    if (f->kind != DEATH_LEFT || !l || l->n == 0) return false;
+    l->left = left_of(true, f->cleared);
+    return true;
+}
+
 static int heard(struct death *d, const struct death_event *ev) {
     const struct death_frame *f = ev->frame;
     if (!f || (uint32_t)f->kind >= DEATH_FRAMES || f->n > DEATH_MEMBERS) return MOYAI_EINVAL;
-    if (id_zero(f->subject.b) || f->hops > 1 || f->cause >= DEATH_CAUSES) return MOYAI_EPROTO;
+    if (id_zero(f->subject.b) || f->hops > 1 || f->cause >= DEATH_CAUSES || f->cleared > 1) return MOYAI_EPROTO;
     if (f->kind == DEATH_ENDED && id_equal(f->subject.b, ev->id.b)) return MOYAI_EPROTO;
     if (f->kind <= DEATH_NONE && f->seq == 0) return MOYAI_EPROTO;
     const struct death_dead *x = death_dead_of(d, ev->id.b);
@@ -525,9 +546,10 @@ static int heard(struct death *d, const struct death_event *ev) {
         d->told = 1;
         d->told_cause = f->cause;
         d->told_number = f->number;
-    } else if (!death_dead_of(d, f->subject.b)) {
+    } else if (!death_dead_of(d, f->subject.b) && !says_itself(d, f)) {
         memcpy(d->from, ev->id.b, 16);
-        declare(d, f->subject.b, f->kind == DEATH_LEFT, f->cause, f->number, f->hops, false, ev->now);
+        declare(d, f->subject.b, left_of(f->kind == DEATH_LEFT, f->cleared), f->cause, f->number, f->hops, false,
+                ev->now);
     }
     return 0;
 }
@@ -587,7 +609,8 @@ int death_step(struct death *d, const struct death_event *ev) {
         rc = end(d, ev);
         break;
     case DEATH_EV_FAREWELL:
-        if (!death_dead_of(d, ev->id.b)) declare(d, ev->id.b, true, DEATH_OTHER, 0, 1, false, ev->now);
+        if (!death_dead_of(d, ev->id.b))
+            declare(d, ev->id.b, left_of(true, ev->cleared), DEATH_OTHER, 0, 1, false, ev->now);
         break;
     case DEATH_EV_WITNESSED:
         if ((uint32_t)ev->cause >= DEATH_CAUSES || ev->n > DEATH_MEMBERS) return MOYAI_EINVAL;
@@ -649,6 +672,7 @@ static void frame_dead(struct death *d, struct death_effect *fx, const struct de
     frame_of(d, fx, x->left ? DEATH_LEFT : DEATH_DEAD, to, x->id);
     fx->frame.cause = x->left ? 0 : x->cause;
     fx->frame.number = x->left ? 0 : x->number;
+    fx->frame.cleared = x->left == DEATH_CLEAR;
     fx->frame.hops = hops;
 }
 
@@ -677,6 +701,7 @@ static bool next_news(struct death *d, struct death_effect *fx, struct death_dea
         memcpy(fx->id.b, x->id, 16);
         fx->cause = (enum death_cause)x->cause;
         fx->number = x->number;
+        fx->cleared = x->left == DEATH_CLEAR;
         return true;
     }
     if (d->stage == 1) {
@@ -737,6 +762,7 @@ bool death_news(const struct death *d, const struct moyai_node_id *id, struct de
     *f = (struct death_frame){.kind = x->left ? DEATH_LEFT : DEATH_DEAD, .subject = *id};
     f->cause = x->left ? 0 : (enum death_cause)x->cause;
     f->number = x->left ? 0 : x->number;
+    f->cleared = x->left == DEATH_CLEAR;
     return true;
 }
 
@@ -754,6 +780,7 @@ bool death_next(struct death *d, struct death_effect *fx) {
         uint32_t kind = d->reply - 1;
         frame_of(d, fx, kind, d->reply_to, d->reply_of);
         fx->frame.cause = kind == DEATH_DEAD ? d->reply_cause : 0;
+        fx->frame.cleared = kind == DEATH_LEFT && d->reply_cause;
         fx->frame.number = kind == DEATH_DEAD ? d->reply_number : 0;
         d->reply = d->reply_cause = d->reply_number = 0;
         memset(d->reply_to, 0, 16);

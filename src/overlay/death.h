@@ -50,7 +50,7 @@ enum death_frame_kind {
     DEATH_ALIVE, /* subject, host, seq: my link to it stands (or I gave it up for silence): I object */
     DEATH_NONE,  /* subject, host, seq: I have no link to it */
     DEATH_DEAD,  /* subject, cause, number, hops: it is dead. To the subject itself: so are you */
-    DEATH_LEFT,  /* subject, hops */
+    DEATH_LEFT,  /* subject, hops, cleared: what it has not answered it has not executed */
     DEATH_FRAMES,
 };
 
@@ -59,7 +59,7 @@ struct death_frame {
     struct moyai_node_id subject;
     uint64_t subject_host, host; /* host: of the sender */
     uint64_t seq;                /* rises with each frame of the sender: of two of one sender the later counts */
-    uint32_t cause, number, hops;
+    uint32_t cause, number, hops, cleared;
     uint32_t n;
     struct death_member m[DEATH_MEMBERS];
 };
@@ -73,7 +73,7 @@ enum death_how {
 enum death_event_kind {
     DEATH_EV_UP,        /* id, host: a link to it (there may be several) */
     DEATH_EV_END,       /* id, how, members (its neighbours, as it told them): a link to it has ended */
-    DEATH_EV_FAREWELL,  /* id: it has left */
+    DEATH_EV_FAREWELL,  /* id, cleared: it has left */
     DEATH_EV_WITNESSED, /* id, cause, number, members if known: a witness has seen its process end */
     DEATH_EV_REFUSED,   /* id: see DEATH_FX_PROBE */
     DEATH_EV_FRAME,     /* id: from whom (by whatever path); frame */
@@ -89,6 +89,7 @@ struct death_event {
     enum death_how how;
     enum death_cause cause;
     uint32_t number;
+    bool cleared;
     uint32_t n;
     const struct death_member *members;
     const struct death_frame *frame;
@@ -98,7 +99,7 @@ enum death_effect_kind {
     DEATH_FX_SEND,     /* id, frame: by link or by route; it may get lost */
     DEATH_FX_DECLARED, /* id, cause, number: it is dead: drop its links, refuse what it sends (say HEARD), fail its
                           sessions */
-    DEATH_FX_LEFT,     /* id: the same, but it has left */
+    DEATH_FX_LEFT,     /* id, cleared: the same, but it has left */
     DEATH_FX_TOLD,     /* cause, number: others have declared this node dead: come back under another id */
     DEATH_FX_PROBE,    /* id: if its last link was one that this node had opened, connect to the same address again.
                           Refused    by the system of that host (not timed out, not unreachable): REFUSED. Else close it
@@ -111,6 +112,7 @@ struct death_effect {
     struct moyai_node_id id;
     enum death_cause cause;
     uint32_t number;
+    bool cleared;
     struct death_frame frame;
 };
 

@@ -50,7 +50,7 @@ bool death_check(const struct death *d, struct moyai_error *why) {
         if (id_zero(x[i].id) || id_equal(x[i].id, d->self)) text = "nobody is dead, or oneself";
         if (death_dead_of(d, x[i].id) != &x[i]) text = "dead twice";
         if (x[i].news || x[i].hops) text = "news left to tell";
-        if (x[i].left > 1 || x[i].cause >= DEATH_CAUSES) text = "dead of nothing";
+        if (x[i].left > DEATH_CLEAR || x[i].cause >= DEATH_CAUSES) text = "dead of nothing";
     }
     if (!text && !is_zero(&l[d->links_n], (d->links_cap - d->links_n) * sizeof *l)) text = "a free link is not zero";
     if (!text && !is_zero(&x[d->dead_n], (d->dead_cap - d->dead_n) * sizeof *x)) text = "a free place is not zero";

@@ -50,7 +50,7 @@ static void test_all(void **state) {
     BREAKS(memcpy(x[1].id, x[0].id, 16));
     BREAKS(x[0].news = 1);
     BREAKS(x[0].hops = 1);
-    BREAKS(x[0].left = 2);
+    BREAKS(x[0].left = DEATH_CLEAR + 1);
     BREAKS(x[0].cause = DEATH_CAUSES);
     BREAKS(x[2].until = 1);
     BREAKS(x[3].number = 1);

@@ -22,7 +22,8 @@ struct death_link {
     uint8_t id[16];
     uint64_t host;
     uint64_t silent; /* given up for silence: until when that is remembered; else 0 */
-    uint64_t n;      /* links */
+    uint32_t n;      /* links */
+    uint32_t left;   /* others say that it has left: 1 or DEATH_CLEAR. It is so when its link ends, however it does */
 };
 
 struct death_seat { /* a neighbour of the subject */
@@ -47,11 +48,13 @@ struct death_case {
     uint64_t silence; /* 1: a window has passed since, and their silence counts */
 };
 
+#define DEATH_CLEAR 2u
+
 struct death_dead {
     uint8_t id[16];
     uint64_t until;
     uint32_t number;
-    uint8_t cause, left, news; /* news: is to be made known; 2: also to its neighbours */
+    uint8_t cause, left, news; /* left: 2: cleared. news: is to be made known; 2: also to its neighbours */
     uint8_t hops;              /* to our links: with this less 1; 0: not to them */
 };
 

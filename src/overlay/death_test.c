@@ -592,7 +592,30 @@ static void test_final(void **state) {
     f.cause = f.number = 0;
     (void)step(t, EV(FRAME, .id = node(4), .frame = &f));
     expect(t, "left7 LEFT7>3");
-    /* Of one that we have a link to: it is told, and the link is not ours any more. */
+    f.subject = node(17);
+    f.cleared = 1;
+    (void)step(t, EV(FRAME, .id = node(4), .frame = &f));
+    expect(t, "left17c LEFT17>3c");
+    f.cleared = 2;
+    assert_int_equal(step(t, EV(FRAME, .id = node(4), .frame = &f)), MOYAI_EPROTO);
+    f.cleared = 0;
+    /* Who asks about it hears the same. */
+    says(t, 3, DEATH_ENDED, 17);
+    expect(t, "LEFT17>3c");
+    says(t, 3, DEATH_ENDED, 7);
+    expect(t, "LEFT7>3");
+    struct death_frame of;
+    assert_true(death_news(t->d, &f.subject, &of) && of.kind == DEATH_LEFT && of.cleared == 1);
+    /* Of one that we have a link to: who has left says so himself; who is dead is told, and has no link to us. */
+    f.subject = node(3);
+    (void)step(t, EV(FRAME, .id = node(4), .frame = &f));
+    expect(t, "");
+    link_up(t, 18); /* its link may break: it has left all the same */
+    f.subject = node(18);
+    (void)step(t, EV(FRAME, .id = node(4), .frame = &f));
+    expect(t, "");
+    assert_int_equal(link_end(t, 18, DEATH_BROKEN, "4"), 0);
+    expect(t, "left18 LEFT18>3 LEFT18>4");
     f.kind = DEATH_DEAD;
     f.subject = node(3);
     (void)step(t, EV(FRAME, .id = node(4), .frame = &f));

@@ -65,6 +65,7 @@ static inline void note(struct tested *t, const struct death_effect *fx) {
     case DEATH_FX_SEND:
         snprintf(text, sizeof text, "%s%" PRIu32 ">%" PRIu32, kinds[f->kind], of, to);
         if (f->hops) snprintf(text + strlen(text), sizeof text - strlen(text), "h%" PRIu32, f->hops);
+        if (f->cleared) strcat(text, "c");
         if (f->kind <= DEATH_NONE) assert_true(f->host == t->cfg.host && f->seq == t->d->seq);
         t->last = *fx;
         break;
@@ -72,7 +73,7 @@ static inline void note(struct tested *t, const struct death_effect *fx) {
         snprintf(text, sizeof text, "dead%" PRIu32 ":%d:%" PRIu32, to, (int)fx->cause, fx->number);
         break;
     case DEATH_FX_LEFT:
-        snprintf(text, sizeof text, "left%" PRIu32, to);
+        snprintf(text, sizeof text, "left%" PRIu32 "%s", to, fx->cleared ? "c" : "");
         break;
     case DEATH_FX_TOLD:
         snprintf(text, sizeof text, "told:%d:%" PRIu32, (int)fx->cause, fx->number);

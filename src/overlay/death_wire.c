@@ -48,6 +48,7 @@ void death_wire_put(uint8_t *out, const struct death_frame *f) {
     memcpy(out, f->subject.b, 16);
     if (f->kind == DEATH_DEAD || f->kind == DEATH_LEFT) {
         out[16] = (uint8_t)f->hops;
+        if (f->kind == DEATH_LEFT) out[17] = (uint8_t)f->cleared;
         if (f->kind == DEATH_LEFT) return;
         out[17] = (uint8_t)f->cause;
         put(out + 20, f->number, 4);
@@ -73,7 +74,7 @@ int death_wire_get(uint8_t type, const uint8_t *p, size_t n, struct death_frame 
         return err_set(reterr, MOYAI_EPROTO, "death frame of type %u and %zu bytes, expected %zu", type, n, fixed);
     f->kind = (enum death_frame_kind)kind;
     f->seq = f->host = f->subject_host = 0;
-    f->cause = f->number = f->hops = f->n = 0;
+    f->cause = f->number = f->hops = f->cleared = f->n = 0;
     memcpy(f->subject.b, p, 16);
     if (kind == DEATH_DEAD || kind == DEATH_LEFT) {
         f->hops = p[16];
@@ -81,8 +82,9 @@ int death_wire_get(uint8_t type, const uint8_t *p, size_t n, struct death_frame 
             f->cause = p[17];
             f->number = (uint32_t)get(p + 20, 4);
         }
-        bool zero = p[18] == 0 && p[19] == 0 && (kind == DEATH_DEAD || (p[17] == 0 && get(p + 20, 4) == 0));
-        if (f->hops > 1 || f->cause >= DEATH_CAUSES || !zero)
+        if (kind == DEATH_LEFT) f->cleared = p[17];
+        bool zero = p[18] == 0 && p[19] == 0 && (kind == DEATH_DEAD || get(p + 20, 4) == 0);
+        if (f->hops > 1 || f->cause >= DEATH_CAUSES || f->cleared > 1 || !zero)
             return err_set(reterr, MOYAI_EPROTO, "death frame of type %u: unknown values", type);
         return 0;
     }

@@ -89,8 +89,15 @@ static void test_bytes(void **state) {
     f.kind = DEATH_LEFT; /* has no cause */
     death_wire_put(out, &f);
     assert_int_equal(get(DEATH_LEFT, out, 24), 0);
+    f.cleared = 1;
+    death_wire_put(out, &f);
+    assert_int_equal(death_wire_get(FRAME_DEATH + DEATH_LEFT, out, 24, &g, NULL), 0);
+    assert_true(out[17] == 1 && g.cleared == 1 && g.cause == 0 && g.hops == 1);
+    out[17] = 0;
+    assert_int_equal(death_wire_get(FRAME_DEATH + DEATH_LEFT, out, 24, &g, NULL), 0);
+    assert_int_equal(g.cleared, 0);
     for (uint8_t i = 17; i < 24; i++) {
-        out[i] = 1;
+        out[i] = 1 + (i == 17);
         assert_int_equal(get(DEATH_LEFT, out, 24), MOYAI_EPROTO);
         out[i] = 0;
     }

@@ -382,7 +382,7 @@ static bool lives(const struct relay_path *p) {
 }
 
 static int step_gone(struct relay *r, const struct relay_event *ev) {
-    if (ev->code != RELAY_DEAD && ev->code != RELAY_LEFT) return MOYAI_EINVAL;
+    if (ev->code != RELAY_DEAD && ev->code != RELAY_LEFT && ev->code != RELAY_CLEARED) return MOYAI_EINVAL;
     for (uint32_t ref = 1; ref <= r->paths_top; ref++) {
         struct relay_path *p = relay_path_at(r, ref);
         if (lives(p) && (id_equal(p->to, ev->id.b) || id_equal(p->from, ev->id.b)))

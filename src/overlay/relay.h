@@ -55,6 +55,7 @@ enum relay_code {
     RELAY_TTL,       /* it has passed as many as it may */
     RELAY_LEAVING,   /* a relay leaves soon: another path should be found, this one still works */
     RELAY_REFUSED,   /* by the destination, or by a relay that leaves */
+    RELAY_CLEARED,   /* LEFT, and the end that has was cleared: what it has not answered it has not executed */
     RELAY_CODES,
 };
 
@@ -89,7 +90,7 @@ enum relay_event_kind {
     RELAY_EV_WANT,      /* path: this end has something to send; ROOM follows when it may */
     RELAY_EV_SEND,      /* path, token, bytes, class_: one frame, after ROOM */
     RELAY_EV_END,       /* path, code: this end needs it no more. DOWN does not follow */
-    RELAY_EV_GONE,      /* id, code: DEAD or LEFT, by the driver's evidence */
+    RELAY_EV_GONE,      /* id, code: DEAD, LEFT or CLEARED, by the driver's evidence */
     RELAY_EV_WITHDRAW,  /* this node leaves: pass nothing on any more */
     RELAY_EV_TIMEOUT,
 };

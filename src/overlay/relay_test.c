@@ -610,6 +610,19 @@ static void test_gone(void **state) {
     assert_int_equal(step(t, EV(GONE, .id = node(30), .code = RELAY_DEAD)), 0);
     pull(t, 3, "ERROR3 broken by50");
     assert_int_equal(t->r->paths_n, 0);
+    /* That it was cleared goes along, the whole way. */
+    (void)passing(t, 5, 7);
+    t->told[0] = 0;
+    assert_int_equal(step(t, EV(GONE, .id = node(91), .code = RELAY_CLEARED)), 0);
+    pull(t, 1, "ERROR5 cleared by50");
+    pull(t, 2, "ERROR5 broken by50");
+    (void)passing(t, 7, 8);
+    assert_int_equal(get(t, 2, F(ERROR, .label = t->out.frame.label, .code = RELAY_CLEARED, .node = node(20))), 0);
+    pull(t, 1, "ERROR7 cleared by20");
+    (void)opened(t);
+    t->told[0] = 0;
+    assert_int_equal(get(t, 2, F(ERROR, .label = t->out.frame.label, .code = RELAY_CLEARED, .node = node(20))), 0);
+    assert_non_null(strstr(t->told, "down cleared by20"));
     tested_free(t);
 }
 

@@ -16,8 +16,8 @@ static void add(char *text, size_t n, const char *fmt, ...) {
 }
 
 const char *relay_code_text(enum relay_code code) {
-    static const char *const text[RELAY_CODES] = {"closed",    "broken", "no-route", "dead",    "left",
-                                                  "no-memory", "loop",   "ttl",      "leaving", "refused"};
+    static const char *const text[RELAY_CODES] = {"closed", "broken", "no-route", "dead",    "left",   "no-memory",
+                                                  "loop",   "ttl",    "leaving",  "refused", "cleared"};
     return code < RELAY_CODES ? text[code] : "unknown";
 }
 

@@ -94,7 +94,7 @@ static void test_refused(void **state) {
     }
     bad((struct frame_head){.type = 33, .label = 1, .length = 24}, p, "code 0");
     p[16] = RELAY_CODES;
-    bad((struct frame_head){.type = 33, .label = 1, .length = 24}, p, "code 10");
+    bad((struct frame_head){.type = 33, .label = 1, .length = 24}, p, "code 11");
     p[16] = 1;
     for (int i = 17; i < 24; i++) {
         p[i] = 1;

@@ -370,7 +370,7 @@ static const char *leaves(uint64_t seed, const struct options *o, uint64_t *hash
         report(&x);
         printf("  who leaves is gone within %.0f ms; errors of paths:", ms);
         for (int i = 0; i < 16; i++) printf(" %" PRIu64, x.g.count.errors[i]);
-        printf("\n");
+        printf("; %" PRIu64 " calls of it were never executed\n", x.g.count.cleared);
     }
     const char *why = finish(&x, hash);
     return why ? why : no;

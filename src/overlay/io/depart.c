@@ -8,9 +8,13 @@
  * then comes again by the other path, as sessions number their bytes; what it knows of others' ends, and has told
  * nobody yet, goes to all neighbours before the farewell.
  *
+ * Who looks at the grid only is one that stays: so where all members leave at once those that he is linked to go last,
+ * and he hears of each that it has left, as every leaver passes on to its parent what it is told of who has. Nobody is
+ * kept by one who looks and does not answer: soon his link is no channel any more.
+ *
  * Where nobody stays there is no way out: who seeks, and whose neighbours all do, ends when that has been so for some
  * round trips; and in any case when its time is over, be a neighbour stopped or not. Then the links are closed with a
- * farewell only, as those to nodes that do not know of this (hello, key 14), and to those that look at the grid.
+ * farewell only, as those to nodes that do not know of this (hello, key 14).
  */
 #include "overlay/io/depart.h"
 
@@ -18,6 +22,7 @@
 #include "member/leave.h"
 #include "overlay/io/mourn.h"
 #include "overlay/io/route.h"
+#include "overlay/io/staying.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -25,17 +30,23 @@
 #define PORTS       4096u
 #define PORTS_SMALL (2 * SMALL_LINKS) /* with cfg.small */
 #define ALONE_TIME  (200 * MOYAI_MS)  /* and four round trips: a neighbour that has a way out would have passed it on */
+#define LOOKS_TIME  (500 * MOYAI_MS)  /* the same, for one who looks to answer */
 #define WRITTEN     (2 * MOYAI_MS)    /* to look again whether the last word has been written */
+
+#define LEFT_MOST 64u
 
 struct depart {
     struct overlay *o;
     struct leave *l;
-    struct exec_timer limit, alone, written;
+    struct exec_timer limit, alone, looks, written;
     bool begun, over;
     bool acting;
     bool farewell;              /* said, on all links that the machine closes */
     struct leave_effect *queue; /* said and not acted on yet */
     size_t n, cap;
+    struct moyai_node_id left[LEFT_MOST]; /* others are known to have; for the parent, when there is one */
+    size_t n_left;
+    uint64_t up; /* the parent, or who was the last */
 };
 
 static void ended(struct depart *d) {
@@ -43,6 +54,7 @@ static void ended(struct depart *d) {
     d->over = true;
     exec_timer_clear(d->o->x, &d->limit);
     exec_timer_clear(d->o->x, &d->alone);
+    exec_timer_clear(d->o->x, &d->looks);
     overlay_withdrawn(d->o);
 }
 
@@ -153,9 +165,46 @@ static void look_alone(struct depart *d) {
     exec_timer_set(x, &d->alone, any ? exec_now(x) + (moyai_ns)(ALONE_TIME + 4 * trip) : exec_now(x));
 }
 
+static struct olink *looker_owes(const struct depart *d) {
+    for (struct olink *k = d->o->links; k; k = k->next)
+        if (k->port && k->observer && leave_waits(d->l, k->number)) return k;
+    return NULL;
+}
+
+/* Who looks may have been stopped: he is waited for, but not for long. */
+static void look_lookers(struct depart *d) {
+    struct exec *x = d->o->x;
+    const struct olink *k = d->begun && !d->over ? looker_owes(d) : NULL;
+    if (!k)
+        exec_timer_clear(x, &d->looks);
+    else if (d->looks.index == SIZE_MAX)
+        exec_timer_set(x, &d->looks, exec_now(x) + (moyai_ns)(LOOKS_TIME + 4 * k->trip));
+}
+
+/* What this node has been told of others' ends goes up, to where somebody may wait for it. Who looks knows already. */
+static void pass_up(struct depart *d) {
+    if (leave_phase(d->l) < LEAVE_ATTACHED) return;
+    const struct olink *k = d->up ? olink_by_number(d->o, d->up) : NULL;
+    for (size_t i = 0; k && !k->observer && i < d->n_left; i++) mourn_pass_on(d->o, k->peer->id, d->left[i].b);
+    d->n_left = 0;
+}
+
+void depart_left(struct overlay *o, const uint8_t id[16]) {
+    struct depart *d = o->depart;
+    if (!d || d->over || !(d->begun || staying_leaves(o)) || d->n_left == LEFT_MOST) return;
+    memcpy(d->left[d->n_left++].b, id, 16);
+    pass_up(d);
+}
+
 /* What is done may lead to further events: effects are fetched first, then acted on in order. */
 static int step(struct depart *d, const struct leave_event *ev) {
+    const enum leave_phase before = leave_phase(d->l);
     const int rc = leave_step(d->l, ev);
+    if (leave_parent(d->l))
+        d->up = leave_parent(d->l);
+    else if (before == LEAVE_SEEKING && leave_phase(d->l) >= LEAVE_ATTACHED)
+        d->up = ev->link; /* it may close at once */
+    pass_up(d);
     struct leave_effect fx;
     while (leave_next(d->l, &fx)) {
         if (d->n == d->cap) {
@@ -178,6 +227,7 @@ static int step(struct depart *d, const struct leave_event *ev) {
     d->queue = NULL;
     d->acting = false;
     look_alone(d);
+    look_lookers(d);
     return rc;
 }
 
@@ -185,7 +235,7 @@ static int step(struct depart *d, const struct leave_event *ev) {
 
 void depart_link_up(struct olink *k) {
     struct depart *d = k->o->depart;
-    if (!d || !k->leaves || k->observer || k->o->cfg.observer) return;
+    if (!d || !k->leaves) return;
     const struct leave_event ev = {.kind = LEAVE_EV_OPEN, .link = k->number};
     k->port = step(d, &ev) == 0; /* not while this node leaves: then the end of the link is its farewell only */
 }
@@ -219,6 +269,12 @@ static void on_alone(struct exec *x, struct exec_timer *t) {
     ended((struct depart *)((char *)t - offsetof(struct depart, alone)));
 }
 
+static void on_looks(struct exec *x, struct exec_timer *t) {
+    struct depart *d = (struct depart *)((char *)t - offsetof(struct depart, looks));
+    (void)x;
+    for (struct olink *k; !d->over && (k = looker_owes(d));) depart_link_down(k);
+}
+
 static void on_written(struct exec *x, struct exec_timer *t) {
     (void)x;
     close_written((struct depart *)((char *)t - offsetof(struct depart, written)));
@@ -232,7 +288,7 @@ void depart_limit(struct depart *d) {
 bool depart_begin(struct depart *d) {
     const struct leave_event ev = {.kind = LEAVE_EV_WANT};
     bool any = false;
-    if (!d || d->begun || d->over) return false;
+    if (!d || d->begun || d->over || d->o->cfg.observer) return false;
     for (const struct olink *k = d->o->links; k && !any; k = k->next) any = k->port;
     if (!any) return false;
     d->begun = true;
@@ -249,6 +305,7 @@ int depart_new(struct overlay *o, struct moyai_error *reterr) {
     d->o = o;
     exec_timer_init(&d->limit, on_limit);
     exec_timer_init(&d->alone, on_alone);
+    exec_timer_init(&d->looks, on_looks);
     exec_timer_init(&d->written, on_written);
     const struct leave_cfg c = {.ports = o->cfg.small ? PORTS_SMALL : PORTS};
     d->l = calloc(1, (leave_size(&c) + 63) / 64 * 64); /* zeros that need not be written */
@@ -261,6 +318,7 @@ void depart_close(struct depart *d) {
     d->over = true;
     exec_timer_clear(d->o->x, &d->limit);
     exec_timer_clear(d->o->x, &d->alone);
+    exec_timer_clear(d->o->x, &d->looks);
     exec_timer_clear(d->o->x, &d->written);
 }
 

@@ -21,6 +21,9 @@ void depart_link_up(struct olink *k);   /* a link that sessions may use */
 void depart_link_down(struct olink *k); /* it has ended */
 int depart_frame(struct olink *k, const struct frame_head *h, const uint8_t *payload, struct moyai_error *why);
 
+/* Somebody has told this node that the one of that id has left. */
+void depart_left(struct overlay *o, const uint8_t id[16]);
+
 /* leave.c. */
 void overlay_passed(struct overlay *o);     /* nothing passes through this node any more */
 void overlay_withdrawn(struct overlay *o);  /* and it may end */

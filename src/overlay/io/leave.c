@@ -143,9 +143,20 @@ static void accept_last(struct overlay *o) {
     }
 }
 
+/* Whose farewell has come, and whose link has not ended yet: this node may be the only one that others hear it from. */
+static void note_farewells(struct overlay *o) {
+    if (!o->mourn) return;
+    for (struct olink *k = o->links; k; k = k->next) {
+        if (!k->farewell || !k->peer || k->peer->dead) continue;
+        route_died(o->route, k->peer->id, MOYAI_ECLOSED, true);
+        mourn_farewell(o, k->peer->id);
+    }
+}
+
 void overlay_last_words(struct overlay *o) {
     struct peer *p, *tmp;
     if (o->closing) return;
+    note_farewells(o);
     HASH_ITER (hh, o->peers, p, tmp)
         if (p->opened) peer_pump(p); /* last answers and one-way calls leave before the farewell, as far as they can */
     o->cleared = o->ops->cleared && o->ops->cleared(o->ctx);

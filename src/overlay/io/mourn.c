@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "overlay/death.h"
 #include "overlay/death_wire.h"
+#include "overlay/io/depart.h"
 #include "overlay/io/probe.h"
 #include "overlay/io/rejoin.h"
 #include "overlay/io/route.h"
@@ -231,6 +232,7 @@ static void declare(struct mourn *m, const struct death_effect *fx) {
     } else {
         peer_died_text(p, cause_text(fx, cause), text);
     }
+    p->cleared |= fx->cleared;
     peer_declare(p, fx->kind == DEATH_FX_LEFT ? MOYAI_ECLOSED : MOYAI_EDEAD, text);
 }
 
@@ -327,6 +329,14 @@ void mourn_link_down(struct olink *k) {
     step(k->o->mourn, &ev);
 }
 
+/* Of one who leaves none but its neighbours need to know, as a rule; but who looks may wait for that end, and where all
+ * leave, those who are linked to him are perhaps none of these. */
+static void told_of(struct overlay *o, const uint8_t from[16], const uint8_t id[16]) {
+    for (const struct olink *k = o->links; k; k = k->next)
+        if (k->mesh && k->observer && !id_equal(k->peer->id, from)) mourn_pass_on(o, k->peer->id, id);
+    depart_left(o, id);
+}
+
 int mourn_frame(struct overlay *o, const uint8_t from[16], uint8_t type, const uint8_t *p, size_t n,
                 struct moyai_error *why) {
     struct death_frame f;
@@ -335,12 +345,15 @@ int mourn_frame(struct overlay *o, const uint8_t from[16], uint8_t type, const u
     struct death_event ev = {.kind = DEATH_EV_FRAME, .frame = &f};
     memcpy(ev.id.b, from, 16);
     later_heard(o->mourn, from, &f);
+    const bool news = f.kind == DEATH_LEFT && f.hops == 0 && death_of(o->mourn->d, &f.subject) == DEATH_NOT_KNOWN;
     step(o->mourn, &ev);
+    if (news && death_of(o->mourn->d, &f.subject) == DEATH_HAS_LEFT) told_of(o, from, f.subject.b);
     return 0;
 }
 
 void mourn_farewell(struct overlay *o, const uint8_t id[16]) {
-    struct death_event ev = {.kind = DEATH_EV_FAREWELL};
+    const struct peer *p = overlay_find(o, id);
+    struct death_event ev = {.kind = DEATH_EV_FAREWELL, .cleared = p && p->cleared};
     memcpy(ev.id.b, id, 16);
     step(o->mourn, &ev);
 }

@@ -632,6 +632,7 @@ void overlay_evidence(struct overlay *o, const uint8_t node[16], int code) {
     struct peer *p = overlay_find(o, node);
     char who[PEER_NAME], text[MOYAI_ERROR_TEXT];
     if (!p || p->dead) return;
+    if (code == MOYAI_ECLOSED && olink_ready(p)) return; /* it says so itself, behind its last words */
     peer_name(p, who);
     snprintf(text, sizeof text, "%s %s", who, code == MOYAI_ECLOSED ? "has left" : "has died: its neighbours say so");
     peer_declare(p, code, text);

@@ -366,8 +366,9 @@ static void down(struct route *t, const struct relay_effect *fx) {
     if (!e) return;
     struct peer *p = e->p;
     end_free(t, e);
-    if (fx->code == RELAY_DEAD || fx->code == RELAY_LEFT)
-        overlay_evidence(t->o, p->id, fx->code == RELAY_LEFT ? MOYAI_ECLOSED : MOYAI_EDEAD);
+    p->cleared |= fx->code == RELAY_CLEARED;
+    if (fx->code == RELAY_DEAD || fx->code == RELAY_LEFT || fx->code == RELAY_CLEARED)
+        overlay_evidence(t->o, p->id, fx->code == RELAY_DEAD ? MOYAI_EDEAD : MOYAI_ECLOSED);
     if (fx->code == RELAY_NO_ROUTE || fx->code == RELAY_BROKEN || fx->code == RELAY_REFUSED)
         ways_hop_bad(t, fx->path, p->id);
     peer_path_down(p, fx->path);
@@ -576,7 +577,9 @@ size_t route_neighbours(const struct olink *k, struct locate_neighbour *out, siz
 /* ---- evidence, and the beginning -------------------------------------------------------------- */
 
 void route_died(struct route *t, const uint8_t id[16], int code, bool told) {
+    const struct peer *p = overlay_find(t->o, id);
     struct relay_event re = {.kind = RELAY_EV_GONE, .code = code == MOYAI_ECLOSED ? RELAY_LEFT : RELAY_DEAD};
+    if (re.code == RELAY_LEFT && p && p->cleared) re.code = RELAY_CLEARED;
     memcpy(re.id.b, id, 16);
     (void)route_relay(t, &re);
     struct locate_event le = {.kind = LOCATE_EV_EVIDENCE, .how = code == MOYAI_ECLOSED ? LOCATE_LEFT : LOCATE_DEAD};

@@ -51,7 +51,8 @@ void ways_link_new(struct route *t, uint32_t slot) {
 void ways_error(struct route *t, const struct olink *k, const struct relay_frame *f) {
     struct moyai_node_id to;
     if (f->kind != RELAY_ERROR || k->slot < 0) return;
-    bool ended = f->code == RELAY_DEAD || f->code == RELAY_LEFT; /* not the way is at fault */
+    bool ended =
+        f->code == RELAY_DEAD || f->code == RELAY_LEFT || f->code == RELAY_CLEARED; /* not the way is at fault */
     if (!ended && relay_leads(t->r, k->number, f->label, &to)) bad_put(t, to.b, (uint32_t)k->slot);
 }
 
