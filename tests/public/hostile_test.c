@@ -214,7 +214,7 @@ static moyai_ref *peers_object(void) {
     char text[MOYAI_REF_TEXT], id[33];
     moyai_ref *r = NULL;
     moyai_node_id_format(peer_is, id);
-    snprintf(text, sizeof text, "moyai:%032d@%s", 7, id);
+    snprintf(text, sizeof text, "moyai:%032d@%s", 8, id); /* one that does not move */
     KIT_OK(moyai_ref_parse(node, text, &r));
     return r;
 }
