@@ -113,6 +113,8 @@ static void signal_here(moyai_future *f);
 
 static void start(moyai_node *n, moyai_future *f, bool oneway) {
     struct moyai_error e;
+    moved_sends(f);
+    if (f->movable && f->msg.head[0] == MESSAGE_REQUEST) store_le16(f->msg.head + REQUEST_ROUND_AT, f->round);
     if (node_is(n, f->home) && f->msg.head[0] == MESSAGE_SIGNAL) {
         signal_here(f);
         return;

@@ -136,8 +136,8 @@ static void over(moyai_node *n) {
 }
 
 static bool is_quiet(moyai_node *n) {
-    const bool rest = n->drain.hooks == 0 && n->drain.moves == 0 && host_arrivals(n) == 0 && n->wanted == 0 &&
-                      (n->calls_inside == 0 || n->drain.freeing) && n->local_waiting == 0;
+    const bool rest = n->drain.hooks == 0 && n->drain.moves == 0 && n->drain.asked == 0 && host_arrivals(n) == 0 &&
+                      n->wanted == 0 && (n->calls_inside == 0 || n->drain.freeing) && n->local_waiting == 0;
     if (rest && !n->drain.rest) {
         n->drain.wave++;
         n->drain.refusals = 0;
@@ -325,6 +325,27 @@ bool drain_waits(moyai_node *n) {
     return n->drain.begun && !n->drain.late && !is_done(n);
 }
 
+static const moyai_request *oldest_wanted(const moyai_request *first) {
+    const moyai_request *found = NULL;
+    for (const moyai_request *rq = first; rq; rq = rq->peer_next) /* new ones go to the front */
+        if (rq->wanted) found = rq;
+    return found;
+}
+
+static bool look_wanted(struct peer *p, void *ctx) {
+    const moyai_request **found = ctx;
+    const struct peer_calls *pc = peer_calls(p, false);
+    *found = pc ? oldest_wanted(pc->served) : NULL;
+    return !*found;
+}
+
+/* One that somebody waits for; NULL: none. */
+static const moyai_request *wanted(const moyai_node *n) {
+    const moyai_request *found = oldest_wanted(n->all_local);
+    if (!found) overlay_each_peer(n->o, look_wanted, &found);
+    return found;
+}
+
 /* What is cut short; how much: what methods here wait for is part of them. */
 static size_t describe(const moyai_node *n, char *out, size_t cap) {
     size_t at = 0;
@@ -385,7 +406,7 @@ static void is_late(struct exec *x, struct exec_timer *t) {
                   DUR(n->drain.patience));
     } else {
         n_cut = describe(n, what, sizeof what);
-        const moyai_request *rq = serve_wanted(n);
+        const moyai_request *rq = wanted(n);
         if (rq) request_describe(rq, doing, sizeof doing);
         log_error(n->log, "object", "MOYAI-LEAVE-CUT",
                   "this node leaves now, and its time (%s) is over: cut short: %s%s%s", DUR(n->drain.patience), what,

@@ -28,6 +28,7 @@ struct drain {
     moyai_dur patience;
     size_t moves, movers; /* objects that are to move and have not, and fibers that see to it */
     struct object *away;  /* those that no fiber has begun with */
+    size_t asked;         /* moves that the program has asked for, and that are not over */
     size_t stay;          /* that could not move */
     struct moyai_error why_stay;
     size_t hooks;    /* on_leave functions that have not returned */

@@ -33,8 +33,9 @@ struct moyai_future {
     bool in_open, then_queued, then_runs;
     bool never;              /* its message came back untaken */
     bool movable;            /* its object may be elsewhere: the request is kept until it is answered (moved.c) */
-    bool awaited;            /* before others of its object are sent again */
+    bool awaited;            /* before others of its object are sent elsewhere */
     uint8_t again;           /* how often it was sent again */
+    uint16_t round;          /* in which it was sent last: refused.h */
     bool inside;             /* made by a method or fiber: a node that leaves waits for it */
     uint8_t storage;         /* enum result_storage */
     uint8_t where, executed; /* of code: what is left of a failure without memory for it */

@@ -247,6 +247,8 @@ struct moyai_node {
     uint64_t calls_made, calls_served, calls_open;
     uint64_t last_seq;               /* future->seq */
     struct whereabouts *whereabouts; /* moved.c */
+    uint16_t rounds;                 /* the last one given to calls there */
+    struct refused *refused;         /* refused.c */
     struct host *host;               /* of objects that move here: move.c. NULL: it takes none */
     uint64_t calls_inside;           /* of those open: made by methods and fibers */
     uint64_t id_steps;               /* requests looked at to find one by its id */

@@ -4,6 +4,7 @@
 #include "object/drain.h"
 #include "object/move.h"
 #include "object/moved.h"
+#include "object/refused.h"
 
 #include <stdlib.h>
 
@@ -121,6 +122,7 @@ int object_layer_init(moyai_node *n) {
 
 void object_layer_done(moyai_node *n) {
     moved_done(n);
+    refused_done(n);
     host_done(n);
     posts_free_all(n);
     names_done(n);

@@ -2,6 +2,7 @@
 #include "object/message.h"
 
 #include "base/err.h"
+#include "object/moved.h"
 #include "wire/cursor.h"
 
 #include <stdlib.h>
@@ -19,7 +20,7 @@ void request_put_head(uint8_t *out, const struct request_head *h) {
     out[2] = h->method_len;
     out[3] = h->n_ancestors;
     store_le16(out + 4, h->depth);
-    store_le16(out + 6, 0);
+    store_le16(out + REQUEST_ROUND_AT, h->round);
     store_le64(out + 8, h->call);
     memcpy(out + 16, h->object, 16);
     store_le64(out + 32, (uint64_t)h->remaining);
@@ -40,11 +41,13 @@ int request_get_head(const uint8_t *p, size_t n, struct request_head *h) {
     h->method_len = p[2];
     h->n_ancestors = p[3];
     h->depth = load_le16(p + 4);
+    h->round = load_le16(p + REQUEST_ROUND_AT);
     if (h->flags & ~(MESSAGE_ONEWAY | MESSAGE_ROOT | MESSAGE_ANY | MESSAGE_LEAVER | MESSAGE_RECEIPT))
         return MOYAI_EPROTO;
-    if (h->method_len == 0 || h->n_ancestors > CALL_ANCESTORS || p[6] || p[7]) return MOYAI_EPROTO;
+    if (h->method_len == 0 || h->n_ancestors > CALL_ANCESTORS) return MOYAI_EPROTO;
     h->call = load_le64(p + 8);
     memcpy(h->object, p + 16, 16);
+    if (h->round && !object_moves(h->object)) return MOYAI_EPROTO;
     uint64_t remaining = load_le64(p + 32);
     if (remaining > (uint64_t)MOYAI_FOREVER) return MOYAI_EPROTO;
     h->remaining = (moyai_dur)remaining;

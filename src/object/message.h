@@ -3,7 +3,7 @@
  * The messages of calls (doc/spec/02-calls.md). Little-endian; heads are multiples of 8 bytes, so that values behind
  * them are aligned as their encoder meant.
  *
- * REQUEST   0 kind  1 flags  2 method length  3 ancestors  4 depth (2)  6 zero (2)  8 call id (8)  16 object (16)
+ * REQUEST   0 kind  1 flags  2 method length  3 ancestors  4 depth (2)  6 round (2)  8 call id (8)  16 object (16)
  *           32 remaining time in ns (8; 2^63-1: none)  40 [root: node (16), call (8)] if flag ROOT,
  *           ancestors x node (16), method name, zeros to a multiple of 8, values
  * REPLY     0 kind  1 flags  2 zero (6)  8 call id (8)  16 values, or with flag ERROR the levels of an error
@@ -36,6 +36,7 @@ enum message_flags {
 };
 #define REQUEST_HEAD        40u
 #define REQUEST_MOST        (REQUEST_HEAD + 24u + CALL_ANCESTORS * 16u + 256u + 8u) /* the longest head */
+#define REQUEST_ROUND_AT    6u
 #define REQUEST_DEADLINE_AT 32u
 #define REPLY_HEAD          16u
 #define DOING_HEAD          16u
@@ -43,7 +44,7 @@ enum message_flags {
 
 struct request_head {
     uint8_t flags, n_ancestors, method_len;
-    uint16_t depth;
+    uint16_t depth, round; /* round: refused.h */
     uint64_t call;
     uint8_t object[16];
     moyai_dur remaining;

@@ -26,10 +26,11 @@
 
 #define AGAIN_PAUSE (100 * MOYAI_MS) /* before a node is asked again that could not be reached */
 #define SETTLE_MOST (30 * MOYAI_SEC) /* for that */
-#define HOST_TIME   (5 * MOYAI_SEC)  /* for a node to say whether it takes objects */
-#define BYTE_TIME   (1 * MOYAI_US)   /* and as long more for each byte of a state, to take it: at least */
-#define MOVERS      32u              /* objects of a node that leaves, at once */
-#define TARGETS     256u             /* nodes looked at to find one for an object */
+#define MISSED_TIME (SETTLE_MOST + 5 * MOYAI_SEC)
+#define HOST_TIME   (5 * MOYAI_SEC) /* for a node to say whether it takes objects */
+#define BYTE_TIME   (1 * MOYAI_US)  /* and as long more for each byte of a state, to take it: at least */
+#define MOVERS      32u             /* objects of a node that leaves, at once */
+#define TARGETS     256u            /* nodes looked at to find one for an object */
 
 /* ---- its scope ------------------------------------------------------------------------------- */
 
@@ -93,12 +94,22 @@ struct arrival {
     struct arrival *next;
 };
 
+/* One that went, as its old home could not be reached: that may have said settle, says it again, and has to hear that
+ * the object is not here. Till then this node does not leave. */
+struct missed {
+    uint8_t id[16], from[16];
+    moyai_ns until;
+    struct missed *next;
+};
+
 struct host {
     moyai_node *node;
     moyai_ref *ref;
     struct accepted *accepted;
     struct arrival *arrivals;
-    size_t n_arrivals;
+    size_t n_arrivals, n_missed;
+    struct missed *missed;   /* the latest first */
+    struct exec_timer timer; /* for the end of these */
 };
 
 static const struct moyai_class *accepts(const struct host *h, const char *name) {
@@ -111,8 +122,12 @@ moyai_ref *host_of(moyai_node *n, const char *cls) {
     return accepts(n->host, cls) ? n->host->ref : NULL;
 }
 
+bool host_is(const moyai_node *n, const struct object *ob) {
+    return n->host && ob && id_equal(ob->id, n->host->ref->object);
+}
+
 size_t host_arrivals(const moyai_node *n) {
-    return n->host ? n->host->n_arrivals : 0;
+    return n->host ? n->host->n_arrivals + n->host->n_missed : 0;
 }
 
 static void arrival_free(struct host *h, struct arrival *a) {
@@ -157,12 +172,48 @@ static void drop(struct host *h, struct arrival *a) {
     object_leave(ob);
 }
 
+/* Those of that id, of that node, and of before that time are over; NULL: any. */
+static void missed_over(struct host *h, const uint8_t *id, const uint8_t *from, moyai_ns before) {
+    for (struct missed **at = &h->missed, *m; (m = *at);) {
+        if ((id && !id_equal(m->id, id)) || (from && !id_equal(m->from, from)) || m->until > before) {
+            at = &m->next;
+            continue;
+        }
+        *at = m->next;
+        h->n_missed--;
+        free(m);
+    }
+    if (h->n_missed == 0) exec_timer_clear(h->node->x, &h->timer);
+    exec_attention(h->node->x);
+}
+
+static void missed_late(struct exec *x, struct exec_timer *t) {
+    struct host *h = (struct host *)(void *)((char *)t - offsetof(struct host, timer));
+    const moyai_ns now = moyai_now();
+    missed_over(h, NULL, NULL, now);
+    if (h->missed) exec_timer_set(x, t, now + (moyai_ns)AGAIN_PAUSE);
+}
+
+/* Without memory for it the object may be lost, if this node leaves at once. */
+static void missed_new(struct host *h, const struct arrival *a) {
+    struct missed *m = a->from ? malloc(sizeof *m) : NULL;
+    if (!m) return;
+    *m = (struct missed){.until = moyai_now() + (moyai_ns)MISSED_TIME, .next = h->missed};
+    memcpy(m->id, a->ob->id, 16);
+    memcpy(m->from, peer_id(a->from), 16);
+    if (!h->missed) exec_timer_set(h->node->x, &h->timer, m->until);
+    h->missed = m;
+    h->n_missed++;
+}
+
 void host_peer_failed(moyai_node *n, const struct peer *p, const struct moyai_error *why) {
     const bool gone = why->code == MOYAI_EDEAD || why->code == MOYAI_ECLOSED;
+    if (n->host && n->host->missed && gone) missed_over(n->host, NULL, peer_id(p), UINT64_MAX);
     for (struct arrival *a = n->host ? n->host->arrivals : NULL, *next; a; a = next) {
         next = a->next;
         if (a->from != p) continue;
         (void)moving_step(&a->ob->at, gone ? MOVING_EV_PEER_GONE : MOVING_EV_UNREACHABLE, 0);
+        if (!gone) missed_new(n->host, a);
         drop(n->host, a);
     }
 }
@@ -283,6 +334,7 @@ static int m_settle(moyai_request *rq, void *host) {
     struct arrival *a = arrival_find(h, id);
     const enum moving_say say = moving_step(ob ? &ob->at : &gone, MOVING_EV_SETTLE, number);
     if (a && ob->at.state == MOVING_HERE) settle(h, a);
+    if (h->missed) missed_over(h, id, NULL, UINT64_MAX);
     api_leave(h->node);
     return say == MOVING_SAY_YES ? 0 : moyai_raise(rq, MOYAI_ENOOBJECT, "no such object has come here");
 }
@@ -298,6 +350,7 @@ static int m_drop(moyai_request *rq, void *host) {
     struct arrival *a = arrival_find(h, id);
     if (a) (void)moving_step(&a->ob->at, MOVING_EV_DROP, number);
     if (a && a->ob->at.state == MOVING_NONE) drop(h, a);
+    if (h->missed) missed_over(h, id, NULL, UINT64_MAX);
     api_leave(h->node);
     return 0;
 }
@@ -319,7 +372,10 @@ int moyai_accept(moyai_node *n, const struct moyai_class *cls) {
         struct moyai_error e = {0};
         struct host *h = calloc(1, sizeof *h);
         struct object *ob;
-        if (h) h->node = n;
+        if (h) {
+            h->node = n;
+            exec_timer_init(&h->timer, missed_late);
+        }
         rc = h ? object_make(n, &host_class, h, NULL, &ob, &e) : err_set(&e, MOYAI_ENOMEM, "out of memory");
         if (rc == 0) {
             h->ref = moyai_ref_ref(ob->ref);
@@ -347,6 +403,7 @@ void host_rejoins(moyai_node *n) {
 void host_done(moyai_node *n) {
     struct host *h = n->host;
     if (!h) return;
+    if (h->missed) missed_over(h, NULL, NULL, UINT64_MAX);
     n->host = NULL;
     while (h->arrivals) {
         struct arrival *a = h->arrivals;
@@ -534,6 +591,8 @@ static void run_move(void *arg) {
     unpark(ob);
     if (n->drain.begun && move_away(ob)) move_away_begin(ob);
     object_leave(ob);
+    n->drain.asked--;
+    exec_attention(n->x);
     m->done = true;
     if (m->waiter) (void)blocked_wake(n, m->waiter, 0);
     if (m->asker) (void)call_oneway_locked(m->asker, "moved", MOYAI_ARGS(m->rc, m->e.text));
@@ -564,6 +623,7 @@ static int begin_move(moyai_node *n, moyai_ref *ref, struct moyai_node_id to, mo
     }
     ob->moving = true;
     ob->users++;
+    n->drain.asked++;
     *ret = m;
     return 0;
 }

@@ -15,7 +15,6 @@ bool move_parks(moyai_request *rq);
  * cannot be moved it is as any other. false: its class does not move. */
 bool move_away(struct object *ob);
 void move_away_begin(struct object *ob); /* it may go now: after on_leave */
-void move_late(moyai_node *n);           /* the time for that is over: what waits has not begun, and is told so */
 /* The time to leave is over: what waits has not begun, and is told so. */
 void move_late(moyai_node *n);
 
@@ -27,8 +26,9 @@ int move_asked(moyai_node *n, moyai_ref *ref, struct moyai_node_id to, moyai_dur
 moyai_ref *host_of(moyai_node *n, const char *cls);
 /* A node is gone, or unreachable: what had not quite moved from there has not. */
 void host_peer_failed(moyai_node *n, const struct peer *p, const struct moyai_error *why);
-size_t host_arrivals(const moyai_node *n); /* objects that are not quite here */
-void host_rejoins(moyai_node *n);          /* this node was taken for dead: what had not quite moved here has not */
+size_t host_arrivals(const moyai_node *n);                  /* objects that are not quite here */
+bool host_is(const moyai_node *n, const struct object *ob); /* its calls begin also where the node leaves: it refuses */
+void host_rejoins(moyai_node *n); /* this node was taken for dead: what had not quite moved here has not */
 void host_done(moyai_node *n);
 
 #endif

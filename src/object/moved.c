@@ -5,7 +5,8 @@
  * A reference says where its object was last seen. A call that comes back from there as never executed, since the
  * object is not there (any more), or its node has gone, is not failed at once: the object is looked for by its id, and
  * the call is made again where it is found. Meanwhile calls of this node to that object wait. They are all made in the
- * order in which the program made them: nothing is sent before the old home has answered for all that it was sent.
+ * order in which the program made them: nothing is sent before the old home has answered for all that it was sent. That
+ * is so as well where a call is made after the object has come here, or gone from here, while older ones are out.
  */
 #include "object/moved.h"
 
@@ -13,29 +14,39 @@
 
 #include <stdlib.h>
 
-#define PLACES_MOST   65536u          /* whereabouts kept; one that is forgotten is looked for again */
+#ifndef PLACES_MOST
+#define PLACES_MOST 65536u /* whereabouts kept; one that is forgotten is looked for again */
+#endif
 #define TIMES_MOST    100u            /* a call is made */
-#define STILL_TRIES   100u            /* looks for an object that is said to be where it was not, just now */
+#define STILL_TRIES   10u             /* looks for an object that is said to be where it was not, just now */
+#define LEAVES_TRIES  100u            /* and where it is, but its home leaves */
 #define STILL_PAUSE   (10 * MOYAI_MS) /* between them */
 #define NOWHERE_TRIES 20u             /* and for one that is said to be nowhere, though its home lives */
 #define SOON          ((moyai_ns)(100 * MOYAI_MS))
-#define GONE_TIME     ((moyai_ns)MOYAI_SEC) /* that it was nowhere is believed so long */
+#define SEEN_TIME     ((moyai_ns)(60 * MOYAI_SEC)) /* settle is said again for 30 s (move.c) */
+#define GONE_TIME     ((moyai_ns)MOYAI_SEC)        /* that it was nowhere is believed so long */
 
 struct whereabouts {
     UT_hash_handle hh;
     moyai_node *node;
     uint8_t object[16], home[16];
-    bool known;                 /* home; else what references say */
-    bool seeking;               /* a fiber looks for it, and calls wait */
-    moyai_ns found;             /* when it was looked for last */
-    unsigned soon;              /* how often again, each time soon after that */
-    moyai_ns gone;              /* when it was found nowhere; 0: not so */
-    uint64_t seen;              /* the latest move by which it has been here; 0: none */
-    size_t out;                 /* calls that were sent, and are waited for before any is sent again */
+    bool known;          /* home; else what references say */
+    bool seeking;        /* a fiber looks for it, and calls wait */
+    moyai_ns found;      /* when it was looked for last */
+    unsigned soon;       /* how often again, each time soon after that */
+    moyai_ns gone;       /* when it was found nowhere; 0: not so */
+    uint64_t seen;       /* the latest move by which it has been here; 0: none */
+    moyai_ns left;       /* when it went */
+    size_t out;          /* calls that were sent, all to one home, and are waited for before any goes elsewhere */
+    uint8_t at[16];      /* that home */
+    uint8_t refused[16]; /* where it was not; while calls wait, and one has come back */
+    bool is_refused;
     moyai_future *queue, *last; /* in the order in which they were made */
     moyai_future *back;         /* of these, the latest that has come back; NULL: none, or any */
+    uint16_t
+        round; /* in which calls are sent: another one, when all that were refused in the one before have come back */
     struct blocked *seeker;
-    struct failure *why; /* the first has come back; what those are told that only wait, if it is nowhere */
+    struct failure *why; /* one has come back; what those are told that only wait, if it is nowhere */
 };
 
 void moved_name(const uint8_t object[16], char name[MOVED_NAME]) {
@@ -55,19 +66,25 @@ static void place_free(struct whereabouts *w) {
     free(w);
 }
 
-/* The one that is there for longest makes room, if nobody waits for it. */
+/* Somebody waits for it; or its old home may say settle again, and must not be told that it has never been here. */
+static bool is_needed(const struct whereabouts *w) {
+    return w->seeking || w->queue || w->out > 0 || (w->seen && moyai_now() - w->left < SEEN_TIME);
+}
+
+/* Those that are there for longest make room, if nobody waits for them. */
 static struct whereabouts *place_get(moyai_node *n, const uint8_t object[16]) {
     struct whereabouts *w = place_find(n, object), *next;
     if (w) return w;
     if (HASH_COUNT(n->whereabouts) >= PLACES_MOST)
-        HASH_ITER (hh, n->whereabouts, w, next)
-            if (!w->seeking && !w->queue) {
-                place_free(w);
-                break;
-            }
+        HASH_ITER (hh, n->whereabouts, w, next) {
+            if (is_needed(w)) continue;
+            place_free(w);
+            if (HASH_COUNT(n->whereabouts) < PLACES_MOST) break;
+        }
     w = calloc(1, sizeof *w);
     if (!w) return NULL;
     w->node = n;
+    w->round = ++n->rounds;
     memcpy(w->object, object, 16);
     HASH_ADD(hh, n->whereabouts, object, 16, w);
     if (w->hh.tbl) return w;
@@ -82,6 +99,7 @@ void moved_put(moyai_node *n, const uint8_t object[16], const uint8_t home[16], 
     w->known = true;
     w->gone = 0;
     w->seen = seen;
+    w->left = moyai_now();
 }
 
 uint64_t moved_seen(moyai_node *n, const uint8_t object[16]) {
@@ -92,6 +110,10 @@ uint64_t moved_seen(moyai_node *n, const uint8_t object[16]) {
 const uint8_t *moved_to(moyai_node *n, const uint8_t object[16]) {
     const struct whereabouts *w = place_find(n, object);
     return w && w->known ? w->home : NULL;
+}
+
+size_t moved_kept(const moyai_node *n) {
+    return HASH_COUNT(n->whereabouts);
 }
 
 void moved_home(moyai_future *f) {
@@ -148,13 +170,6 @@ static void take(moyai_future *f) {
     f->seeking = NULL;
 }
 
-/* What was sent is to be answered first. */
-static void await(struct whereabouts *w, moyai_future *f) {
-    if (f->awaited) return;
-    f->awaited = true;
-    w->out++;
-}
-
 static void unawait(moyai_future *f) {
     struct whereabouts *w = f->awaited ? place_find(f->node, f->object) : NULL;
     f->awaited = false;
@@ -163,9 +178,37 @@ static void unawait(moyai_future *f) {
     wake(w);
 }
 
+void moved_sends(moyai_future *f) {
+    struct whereabouts *w = f->movable && !f->awaited ? place_get(f->node, f->object) : NULL;
+    f->round = w ? w->round : ++f->node->rounds;
+    if (!w) return;
+    f->awaited = true;
+    w->out++;
+    memcpy(w->at, f->home, 16);
+}
+
+static void seek(void *arg);
+
+static bool seek_begins(struct whereabouts *w, struct failure *why) {
+    if (!why || go_locked(w->node, seek, w) < 0) return false;
+    w->seeking = true;
+    w->why = failure_ref(why);
+    w->is_refused = false;
+    return true;
+}
+
 bool moved_waits(moyai_future *f) {
     struct whereabouts *w = f->movable ? place_find(f->node, f->object) : NULL;
-    if (!w || !w->seeking) return false;
+    if (!w) return false;
+    if (!w->seeking) { /* it goes elsewhere than those before it: when these are answered */
+        struct moyai_error e;
+        if (w->out == 0 || id_equal(w->at, f->home)) return false;
+        failure_set(&e, MOYAI_ENOOBJECT, MOYAI_AT_PEER, MOYAI_NEVER_EXECUTED, "the object has moved, and is lost");
+        struct failure *why = failure_new(&e, NULL);
+        const bool begins = seek_begins(w, why);
+        failure_unref(why);
+        if (!begins) return false;
+    }
     f->failure = failure_ref(w->why);
     put(w, f);
     return true;
@@ -234,15 +277,17 @@ static void seek(void *arg) {
         w->seeker = NULL;
     }
     /* What is said of it may be of a moment ago: that it is here still, or at a home in between, or nowhere. */
+    const bool was_not = w->why->level[0].code == MOYAI_ENOOBJECT;
     const unsigned most = w->why->level[0].code == MOYAI_EDEAD ? 3 : NOWHERE_TRIES;
     for (unsigned still = 0, nowhere = 0; rc >= 0;) {
         if (w->soon > 2) rc = pause_a_moment(n);
         if (rc == 0) rc = look(w, home, &e);
-        if (rc == 0 && !(w->known && id_equal(home, w->home))) break;
-        if (rc == 0 ? still++ == STILL_TRIES : rc != MOYAI_ENOENT || nowhere++ == most) {
-            rc = rc == 0 ? MOYAI_ENOENT : rc;
+        if (rc == 0 && !(w->is_refused && id_equal(home, w->refused))) break;
+        if (rc == 0 && still++ == (was_not ? STILL_TRIES : LEAVES_TRIES)) {
+            rc = was_not ? 0 : MOYAI_ENOENT; /* it has come back */
             break;
         }
+        if (rc < 0 && (rc != MOYAI_ENOENT || nowhere++ == most)) break;
         rc = pause_a_moment(n);
     }
     const moyai_ns now = moyai_now();
@@ -255,6 +300,7 @@ static void seek(void *arg) {
         memcpy(w->home, home, 16);
         w->known = true;
         w->gone = 0;
+        w->round = ++n->rounds;
         send_all(w);
     } else {
         w->known = false;
@@ -262,14 +308,6 @@ static void seek(void *arg) {
         fail_all(w);
     }
     api_leave(n);
-}
-
-/* Those that are open there: they are answered before any is sent again. */
-static void await_open(struct whereabouts *w) {
-    struct peer *p = overlay_find(w->node->o, w->home);
-    struct peer_calls *pc = p ? peer_calls(p, false) : NULL;
-    for (moyai_future *f = pc ? pc->open : w->node->local_open; f; f = f->open_next)
-        if (f->movable && id_equal(f->object, w->object)) await(w, f);
 }
 
 static bool is_elsewhere(const moyai_future *f, const struct moyai_error *e) {
@@ -285,26 +323,21 @@ bool moved_again(moyai_future *f, const struct moyai_error *e) {
     struct whereabouts *w = place_get(n, f->object);
     if (!w || (w->gone && moyai_now() - w->gone < GONE_TIME)) return false;
     struct failure *why = failure_new(e, NULL);
-    const bool begins = !w->seeking;
-    if (!why || (begins && go_locked(n, seek, w) < 0)) {
+    if (!why || (!w->seeking && !seek_begins(w, why))) {
         failure_unref(why);
         return false;
     }
+    if (!w->is_refused && w->why->level[0].code != e->code) { /* it was not refused: now it is known why */
+        failure_unref(w->why);
+        w->why = failure_ref(why);
+    }
+    memcpy(w->refused, f->home, 16);
+    w->is_refused = true;
     f->again++;
     future_back(f);
     f->failure = why;
-    if (begins) {
-        w->seeking = true;
-        w->why = failure_ref(why);
-        memcpy(w->home, f->home, 16);
-        w->known = true; /* that it is not there */
-        await_open(w);
-    }
     put(w, f);
-    if (f->msg.state != MSG_IDLE)
-        await(w, f);
-    else
-        unawait(f);
+    if (f->msg.state == MSG_IDLE) unawait(f);
     wake(w);
     return true;
 }

@@ -12,8 +12,9 @@ static inline bool object_moves(const uint8_t id[16]) {
 
 /* Of a call that is about to be made: where its object is, as far as is known here. f->object and f->home are set. */
 void moved_home(moyai_future *f);
-/* Its object is being looked for: it is made when that is over. */
+/* Its object is being looked for, or calls before it are out elsewhere: it is made when that is over. */
 bool moved_waits(moyai_future *f);
+void moved_sends(moyai_future *f); /* it is about to be sent to f->home */
 /* It has come back, never executed, perhaps because its object is elsewhere: true if it is made again, or e is told to
  * it later. */
 bool moved_again(moyai_future *f, const struct moyai_error *e);
@@ -24,6 +25,8 @@ void moved_drop(moyai_future *f); /* it completes, or is freed */
 void moved_put(moyai_node *n, const uint8_t object[16], const uint8_t home[16], uint64_t seen);
 uint64_t moved_seen(moyai_node *n, const uint8_t object[16]);     /* of moving.h, while it is not here */
 const uint8_t *moved_to(moyai_node *n, const uint8_t object[16]); /* NULL: not known */
+
+size_t moved_kept(const moyai_node *n); /* whereabouts: how many */
 
 /* The name by which such an object is found, whatever node it is at. */
 #define MOVED_NAME 34u

@@ -36,7 +36,7 @@ struct moyai_request {
     uint32_t wave;   /* an answer that a node which leaves need not wait for, if it is drain.wave; 0: not such a one */
     uint8_t storage; /* enum result_storage: where the message lives */
     uint8_t n_ancestors;
-    uint16_t depth;
+    uint16_t depth, round;
     const uint8_t *ancestors; /* in the message */
     uint8_t root_node[16];
     uint64_t root_call;
@@ -85,8 +85,6 @@ void serve_peer_failed(moyai_node *n, struct peer *p);
 /* A local call: f's request. Fails f itself if it cannot be. */
 void serve_local(moyai_node *n, moyai_future *f, bool oneway);
 void request_turn_away(moyai_request *rq); /* one that has not begun: its node leaves */
-/* One that somebody waits for; NULL: none. */
-const moyai_request *serve_wanted(const moyai_node *n);
 /* A fiber has ended or blocks: may a local call that waits begin? */
 void serve_waiting(moyai_node *n);
 /* Around a fiber that is no method's: moyai_go, moyai_future_then. c is its context. */

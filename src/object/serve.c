@@ -28,6 +28,7 @@
 #include "object/move.h"
 #include "object/moved.h"
 #include "object/node_object.h"
+#include "object/refused.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -320,10 +321,12 @@ static void run_request(struct exec_task *t) {
     moyai_node *n = rq->node;
     if (!owed_may_begin(rq) || move_parks(rq)) return; /* comes again */
     if (rq->object->ended) {
+        refused_elsewhere(rq, rq->caller_node, rq->object->id, rq->round);
         request_fail(rq, MOYAI_ENOOBJECT, MOYAI_AT_PEER, MOYAI_NEVER_EXECUTED, "the object has ended");
     } else if (rq->cancelled) {
         request_fail(rq, MOYAI_ECANCELED, MOYAI_AT_PEER, MOYAI_NEVER_EXECUTED, "cancelled before it began");
-    } else if (n->drain.begun && !rq->from_local && !rq->nested && !rq->oneway && !rq->of_leaver) {
+    } else if (n->drain.begun && !rq->from_local && !rq->nested && !rq->oneway && !rq->of_leaver &&
+               !host_is(n, rq->object)) {
         request_fail(rq, MOYAI_ELEAVING, MOYAI_AT_PEER, MOYAI_NEVER_EXECUTED, LEAVING_TEXT);
     } else if (!request_late(rq)) {
         struct context c;
@@ -389,6 +392,7 @@ static void refuse(moyai_node *n, struct peer *p, const uint8_t *bytes, size_t h
     }
     id_set(rq, h.call);
     if (no->code == MOYAI_ELEAVING) drain_refuses(rq);
+    if (no->code == MOYAI_ENOOBJECT) refused_elsewhere(rq, peer_id(p), h.object, h.round);
     reply_levels(rq, no, 1);
     finish(rq);
 }
@@ -430,7 +434,8 @@ static moyai_request *take(moyai_node *n, struct peer *p, const uint8_t *bytes, 
     bool nested = h.flags & MESSAGE_ANY;
     for (uint8_t i = 0; i < h.n_ancestors && !nested; i++) nested = node_is(n, h.ancestors + i * 16u);
     struct object *ob = object_find(n, h.object);
-    const bool waits = ob && ob->moving; /* it begins, or not, when the object has moved */
+    /* It begins, or not, when the object has moved; or it is about one that arrives. */
+    const bool waits = (ob && ob->moving) || host_is(n, ob);
     const bool refuses = n->drain.begun && !nested && !waits && !(h.flags & (MESSAGE_ONEWAY | MESSAGE_LEAVER));
     if (p && (n->leaving || n->drain.late || refuses)) {
         failure_set(no, MOYAI_ELEAVING, REFUSED, LEAVING_TEXT);
@@ -440,7 +445,7 @@ static moyai_request *take(moyai_node *n, struct peer *p, const uint8_t *bytes, 
         failure_set(no, MOYAI_ETOOBIG, REFUSED, "a node's own methods take few arguments");
         return NULL;
     }
-    if (!ob || ob->ended) {
+    if (!ob || ob->ended || (p && object_moves(h.object) && refused_before(n, peer_id(p), h.object, h.round))) {
         failure_set(no, MOYAI_ENOOBJECT, REFUSED, "no such object in this process, or it has ended");
         return NULL;
     }
@@ -489,6 +494,7 @@ static moyai_request *take(moyai_node *n, struct peer *p, const uint8_t *bytes, 
     rq->receipt = h.flags & MESSAGE_RECEIPT;
     if (!rq->oneway) rq->task.refuse = refuse_request; /* of a one-way call there is nobody to be told: it waits */
     rq->depth = h.depth;
+    rq->round = h.round;
     rq->any_ancestor = h.flags & MESSAGE_ANY;
     rq->of_leaver = h.flags & MESSAGE_LEAVER;
     rq->nested = nested;
@@ -772,26 +778,6 @@ void serve_peer_failed(moyai_node *n, struct peer *p) {
         if (!rq->oneway) unwant(rq); /* one-way calls outlive their caller */
         if (rq->object && !rq->oneway) request_cancel(rq);
     }
-}
-
-static const moyai_request *oldest_wanted(const moyai_request *first) {
-    const moyai_request *found = NULL;
-    for (const moyai_request *rq = first; rq; rq = rq->peer_next) /* new ones go to the front */
-        if (rq->wanted) found = rq;
-    return found;
-}
-
-static bool look_wanted(struct peer *p, void *ctx) {
-    const moyai_request **found = ctx;
-    const struct peer_calls *pc = peer_calls(p, false);
-    *found = pc ? oldest_wanted(pc->served) : NULL;
-    return !*found;
-}
-
-const moyai_request *serve_wanted(const moyai_node *n) {
-    const moyai_request *found = oldest_wanted(n->all_local);
-    if (!found) overlay_each_peer(n->o, look_wanted, &found);
-    return found;
 }
 
 void request_abandon(void *rq) {

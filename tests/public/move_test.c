@@ -77,12 +77,20 @@ static int pack(moyai_node *n, void *self, moyai_value **state) {
     return 0;
 }
 
+static void leave_now(void *arg) {
+    KIT_OK(moyai_leave(arg, MOYAI_FOREVER));
+}
+
 static int unpack(moyai_node *n, moyai_ref *ref, const moyai_value *state, void **self) {
     const uint64_t *v;
     size_t k;
     FIBER_ASSERT(n == node && moyai_ref_is_local(ref));
     if (counts[DIES] == 2) _exit(9);
     if (counts[DIES] == 4) return MOYAI_EDATA;
+    if (counts[DIES] == 5) { /* the node leaves, when the object is there, and not settled */
+        counts[DIES] = 0;
+        KIT_OK(moyai_go(n, leave_now, n));
+    }
     KIT_OK(moyai_value_get(state, MOYAI_INTO(moyai_into_u64s(&v, &k))->v[0]));
     FIBER_ASSERT_INT(k, 4);
     struct counter *c = calloc(1, sizeof *c);
@@ -559,6 +567,25 @@ static void who_leaves_gives_away(void **state) {
     close_hosts(3);
 }
 
+/* Who is told to leave when he has adopted it, and the old home has not said settle yet, is told that still, and gives
+ * it on. */
+static void who_leaves_takes_what_arrives(void **state) {
+    (void)state;
+    open_hosts(3);
+    next = 0, expected = 0;
+    moyai_ref *ref = made_at(0, "arriving");
+    (void)call_next(ref);
+    counts[DIES] = 5;
+    KIT_OK(move(ref, 0, 1));
+    FIBER_ASSERT_INT(kit_reap(pid[1]), 0);
+    pid[1] = 0;
+    const int where = call_next(ref);
+    FIBER_ASSERT(where == pid[0] || where == pid[2]);
+    expect_sum(ref);
+    moyai_ref_unref(ref);
+    close_hosts(3);
+}
+
 /* Its time is over while a method holds it back: what has waited was never executed, and that is said. */
 static void who_waits_too_long_was_never_executed(void **state) {
     (void)state;
@@ -790,6 +817,7 @@ static int tests(void) {
         cmocka_unit_test(methods_end_first),
         cmocka_unit_test(signals_look_for_it),
         cmocka_unit_test(who_leaves_gives_away),
+        cmocka_unit_test(who_leaves_takes_what_arrives),
         cmocka_unit_test(who_is_busy_holds_up_nobody),
         cmocka_unit_test(who_waits_for_it_hears_of_its_end),
         cmocka_unit_test(who_waits_too_long_was_never_executed),
