@@ -84,7 +84,8 @@ MOYAI_API MOYAI_MUST_USE int moyai_object_new(moyai_node *node, const struct moy
 
 /* End an object of this node: calls not yet started fail with ENOOBJECT, never executed; those in
  * its scope go on; its names are removed; cls->destroy runs when the last has left.
- * 0, ENOOBJECT (ended already or not of this node), EINVAL, EFORK. */
+ * 0, ENOOBJECT (ended already or not of this node), ESTATE (it has just been packed to move: moyai_move), EINVAL,
+ * EFORK. */
 MOYAI_API int moyai_object_end(moyai_ref *ref);
 
 /*

@@ -351,6 +351,11 @@ void exec_submit(struct exec *x, struct exec_task *t) {
     if (x->driver == DRIVER_NODE) loop_wake(x);
 }
 
+void exec_submit_first(struct exec *x, struct exec_task *t) {
+    runq_push_first(&x->run, t);
+    if (x->driver == DRIVER_NODE) loop_wake(x);
+}
+
 /* ---- waiting ---- */
 
 static struct fiber *current(const struct exec *x) {

@@ -70,7 +70,8 @@ struct exec_task {
                                             fibers are blocked, perhaps on just this. Lock held, node thread, no fiber;
                                             must not block or run user code */
 };
-void exec_submit(struct exec *x, struct exec_task *t); /* lock held; wakes the node thread if it polls */
+void exec_submit(struct exec *x, struct exec_task *t);       /* lock held; wakes the node thread if it polls */
+void exec_submit_first(struct exec *x, struct exec_task *t); /* before all that are in the queue */
 bool exec_starves(const struct exec *x); /* tasks wait for a stack that nobody gives back just now. Lock held */
 
 struct exec_timer {

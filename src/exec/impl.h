@@ -169,6 +169,11 @@ static inline void runq_push(struct runq *q, struct exec_task *t) {
     *q->last = t;
     q->last = &t->next;
 }
+static inline void runq_push_first(struct runq *q, struct exec_task *t) {
+    t->next = q->first;
+    q->first = t;
+    if (!t->next) q->last = &t->next;
+}
 static inline struct exec_task *runq_pop(struct runq *q) {
     struct exec_task *t = q->first;
     q->first = t->next;

@@ -397,6 +397,7 @@ static moyai_future *signal_told(moyai_node *n, moyai_ref *ref) {
     f->msg.head = f->inline_;
     f->msg.head_len = 32;
     f->msg.length = 32;
+    f->msg.spare = true; /* there may be any number of them */
     find_home(f);
     if (!moved_waits(f)) start(n, f, false);
     return f;
@@ -418,10 +419,11 @@ int moyai_signal(moyai_ref *ref) {
     if (exec_forked(n->x)) return MOYAI_EFORK;
     exec_lock(n->x);
     struct object *ob = object_of(ref);
+    if (ob && ob->at.state == MOVING_SETTLES) ob = NULL;
     int rc = ob ? object_signal(ob) : 0;
     const bool moves = object_moves(ref->object) && !id_equal(ref->object, ref->home);
     const bool was_here = !ob && moyai_ref_is_local(ref);
-    if (rc < 0 || (was_here && !(moves && moved_to(n, ref->object))))
+    if (rc < 0 || (was_here && !object_of(ref) && !(moves && moved_to(n, ref->object))))
         rc = api_fail(n, MOYAI_ENOOBJECT, "the object signalled has ended");
     else if (!ob && moves)
         rc = unwaited(n, signal_told(n, ref)); /* it follows the object */

@@ -306,6 +306,7 @@ static void look_cut_off(moyai_node *n) {
 static void look(struct exec_hook *h) {
     moyai_node *n = (moyai_node *)(void *)((char *)h - offsetof(struct moyai_node, drain.hook));
     look_cut_off(n);
+    if (n->drain.movers == 0) move_away_more(n);
     if (n->drain.begun && is_done(n)) over(n);
 }
 
@@ -354,6 +355,7 @@ static size_t describe(const moyai_node *n, char *out, size_t cap) {
         const char *one, *many;
     } what[] = {{n->wanted, "call in progress here", "calls in progress here"},
                 {n->drain.moves, "object that has not moved", "objects that have not moved"},
+                {host_arrivals(n), "object that has not quite moved here", "objects that have not quite moved here"},
                 {n->drain.hooks, "on_leave that has not returned", "on_leave that have not returned"},
                 {(size_t)n->calls_inside, "call of a method here that has not been answered",
                  "calls of methods here that have not been answered"}};

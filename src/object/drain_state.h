@@ -10,7 +10,8 @@
 struct blocked;
 struct object;
 
-#define LEAVE_ASKERS 8u /* of those who have told it, the last: they are told what was cut short */
+#define USELESS      64u /* nodes that are not asked again to take objects */
+#define LEAVE_ASKERS 8u  /* of those who have told it, the last: they are told what was cut short */
 
 /* One that depends on this node, and was told to leave. */
 struct dependant {
@@ -31,6 +32,8 @@ struct drain {
     size_t asked;         /* moves that the program has asked for, and that are not over */
     size_t stay;          /* that could not move */
     struct moyai_error why_stay;
+    struct moyai_node_id useless[USELESS];
+    size_t n_useless;
     size_t hooks;    /* on_leave functions that have not returned */
     bool rest;       /* all is over but that what was said is taken */
     uint32_t wave;   /* how often that has come true */

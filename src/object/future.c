@@ -349,8 +349,12 @@ int future_reply(moyai_node *n, struct peer *p, uint8_t *bytes, size_t len) {
     if (bytes[1] & MESSAGE_ERROR) {
         struct moyai_error first;
         struct failure *e;
-        int rc = failure_get(bytes + REPLY_HEAD, len - REPLY_HEAD, p ? peer_id(p) : node_id(n)->b, &first, &e);
+        const size_t head = REPLY_HEAD + (bytes[1] & MESSAGE_MOVED ? 16u : 0);
+        if (len < head) return MOYAI_EPROTO;
+        int rc = failure_get(bytes + head, len - head, p ? peer_id(p) : node_id(n)->b, &first, &e);
         if (rc < 0) return rc;
+        if (bytes[1] & MESSAGE_ENDED) f->movable = false; /* and is not looked for */
+        if (bytes[1] & MESSAGE_MOVED) moved_hint(f, bytes + REPLY_HEAD);
         complete_with(f, &first, e);
         return 0;
     }

@@ -249,6 +249,7 @@ struct moyai_node {
     struct whereabouts *whereabouts; /* moved.c */
     uint16_t rounds;                 /* the last one given to calls there */
     struct refused *refused;         /* refused.c */
+    bool places_lost;                /* there were too many of these */
     struct host *host;               /* of objects that move here: move.c. NULL: it takes none */
     uint64_t calls_inside;           /* of those open: made by methods and fibers */
     uint64_t id_steps;               /* requests looked at to find one by its id */

@@ -6,7 +6,8 @@
  * REQUEST   0 kind  1 flags  2 method length  3 ancestors  4 depth (2)  6 round (2)  8 call id (8)  16 object (16)
  *           32 remaining time in ns (8; 2^63-1: none)  40 [root: node (16), call (8)] if flag ROOT,
  *           ancestors x node (16), method name, zeros to a multiple of 8, values
- * REPLY     0 kind  1 flags  2 zero (6)  8 call id (8)  16 values, or with flag ERROR the levels of an error
+ * REPLY     0 kind  1 flags  2 zero (6)  8 call id (8)  16 values, or with flag ERROR [node (16) if flag MOVED,] the
+ *           levels of an error
  * CANCEL    0 kind  1 zero (7)  8 call id (8)
  * DEADLINE  0 kind  1 zero (7)  8 call id (8)  16 remaining time in ns (8)
  * DOING     0 kind  1 zero (7)  8 call id (8)  16 text, 1 to DOING_MOST bytes
@@ -33,6 +34,8 @@ enum message_flags {
     MESSAGE_ERROR = 8,    /* reply */
     MESSAGE_LEAVER = 16,  /* request: who makes it leaves */
     MESSAGE_RECEIPT = 32, /* request, one-way: answered all the same, without results */
+    MESSAGE_MOVED = 64,   /* reply, with ERROR: the object has gone to the node (16) that stands before the levels */
+    MESSAGE_ENDED = 128,  /* reply, with ERROR: it is nowhere, as it has ended here */
 };
 #define REQUEST_HEAD        40u
 #define REQUEST_MOST        (REQUEST_HEAD + 24u + CALL_ANCESTORS * 16u + 256u + 8u) /* the longest head */

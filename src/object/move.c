@@ -31,6 +31,7 @@
 #define BYTE_TIME   (1 * MOYAI_US)  /* and as long more for each byte of a state, to take it: at least */
 #define MOVERS      32u             /* objects of a node that leaves, at once */
 #define TARGETS     256u            /* nodes looked at to find one for an object */
+#define REST_PAUSE  (2 * MOYAI_MS)  /* to look whether an object is gone that comes back */
 
 /* ---- its scope ------------------------------------------------------------------------------- */
 
@@ -57,15 +58,22 @@ bool move_parks(moyai_request *rq) {
     return true;
 }
 
-/* It stays, or has ended here: each begins, or is answered that. */
+/* It stays, or has ended here: each begins, or is answered that; before those that have come later, and whose turn to
+ * be parked has not come. */
 static void unpark(struct object *ob) {
+    moyai_request *last = NULL;
     ob->moving = false;
     for (moyai_request *rq; (rq = ob->parked_first);) {
         ob->parked_first = rq->wait_next;
-        rq->wait_next = NULL;
-        exec_submit(ob->node->x, &rq->task);
+        rq->wait_next = last;
+        last = rq;
     }
     ob->parked_last = NULL;
+    for (moyai_request *rq; (rq = last);) {
+        last = rq->wait_next;
+        rq->wait_next = NULL;
+        exec_submit_first(ob->node->x, &rq->task);
+    }
 }
 
 void move_late(moyai_node *n) {
@@ -155,8 +163,10 @@ static void settle(struct host *h, struct arrival *a) {
     for (size_t i = 0; i < a->names; i++) {
         struct moyai_error e = {0};
         if (name_arrives(ob, a->name[i], &e) < 0)
-            log_error(n->log, "object", "MOYAI-MOVE-NAME", "an object that has moved here lacks its name: %s", e.text);
+            log_error(n->log, "object", "MOYAI-MOVE-NAME", "an object that has moved here lacks its name%s: %s",
+                      e.code == MOYAI_EEXIST || e.code == MOYAI_ENOMEM ? "" : ", which is tried again", e.text);
     }
+    moved_here(n, ob->id);
     log_info(n->log, "object", "MOYAI-MOVED-HERE", "an object of class \"%s\" has moved here", klass_name(ob->klass));
     arrival_free(h, a);
     unpark(ob);
@@ -244,7 +254,7 @@ static void arrival_abort(struct arrival *a) {
 
 /* The object is made, and waits. Lock held. */
 static int arrive(const moyai_request *rq, struct arrival *a, const struct moyai_class *cls, const uint8_t id[16],
-                  void *self, uint64_t number, bool pending, struct moyai_error *e) {
+                  void *self, uint64_t number, struct moyai_error *e) {
     moyai_node *n = rq->node;
     struct host *h = n->host;
     struct moving at = {.seen = moved_seen(n, id)};
@@ -262,7 +272,6 @@ static int arrive(const moyai_request *rq, struct arrival *a, const struct moyai
     a->ob->moving = true;
     a->ob->at = at;
     a->ob->users++;
-    a->ob->pending = pending;
     a->from = p;
     if (pc) pc->in_room++;
     a->next = h->arrivals;
@@ -271,19 +280,31 @@ static int arrive(const moyai_request *rq, struct arrival *a, const struct moyai
     return 0;
 }
 
-/* adopt(class, id, number of the move, names, pending signal, state) */
+/* It has gone from here a moment ago, and comes back before the answer to that has come: soon. */
+static void rest_goes(const moyai_request *rq, const uint8_t id[16]) {
+    moyai_node *n = rq->node;
+    const moyai_ns until = moyai_now() + (moyai_ns)HOST_TIME;
+    for (bool here = true; here && moyai_now() < until;) {
+        api_enter(n);
+        const struct object *ob = object_find(n, id);
+        here = ob && (ob->ended || ob->at.state == MOVING_SETTLES) && !rq->cancelled;
+        api_leave(n);
+        if (here && moyai_sleep_masked(n, REST_PAUSE) < 0) return;
+    }
+}
+
+/* adopt(class, id, number of the move, names, state) */
 static int m_adopt(moyai_request *rq, void *host) {
     struct host *h = host;
     moyai_node *n = h->node;
     const char *name;
     const void *id;
     size_t id_n;
-    bool pending;
     uint64_t number;
     moyai_value *names = NULL, *state = NULL;
     void *self = NULL;
     struct moyai_error e = {0};
-    int rc = moyai_args(rq, MOYAI_INTO(&name, moyai_into_bytes(&id, &id_n), &number, &names, &pending, &state));
+    int rc = moyai_args(rq, MOYAI_INTO(&name, moyai_into_bytes(&id, &id_n), &number, &names, &state));
     if (rc < 0) return rc;
     api_enter(n);
     const struct moyai_class *cls = accepts(h, name);
@@ -301,8 +322,9 @@ static int m_adopt(moyai_request *rq, void *host) {
             rc = err_set(&e, MOYAI_EUSER, "class \"%.60s\": unpack returned %d, which is no error code", name, rc);
     }
     if (rc == 0) {
+        rest_goes(rq, id);
         api_enter(n);
-        rc = arrive(rq, a, cls, id, self, number, pending, &e);
+        rc = arrive(rq, a, cls, id, self, number, &e);
         api_leave(n);
         if (rc < 0 && cls->destroy) cls->destroy(self);
         if (rc == 0) a = NULL;
@@ -314,37 +336,42 @@ static int m_adopt(moyai_request *rq, void *host) {
     return rc < 0 ? moyai_raise(rq, rc, "%s", e.text) : 0;
 }
 
-static int read_move(moyai_request *rq, const void **id, uint64_t *number) {
+static int read_move(moyai_request *rq, const void **id, uint64_t *number, bool *pending) {
     size_t n;
-    const int rc = moyai_args(rq, MOYAI_INTO(moyai_into_bytes(id, &n), number));
+    const int rc = moyai_args(rq, MOYAI_INTO(moyai_into_bytes(id, &n), number, pending));
     if (rc < 0) return rc;
     return n == 16 ? 0 : moyai_raise(rq, MOYAI_EARGS, "an object's id has 16 bytes");
 }
 
-/* settle(id, number): it is here now, or was before. */
+/* settle(id, number, a signal is pending): it is here now, or was before. */
 static int m_settle(moyai_request *rq, void *host) {
     struct host *h = host;
     const void *id;
     uint64_t number;
-    const int rc = read_move(rq, &id, &number);
+    bool pending;
+    const int rc = read_move(rq, &id, &number, &pending);
     if (rc < 0) return rc;
     api_enter(h->node);
     struct object *ob = object_find(h->node, id);
     struct moving gone = {.seen = moved_seen(h->node, id)};
     struct arrival *a = arrival_find(h, id);
     const enum moving_say say = moving_step(ob ? &ob->at : &gone, MOVING_EV_SETTLE, number);
-    if (a && ob->at.state == MOVING_HERE) settle(h, a);
+    if (a && ob->at.state == MOVING_HERE) {
+        ob->pending |= pending;
+        settle(h, a);
+    }
     if (h->missed) missed_over(h, id, NULL, UINT64_MAX);
     api_leave(h->node);
     return say == MOVING_SAY_YES ? 0 : moyai_raise(rq, MOYAI_ENOOBJECT, "no such object has come here");
 }
 
-/* drop(id, number) */
+/* drop(id, number, no matter) */
 static int m_drop(moyai_request *rq, void *host) {
     struct host *h = host;
     const void *id;
     uint64_t number;
-    const int rc = read_move(rq, &id, &number);
+    bool pending;
+    const int rc = read_move(rq, &id, &number, &pending);
     if (rc < 0) return rc;
     api_enter(h->node);
     struct arrival *a = arrival_find(h, id);
@@ -433,6 +460,7 @@ static int freeze(struct object *ob, moyai_ns until, struct moyai_error *e) {
         ob->mover = NULL;
     }
     if (rc == MOYAI_ETIMEDOUT) return err_set(e, rc, "a method of the object is in progress still");
+    if (rc == 0 && ob->ended) return err_set(e, MOYAI_ENOOBJECT, "the object has ended");
     return rc < 0 ? err_set(e, rc, "%s", moyai_strerror(rc)) : 0;
 }
 
@@ -502,16 +530,14 @@ static enum moving_event ask_adopt(struct object *ob, moyai_ref *host, moyai_val
     moyai_node *n = ob->node;
     exec_lock(n->x);
     moyai_value *names = names_of(ob);
-    const bool pending = ob->pending;
     exec_unlock(n->x);
     if (!names) {
         err_set(e, MOYAI_ENOMEM, "out of memory");
         return MOVING_EV_NO;
     }
-    const enum moving_event ev =
-        ask(host, "adopt",
-            MOYAI_ARGS(klass_name(ob->klass), moyai_bytes(ob->id, 16), moving_offer(&ob->at), names, pending, state),
-            until, true, e);
+    const enum moving_event ev = ask(
+        host, "adopt", MOYAI_ARGS(klass_name(ob->klass), moyai_bytes(ob->id, 16), moving_offer(&ob->at), names, state),
+        until, true, e);
     moyai_value_free(names);
     if (e->code == MOYAI_ETOOBIG)
         err_set(e, MOYAI_ETOOBIG, "class \"%.60s\": the packed state is larger than max_message of %s node",
@@ -529,8 +555,14 @@ static int hand_over(struct object *ob, moyai_ref *host, const uint8_t to[16], m
     const struct self_id *self = atomic_load(&n->self);
     int rc = pack(ob, &state, e);
     if (rc < 0) return rc;
-    (void)moving_step(&ob->at, MOVING_EV_OFFER, 0);
+    exec_lock(n->x);
+    if (!ob->ended) (void)moving_step(&ob->at, MOVING_EV_OFFER, 0);
     const uint64_t number = moving_offer(&ob->at);
+    exec_unlock(n->x);
+    if (ob->at.state != MOVING_OFFERED) {
+        moyai_value_free(state);
+        return err_set(e, MOYAI_ENOOBJECT, "the object has ended");
+    }
     enum moving_event ev = ask_adopt(ob, host, state, until, e);
     moyai_value_free(state);
     const moyai_ns late = moyai_now() + (moyai_ns)SETTLE_MOST;
@@ -539,13 +571,17 @@ static int hand_over(struct object *ob, moyai_ref *host, const uint8_t to[16], m
             ev = MOVING_EV_REBORN;
             err_set(e, MOYAI_EDEAD, "this node was taken for dead meanwhile");
         }
+        exec_lock(n->x);
         const enum moving_say say = moving_step(&ob->at, ev, 0);
-        if (say == MOVING_SAY_DROP) (void)!moyai_call_oneway(host, "drop", MOYAI_ARGS(moyai_bytes(ob->id, 16), number));
+        const bool pending = ob->pending; /* what signals it after it is said that it is there finds it there */
+        exec_unlock(n->x);
+        if (say == MOVING_SAY_DROP)
+            (void)!moyai_call_oneway(host, "drop", MOYAI_ARGS(moyai_bytes(ob->id, 16), number, false));
         if (ob->at.state != MOVING_SETTLES) break;
         if (!first && (moyai_now() > late || moyai_sleep_masked(n, AGAIN_PAUSE) < 0))
             ev = MOVING_EV_LATE;
         else
-            ev = ask(host, "settle", MOYAI_ARGS(moyai_bytes(ob->id, 16), number), UINT64_MAX, first, e);
+            ev = ask(host, "settle", MOYAI_ARGS(moyai_bytes(ob->id, 16), number, pending), UINT64_MAX, first, e);
     }
     if (ob->at.state == MOVING_HERE) return e->code;
     exec_lock(n->x);
@@ -703,7 +739,22 @@ static bool add_known(const struct overlay_known *k, void *ctx) {
 }
 
 static bool add_entry(const struct rdv_node *node, const struct moyai_error *bad, void *ctx) {
-    return bad || add_target(ctx, node->id.b);
+    return bad || node->leaving || add_target(ctx, node->id.b);
+}
+
+/* Nodes that leave, do not answer, or cannot be reached are not asked for each object again. Lock not held. */
+static bool is_useless(moyai_node *n, const uint8_t id[16]) {
+    bool found = false;
+    exec_lock(n->x);
+    for (size_t i = 0; i < n->drain.n_useless && !found; i++) found = id_equal(n->drain.useless[i].b, id);
+    exec_unlock(n->x);
+    return found;
+}
+
+static void add_useless(moyai_node *n, const uint8_t id[16]) {
+    exec_lock(n->x);
+    if (n->drain.n_useless < USELESS) memcpy(n->drain.useless[n->drain.n_useless++].b, id, 16);
+    exec_unlock(n->x);
 }
 
 /* Lock not held. The first that takes it; who was asked by another object begins elsewhere. */
@@ -715,9 +766,10 @@ static int move_somewhere(struct object *ob, struct targets *t, struct moyai_err
         const uint8_t *to = t->id[(from + i) % t->count];
         struct moyai_error why = {0};
         moyai_ref *host = NULL;
-        if (host_at(n, to, klass_name(ob->klass), &host, &why) == 0 &&
-            (rc = hand_over(ob, host, to, UINT64_MAX, &why)) < 0)
-            *e = why;
+        if (is_useless(n, to)) continue;
+        const int asked = host_at(n, to, klass_name(ob->klass), &host, &why);
+        if (asked == 0 && (rc = hand_over(ob, host, to, UINT64_MAX, &why)) < 0) *e = why;
+        if (asked < 0 && asked != MOYAI_ENOENT) add_useless(n, to);
         moyai_ref_unref(host);
     }
     return rc;
@@ -726,10 +778,10 @@ static int move_somewhere(struct object *ob, struct targets *t, struct moyai_err
 /* It has gone, or not: then it is as any other from now on. */
 static void stays(struct object *ob, int rc, const struct moyai_error *e) {
     moyai_node *n = ob->node;
-    ob->stays = rc < 0;
+    ob->stays = rc < 0 && !ob->ended;
     n->drain.moves--;
-    if (rc < 0 && n->drain.stay++ == 0) n->drain.why_stay = *e;
-    if (rc < 0 && e->code != MOYAI_ELEAVING) n->drain.why_stay = *e;
+    if (ob->stays && n->drain.stay++ == 0) n->drain.why_stay = *e;
+    if (ob->stays && e->code != MOYAI_ELEAVING) n->drain.why_stay = *e;
     if (n->drain.moves == 0 && n->drain.stay > 0) {
         char text[MOYAI_ERROR_TEXT + 200];
         snprintf(text, sizeof text,
@@ -777,18 +829,15 @@ static void run_away(void *arg) {
     api_leave(n);
 }
 
+void move_away_more(moyai_node *n) {
+    if (n->drain.away && n->drain.movers < MOVERS && go_locked(n, run_away, n) == 0) n->drain.movers++;
+}
+
 void move_away_begin(struct object *ob) {
     moyai_node *n = ob->node;
     ob->departs = ob->inside > 0; /* no fiber waits for its methods: these may take long, and others can go */
     if (ob->departs) return;
     ob->away = n->drain.away;
     n->drain.away = ob;
-    if (n->drain.movers == MOVERS) return;
-    if (go_locked(n, run_away, n) == 0) {
-        n->drain.movers++;
-    } else if (n->drain.movers == 0) {
-        const struct moyai_error e = context_get(n)->last;
-        n->drain.away = ob->away;
-        stays(ob, e.code, &e);
-    }
+    move_away_more(n); /* if there is no room for a fiber, later */
 }

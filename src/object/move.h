@@ -8,6 +8,10 @@
 /* A method or on_leave begins in its scope, and is over. */
 void move_enter(struct object *ob);
 void move_leave(struct object *ob);
+/* Its state has been packed, or is about to come to be its own: it is at neither home just now. */
+static inline bool move_is_under_way(const struct object *ob) {
+    return ob->at.state != MOVING_HERE;
+}
 /* Must this request wait until its object has moved, or stays? Then it is kept. */
 bool move_parks(moyai_request *rq);
 
@@ -15,6 +19,7 @@ bool move_parks(moyai_request *rq);
  * cannot be moved it is as any other. false: its class does not move. */
 bool move_away(struct object *ob);
 void move_away_begin(struct object *ob); /* it may go now: after on_leave */
+void move_away_more(moyai_node *n);      /* some may go, and no fiber sees to it */
 /* The time to leave is over: what waits has not begun, and is told so. */
 void move_late(moyai_node *n);
 

@@ -17,14 +17,15 @@
 #ifndef PLACES_MOST
 #define PLACES_MOST 65536u /* whereabouts kept; one that is forgotten is looked for again */
 #endif
-#define TIMES_MOST    100u            /* a call is made */
-#define STILL_TRIES   10u             /* looks for an object that is said to be where it was not, just now */
-#define LEAVES_TRIES  100u            /* and where it is, but its home leaves */
-#define STILL_PAUSE   (10 * MOYAI_MS) /* between them */
-#define NOWHERE_TRIES 20u             /* and for one that is said to be nowhere, though its home lives */
-#define SOON          ((moyai_ns)(100 * MOYAI_MS))
-#define SEEN_TIME     ((moyai_ns)(60 * MOYAI_SEC)) /* settle is said again for 30 s (move.c) */
-#define GONE_TIME     ((moyai_ns)MOYAI_SEC)        /* that it was nowhere is believed so long */
+#define TIMES_MOST   100u            /* a call is made */
+#define STILL_TRIES  10u             /* looks for an object that is said to be where it was not, just now */
+#define LEAVES_TRIES 100u            /* and where it is, but its home leaves */
+#define STILL_PAUSE  (10 * MOYAI_MS) /* between them */
+#define NOWHERE_TIME ((moyai_ns)(200 * MOYAI_MS)) /* and for one that is said to be nowhere: so long, and twice, */
+#define NOWHERE_DEAD 3u                           /* or so often, if its home is dead */
+#define SOON         ((moyai_ns)(100 * MOYAI_MS))
+#define SEEN_TIME    ((moyai_ns)(60 * MOYAI_SEC)) /* settle is said again for 30 s (move.c) */
+#define GONE_TIME    ((moyai_ns)MOYAI_SEC)        /* that it was nowhere is believed so long */
 
 struct whereabouts {
     UT_hash_handle hh;
@@ -41,6 +42,9 @@ struct whereabouts {
     uint8_t at[16];      /* that home */
     uint8_t refused[16]; /* where it was not; while calls wait, and one has come back */
     bool is_refused;
+    bool returned;              /* who refused it says that it has it now */
+    bool fresh;                 /* home: it is known since calls wait, from who had it last */
+    bool here;                  /* it has come to this node, and not gone on: if it is not here, it has ended */
     moyai_future *queue, *last; /* in the order in which they were made */
     moyai_future *back;         /* of these, the latest that has come back; NULL: none, or any */
     uint16_t
@@ -54,7 +58,7 @@ void moved_name(const uint8_t object[16], char name[MOVED_NAME]) {
     id_format(object, name + 1);
 }
 
-static struct whereabouts *place_find(moyai_node *n, const uint8_t object[16]) {
+static struct whereabouts *place_find(const moyai_node *n, const uint8_t object[16]) {
     struct whereabouts *w;
     HASH_FIND(hh, n->whereabouts, object, 16, w);
     return w;
@@ -79,6 +83,7 @@ static struct whereabouts *place_get(moyai_node *n, const uint8_t object[16]) {
         HASH_ITER (hh, n->whereabouts, w, next) {
             if (is_needed(w)) continue;
             place_free(w);
+            n->places_lost = true;
             if (HASH_COUNT(n->whereabouts) < PLACES_MOST) break;
         }
     w = calloc(1, sizeof *w);
@@ -94,12 +99,42 @@ static struct whereabouts *place_get(moyai_node *n, const uint8_t object[16]) {
 
 void moved_put(moyai_node *n, const uint8_t object[16], const uint8_t home[16], uint64_t seen) {
     struct whereabouts *w = place_get(n, object);
-    if (!w) return; /* it is looked for */
+    if (!w) {
+        n->places_lost = true; /* it is looked for */
+        return;
+    }
     memcpy(w->home, home, 16);
-    w->known = true;
+    w->known = w->fresh = true;
+    w->here = false;
     w->gone = 0;
     w->seen = seen;
     w->left = moyai_now();
+}
+
+void moved_here(moyai_node *n, const uint8_t object[16]) {
+    struct whereabouts *w = place_find(n, object);
+    if (!w) return;
+    w->known = w->fresh = false;
+    w->here = true;
+    w->gone = 0;
+}
+
+enum moved_whither moved_whither(const moyai_node *n, const uint8_t object[16], uint8_t to[16]) {
+    const struct whereabouts *w = place_find(n, object);
+    if (!w) return n->places_lost ? MOVED_UNKNOWN : MOVED_ENDED;
+    if (w->here) return MOVED_ENDED;
+    if (!w->known || (w->seeking && !w->fresh) || node_is(n, w->home)) return MOVED_UNKNOWN;
+    memcpy(to, w->home, 16);
+    return MOVED_THERE;
+}
+
+void moved_hint(moyai_future *f, const uint8_t to[16]) {
+    struct whereabouts *w = f->movable ? place_get(f->node, f->object) : NULL;
+    if (!w) return;
+    w->returned = id_equal(to, f->home);
+    if (w->returned) return;
+    memcpy(w->home, to, 16);
+    w->known = w->fresh = true;
 }
 
 uint64_t moved_seen(moyai_node *n, const uint8_t object[16]) {
@@ -262,6 +297,19 @@ static void send_all(struct whereabouts *w) {
     }
 }
 
+static bool is_nowhere(unsigned times, moyai_ns since, bool dead) {
+    if (dead && times == NOWHERE_DEAD) return true;
+    return since > NOWHERE_TIME && (dead || times > 1);
+}
+
+/* Who refused it has said where it is, or this node had it and knows. */
+static bool is_told(struct whereabouts *w, uint8_t home[16]) {
+    const bool elsewhere = w->fresh && !(w->is_refused && id_equal(w->home, w->refused));
+    if (!w->returned && !elsewhere) return false;
+    memcpy(home, w->returned ? w->refused : w->home, 16);
+    return true;
+}
+
 static void seek(void *arg) {
     struct whereabouts *w = arg;
     moyai_node *n = w->node;
@@ -277,19 +325,20 @@ static void seek(void *arg) {
         w->seeker = NULL;
     }
     /* What is said of it may be of a moment ago: that it is here still, or at a home in between, or nowhere. */
-    const bool was_not = w->why->level[0].code == MOYAI_ENOOBJECT;
-    const unsigned most = w->why->level[0].code == MOYAI_EDEAD ? 3 : NOWHERE_TRIES;
-    for (unsigned still = 0, nowhere = 0; rc >= 0;) {
-        if (w->soon > 2) rc = pause_a_moment(n);
-        if (rc == 0) rc = look(w, home, &e);
+    const bool was_not = w->why->level[0].code == MOYAI_ENOOBJECT, dead = w->why->level[0].code == MOYAI_EDEAD;
+    const moyai_ns began = moyai_now();
+    if (rc == 0 && w->soon > 2) rc = pause_a_moment(n);
+    for (unsigned still = 0, nowhere = 0; rc >= 0 && !is_told(w, home);) {
+        rc = look(w, home, &e);
         if (rc == 0 && !(w->is_refused && id_equal(home, w->refused))) break;
         if (rc == 0 && still++ == (was_not ? STILL_TRIES : LEAVES_TRIES)) {
             rc = was_not ? 0 : MOYAI_ENOENT; /* it has come back */
             break;
         }
-        if (rc < 0 && (rc != MOYAI_ENOENT || nowhere++ == most)) break;
+        if (rc < 0 && (rc != MOYAI_ENOENT || is_nowhere(++nowhere, moyai_now() - began, dead))) break;
         rc = pause_a_moment(n);
     }
+    w->fresh = w->returned = false;
     const moyai_ns now = moyai_now();
     w->soon = now - w->found < SOON ? w->soon + 1 : 0;
     w->found = now;

@@ -26,6 +26,17 @@ void moved_put(moyai_node *n, const uint8_t object[16], const uint8_t home[16], 
 uint64_t moved_seen(moyai_node *n, const uint8_t object[16]);     /* of moving.h, while it is not here */
 const uint8_t *moved_to(moyai_node *n, const uint8_t object[16]); /* NULL: not known */
 
+/* What this node can say of such an object that is not here. */
+enum moved_whither {
+    MOVED_UNKNOWN,
+    MOVED_THERE, /* it has gone to `to`, or was found there */
+    MOVED_ENDED, /* here, or it has never been anywhere else: it is nowhere */
+};
+enum moved_whither moved_whither(const moyai_node *n, const uint8_t object[16], uint8_t to[16]);
+void moved_here(moyai_node *n, const uint8_t object[16]); /* it has come to this node */
+/* That is what the node said that f was sent to; its own id: it has the object now. */
+void moved_hint(moyai_future *f, const uint8_t to[16]);
+
 size_t moved_kept(const moyai_node *n); /* whereabouts: how many */
 
 /* The name by which such an object is found, whatever node it is at. */

@@ -24,9 +24,9 @@ static enum moving_say settles(struct moving *m, enum moving_event ev) {
     switch (ev) {
     case MOVING_EV_UNREACHABLE:
         return MOVING_SAY_SETTLE;
-    case MOVING_EV_NO:
+    case MOVING_EV_NO: /* it may be there, though, if that was not what refused */
         m->state = MOVING_HERE;
-        return MOVING_SAY_NOTHING;
+        return MOVING_SAY_DROP;
     case MOVING_EV_YES:
     case MOVING_EV_PEER_GONE:
     case MOVING_EV_LATE:

@@ -14,6 +14,7 @@
 #include "base/near.h"
 #include "object/drain.h"
 #include "object/internal.h"
+#include "object/move.h"
 
 #include <stdlib.h>
 
@@ -314,6 +315,11 @@ static void again_due(struct exec *x, struct exec_timer *t) {
     }
 }
 
+static void names_again_soon(moyai_node *n) {
+    n->again_wait = STALE_FIRST;
+    exec_timer_set(n->x, &n->again_timer, moyai_now() + (moyai_ns)n->again_wait);
+}
+
 void names_again(moyai_node *n) {
     if (!overlay_rdv(n->o)) return;
     n->again_wait = 0;
@@ -344,7 +350,7 @@ int moyai_register(moyai_ref *ref, const char *name) {
     int rc = name ? entry_check_name(name, &e) : err_set(&e, MOYAI_EINVAL, "no name given");
     struct object *ob = rc == 0 ? object_of(ref) : NULL;
     struct object *have = ob ? named_here(n, name) : NULL;
-    if (rc == 0 && ob && ob->moving)
+    if (rc == 0 && ob && move_is_under_way(ob))
         rc = err_set(&e, MOYAI_ESTATE, "the object moves just now");
     else if (rc == 0 && !ob)
         rc = err_set(&e, MOYAI_ENOOBJECT, "only a living object of this node can be registered");
@@ -389,7 +395,9 @@ int moyai_unregister(moyai_ref *ref, const char *name) {
     struct object *ob = name ? object_of(ref) : NULL;
     struct object_name *m = ob ? name_find(n, name) : NULL;
     int rc = 0;
-    if (!m || m->owner != ob) {
+    if (ob && move_is_under_way(ob)) {
+        rc = api_fail(n, MOYAI_ESTATE, "the object moves just now");
+    } else if (!m || m->owner != ob) {
         rc = api_fail(n, MOYAI_ENOENT, "the object has no name \"%s\"", name ? name : "");
     } else {
         struct moyai_error e = {0};
@@ -545,7 +553,12 @@ int name_arrives(struct object *ob, const char *name, struct moyai_error *e) {
         err_set(e, rc, "the name \"%s\" cannot be held: %s", name, moyai_strerror(rc));
     struct name_wait *w = rc == 0 ? wait_find(n, name) : NULL;
     if (w) wait_wake(w);
-    if (rc < 0 && m) name_free(n, m);
+    if (rc < 0 && m && r && rc != MOYAI_EEXIST) { /* a full disk, say: it is written when that is over */
+        m->under = NULL;
+        if (!exec_timer_is_set(&n->again_timer)) names_again_soon(n);
+    } else if (rc < 0 && m) {
+        name_free(n, m);
+    }
     return rc;
 }
 

@@ -2,6 +2,7 @@
 /* Classes, objects, references. */
 #include "base/err.h"
 #include "base/near.h"
+#include "object/move.h"
 #include "object/moved.h"
 
 #include <stdlib.h>
@@ -253,7 +254,7 @@ int moyai_object_end(moyai_ref *ref) {
     api_enter(n);
     struct object *ob = object_of(ref);
     int rc = 0;
-    if (ob && ob->moving) {
+    if (ob && move_is_under_way(ob)) {
         rc = api_fail(n, MOYAI_ESTATE, "the object moves just now");
     } else if (!ob) {
         rc = api_fail(n, MOYAI_ENOOBJECT, "the object has ended or is not of this node");

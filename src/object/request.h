@@ -26,9 +26,11 @@ struct moyai_request {
     moyai_request *id_next;
     uint8_t caller_node[16];
     struct object *object;
+    const uint8_t *sought; /* the id of one that is not here; while it is answered */
     const struct moyai_method *method;
     bool oneway, told, cancelled, cancel_told, answered, arriving, counted, from_local, parked, any_ancestor, of_leaver;
     bool receipt;    /* one-way, and answered */
+    bool passed;     /* it might have begun, but for its object, which moves: nothing else holds it back any more */
     bool nested;     /* this node is among its ancestors */
     bool wanted;     /* one of node->wanted */
     bool running;    /* user code is in it: what it may write to, `reply` and `out`, is its own */
@@ -94,6 +96,13 @@ void fiber_end(moyai_node *n, struct context *c);
 int go_locked(moyai_node *n, void (*fn)(void *arg), void *arg);
 void posts_free_all(moyai_node *n); /* at the end: what will not be run */
 int raised_code(int code);          /* the code that a method has returned, as its caller shall see it */
+/* answer.c: unless it is answered. */
+void answer_values(moyai_request *rq); /* what moyai_return has set */
+void answer_levels(moyai_request *rq, const struct moyai_error *level, unsigned levels);
+/* The method has returned an error that it has not raised. If the library told it that, the text is what it was told.
+ */
+void answer_returned(moyai_request *rq, int rc, const struct moyai_error *told);
+void request_unwant(moyai_request *rq); /* nobody waits for it any more */
 /* Answer it with an error, unless it is answered. */
 void request_fail(moyai_request *rq, int code, enum moyai_where where, enum moyai_executed executed, const char *text);
 /* deadline.c */

@@ -166,7 +166,7 @@ int block(moyai_node *n, struct blocked *b, moyai_ns deadline, bool masked) {
 }
 
 int object_signal(struct object *ob) {
-    if (ob->ended) return MOYAI_ENOOBJECT;
+    if (ob->ended || ob->at.state == MOVING_SETTLES) return MOYAI_ENOOBJECT; /* it is looked for elsewhere */
     while (ob->blocked_first) /* one whose deadline has passed is runnable already: not it */
         if (blocked_wake(ob->node, ob->blocked_first, MOYAI_SIGNALLED)) return 0;
     ob->pending = true;

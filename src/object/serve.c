@@ -135,93 +135,6 @@ static void reply_done(struct msg *m, int code, enum moyai_executed executed) {
     if (rq->over) request_free(rq);
 }
 
-/* ---- replies --------------------------------------------------------------------------------- */
-
-static void put_reply_head(uint8_t *p, uint8_t flags, uint64_t id) {
-    memset(p, 0, 8);
-    p[0] = MESSAGE_REPLY;
-    p[1] = flags;
-    struct cursor_out c = cursor_out(p + 8, 8);
-    cursor_put_u64(&c, id);
-}
-
-/* Nobody waits for it any more. */
-static void unwant(moyai_request *rq) {
-    if (rq->wanted) rq->node->wanted--;
-    rq->wanted = false;
-}
-
-/* Send bytes as the reply; the message takes over head if owned. */
-static void send_reply(moyai_request *rq, uint8_t *head, size_t len, bool owned) {
-    moyai_node *n = rq->node;
-    rq->answered = true;
-    unwant(rq);
-    if (rq->from_local) {
-        moyai_future *f = rq->caller;
-        if (f) {
-            f->local = NULL;
-            rq->caller = NULL;
-            (void)future_reply(n, NULL, head, len); /* our own bytes */
-        }
-        if (owned) free(head);
-        return;
-    }
-    rq->msg.head = head;
-    rq->msg.owned = owned;
-    rq->msg.head_len = (uint32_t)len;
-    rq->msg.length = len;
-    if (!rq->peer || overlay_send(rq->peer, &rq->msg) < 0) {
-        if (owned) free(head);
-        rq->msg.owned = false;
-        rq->msg.state = MSG_IDLE;
-    }
-}
-
-static void reply_levels(moyai_request *rq, const struct moyai_error *level, unsigned levels) {
-    if (rq->answered) return;
-    if (rq->oneway && !rq->receipt) {
-        rq->answered = true;
-        return;
-    }
-    moyai_node *n = rq->node;
-    size_t len = REPLY_HEAD + failure_put(NULL, level, levels, node_id(n)->b);
-    uint8_t *p = len <= sizeof rq->reply && !rq->running ? rq->reply : malloc(len);
-    struct moyai_error bare = *level;
-    if (!p && rq->running) return; /* the caller knows its deadline as well */
-    if (!p) {                      /* without its causes and text it fits */
-        bare.text[0] = 0;
-        level = &bare;
-        levels = 1;
-        p = rq->reply;
-        len = REPLY_HEAD + failure_put(NULL, level, levels, node_id(n)->b);
-    }
-    failure_put(p + REPLY_HEAD, level, levels, node_id(n)->b);
-    put_reply_head(p, MESSAGE_ERROR, rq->id);
-    send_reply(rq, p, len, p != rq->reply);
-}
-
-void request_fail(moyai_request *rq, int code, enum moyai_where where, enum moyai_executed executed, const char *text) {
-    struct moyai_error e;
-    failure_set(&e, code, where, executed, "%s", text);
-    reply_levels(rq, &e, 1);
-}
-
-static void reply_values(moyai_request *rq) {
-    if (rq->answered) return;
-    if (rq->oneway && !rq->receipt) {
-        rq->answered = true;
-        return;
-    }
-    if (!rq->has_out || rq->receipt) {
-        put_reply_head(rq->reply, 0, rq->id);
-        send_reply(rq, rq->reply, REPLY_HEAD, false);
-        return;
-    }
-    rq->has_out = false;
-    put_reply_head(rq->out.p, 0, rq->id);
-    send_reply(rq, rq->out.p, rq->out.n, !rq->out.fixed);
-}
-
 /* ---- running --------------------------------------------------------------------------------- */
 
 static size_t nested_limit(const moyai_node *n) {
@@ -278,7 +191,7 @@ static void finish(moyai_request *rq) {
     struct object *ob = rq->object;
     rq->object = NULL;
     rq->over = true;
-    unwant(rq);
+    request_unwant(rq);
     if (rq->counted) {
         rq->counted = false;
         n->active--;
@@ -292,34 +205,12 @@ static void finish(moyai_request *rq) {
     if (ob) object_leave(ob);
 }
 
-/* The method has returned an error that it has not raised. If the library told it that, the text is what it was told.
- */
-static void reply_returned(moyai_request *rq, int rc, const struct moyai_error *told) {
-    const char *name = rq->method->name;
-    struct moyai_error e;
-    char own[MOYAI_ERROR_TEXT];
-    snprintf(own, sizeof own, " of '%s': ", name); /* as moyai_args and moyai_return begin: named once is enough */
-    failure_set(&e, raised_code(rc), MOYAI_AT_METHOD, MOYAI_WAS_EXECUTED, "%s", moyai_strerror(rc));
-    if (rc == MOYAI_SIGNALLED)
-        err_set(&e, e.code, "it was forced open by a signal and returned that, which is no error to its caller");
-    else if (rc != e.code)
-        err_set(
-            &e, e.code,
-            "it returned %d, which is no error code (0, one of the table, or -1000 and below for errors of its own)",
-            rc);
-    else if (told->code == rc && told->text[0])
-        memcpy(e.text, told->text, sizeof e.text);
-    const char *what = strchr(e.text, ' ');
-    if (!what || strncmp(what, own, strlen(own)) != 0) err_prefix(&e, "%s", name);
-    e.where = MOYAI_AT_METHOD;
-    e.executed = MOYAI_WAS_EXECUTED;
-    reply_levels(rq, &e, 1);
-}
-
 static void run_request(struct exec_task *t) {
     moyai_request *rq = (moyai_request *)((char *)t - offsetof(struct moyai_request, task));
     moyai_node *n = rq->node;
-    if (!owed_may_begin(rq) || move_parks(rq)) return; /* comes again */
+    if (!rq->passed && !owed_may_begin(rq)) return; /* comes again */
+    rq->passed = true;
+    if (move_parks(rq)) return; /* likewise */
     if (rq->object->ended) {
         refused_elsewhere(rq, rq->caller_node, rq->object->id, rq->round);
         request_fail(rq, MOYAI_ENOOBJECT, MOYAI_AT_PEER, MOYAI_NEVER_EXECUTED, "the object has ended");
@@ -346,11 +237,11 @@ static void run_request(struct exec_task *t) {
         *slot = NULL;
         if (c.held) future_free_locked(c.held);
         if (rc == 0) {
-            reply_values(rq);
+            answer_values(rq);
         } else if (rq->raised && rq->raised->level[0].code == raised_code(rc)) {
-            reply_levels(rq, rq->raised->level, rq->raised->n);
+            answer_levels(rq, rq->raised->level, rq->raised->n);
         } else {
-            reply_returned(rq, rc, &c.last);
+            answer_returned(rq, rc, &c.last);
         }
     }
     finish(rq);
@@ -393,7 +284,9 @@ static void refuse(moyai_node *n, struct peer *p, const uint8_t *bytes, size_t h
     id_set(rq, h.call);
     if (no->code == MOYAI_ELEAVING) drain_refuses(rq);
     if (no->code == MOYAI_ENOOBJECT) refused_elsewhere(rq, peer_id(p), h.object, h.round);
-    reply_levels(rq, no, 1);
+    rq->sought = h.object;
+    answer_levels(rq, no, 1);
+    rq->sought = NULL;
     finish(rq);
 }
 
@@ -414,8 +307,8 @@ static int serve_node(moyai_node *n, struct peer *p, moyai_future *f, const uint
     drain_refuses(rq);
     rq->caller = f;
     rq->has_out = node_object_call(n, p, &h, bytes, len, &rq->out, rq->reply, sizeof rq->reply, &no) == 0;
-    if (rq->has_out) reply_values(rq);
-    if (!rq->answered) reply_levels(rq, &no, 1);
+    if (rq->has_out) answer_values(rq);
+    if (!rq->answered) answer_levels(rq, &no, 1);
     finish(rq);
     return 0;
 }
@@ -751,10 +644,12 @@ int serve_message(moyai_node *n, struct peer *p, uint8_t *bytes, size_t len) {
             return 0;
         }
         id_set(rq, id);
+        rq->sought = object;
         if (rc < 0)
             request_fail(rq, rc, MOYAI_AT_PEER, MOYAI_NEVER_EXECUTED, "the object signalled has ended");
         else
-            reply_values(rq);
+            answer_values(rq);
+        rq->sought = NULL;
         finish(rq);
         return 0;
     }
@@ -775,7 +670,7 @@ void serve_peer_failed(moyai_node *n, struct peer *p) {
         rq->peer = NULL;
         peer_link(n, rq);
         rq->answered = true;
-        if (!rq->oneway) unwant(rq); /* one-way calls outlive their caller */
+        if (!rq->oneway) request_unwant(rq); /* one-way calls outlive their caller */
         if (rq->object && !rq->oneway) request_cancel(rq);
     }
 }

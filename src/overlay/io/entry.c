@@ -241,6 +241,7 @@ int entry_encode_node(const struct rdv_node *in, char out[ENTRY_MAX], struct moy
     put_number(&w, "started", in->started);
     put_text(&w, "run-dir", in->run_dir);
     put_text(&w, "title", in->title);
+    if (in->leaving) put_number(&w, "leaving", 1);
     put(&w, "end\n");
     return (int)w.n;
 }
@@ -257,6 +258,10 @@ int entry_decode_node(const char *p, size_t n, struct rdv_node *ret, struct moya
         !get_text(&r, "run-dir", x.run_dir, sizeof x.run_dir, reterr) ||
         !get_text(&r, "title", x.title, sizeof x.title, reterr))
         return MOYAI_EDATA;
+    uint64_t leaving = 0;
+    if (r.end - r.p > 8 && memcmp(r.p, "leaving ", 8) == 0 && !get_number(&r, "leaving", 1, &leaving, reterr))
+        return MOYAI_EDATA;
+    x.leaving = leaving;
     x.pid = (int64_t)pid;
     char again[ENTRY_MAX];
     int again_n = entry_encode_node(&x, again, reterr);

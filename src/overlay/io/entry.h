@@ -34,6 +34,7 @@ struct rdv_node {
     uint64_t started; /* seconds since 1970, wall clock: for people only */
     char run_dir[ENTRY_DIR_MAX + 1];
     char title[ENTRY_TITLE_MAX + 1];
+    bool leaving; /* it takes nothing any more */
 };
 
 struct rdv_name {

@@ -192,14 +192,14 @@ struct overlay {
     struct depart *depart;
     struct staying *staying;
     struct lines *lines; /* of the grid file; NULL: none */
-    struct peer *dirty;
-    struct peer *dead_first, *dead_last;
+    struct peer *dirty, *dead_first, *dead_last;
     struct exec_timer rejoin_timer;               /* rejoin.c */
     moyai_ns rejoined, late_at;                   /* when last; 0: never */
     moyai_dur late;                               /* beat.c: so much were we or others behind, at late_at */
     moyai_dur appear_wait;                        /* until its socket and entry are tried again */
     void (*withdrawn)(void *arg), *withdrawn_arg; /* NULL: it does not leave, or that is over */
-    bool witness, closing, closed, cleared, told; /* closed: links; told: that it is dead, and has not rejoined yet */
+    /* leaving: told to; closed: links; told: that it is dead, and has not rejoined yet */
+    bool witness, leaving, closing, closed, cleared, told;
     struct witness *witnesses;
     uint64_t next_ping;
     struct session_cfg session_cfg;

@@ -75,6 +75,7 @@ int rejoin_appear(struct overlay *o, struct moyai_error *reterr) {
     if (!o->rdv || o->cfg.observer) return 0; /* only who it is linked to has to do with one that looks */
     struct rdv_node e;
     rdv_node_fill(&e, &o->cfg.self, rundir_host(o->dir), rundir_path(o->dir), o->hello.title);
+    e.leaving = o->leaving;
     return rdv_put_node(o->rdv, &e, reterr);
 }
 

@@ -10,6 +10,7 @@
 
 #include "base/err.h"
 #include "overlay/io/leaving.h"
+#include "overlay/io/rejoin.h"
 #include "overlay/io/route.h"
 #include "overlay/io/wide.h"
 #include "overlay/locate.h"
@@ -179,6 +180,10 @@ bool staying_check(const struct overlay *o, struct moyai_error *why) {
 
 void overlay_leaves(struct overlay *o) {
     struct stay_event ev = {.kind = STAY_EV_LEAVE};
+    if (!o->leaving && !o->closing && o->rdv) {
+        o->leaving = true;
+        (void)rejoin_appear(o, NULL); /* so that nobody moves objects here; else they are told when they ask */
+    }
     if (!o->staying || o->closing || o->cfg.observer || staying_leaves(o)) return;
     wide_departs(o->wide);
     (void)step(o->staying, &ev);
