@@ -294,9 +294,10 @@ static void look_cut_off(moyai_node *n) {
     uint64_t who_cut = all;
     for (size_t i = 0; i < all && i < NAMED; i++) who_cut = who_cut * 31 + id_hash(ids[i].b);
     if (who_cut == n->drain.who_cut) return;
+    const bool fewer = all < n->drain.cut_off; /* those that are told so leave one after the other: that is no news */
     n->drain.cut_off = all;
     n->drain.who_cut = who_cut;
-    if (all == 0) return;
+    if (all == 0 || fewer) return;
     (void)drain_cut_off(n, who, sizeof who);
     log_warning(n->log, "object", "MOYAI-LEAVE-WAITS",
                 "this node is to leave, and waits for %zu node%s that ha%s no other way to the grid: %s", all,
