@@ -121,7 +121,7 @@ static bool get_number(struct reader *r, const char *key, uint64_t max, uint64_t
     for (size_t i = 0; good && i < n; i++) {
         good = v[i] >= '0' && v[i] <= '9';
         uint64_t digit = (uint64_t)(v[i] - '0');
-        good = good && x <= (max - digit) / 10;
+        good = good && digit <= max && x <= (max - digit) / 10;
         if (good) x = 10 * x + digit;
     }
     if (!good) {

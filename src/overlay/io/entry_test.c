@@ -77,6 +77,16 @@ static void refused(bool node, const char *p, int code, const char *word) {
     assert_int_equal(decode(node, p, strlen(p), NULL), code);
 }
 
+/* Replace the line that begins with `from` in text. */
+static const char *with_line(const char *text, const char *from, const char *line, char out[ENTRY_MAX]) {
+    const char *at = strstr(text, from);
+    assert_non_null(at);
+    const char *nl = strchr(at, '\n');
+    assert_non_null(nl);
+    snprintf(out, ENTRY_MAX, "%.*s%s%s", (int)(at - text), text, line, nl);
+    return out;
+}
+
 static void the_text_is_as_documented(void **state) {
     (void)state;
     char out[ENTRY_MAX];
@@ -98,6 +108,31 @@ static void the_text_is_as_documented(void **state) {
     assert_string_equal(m2.name, m.name);
     assert_memory_equal(&m2.object, &m.object, sizeof m.object);
     assert_memory_equal(&m2.node, &m.node, sizeof m.node);
+}
+
+/* A line more if it leaves, and none if not. */
+static void who_leaves_says_so(void **state) {
+    (void)state;
+    char out[ENTRY_MAX], t[ENTRY_MAX];
+    struct rdv_node n = node_sample(), n2;
+    n.leaving = true;
+    const int k = entry_encode_node(&n, out, NULL);
+    assert_true(k > 0);
+    assert_string_equal(with_line(node_text, "end", "leaving 1\nend", t), out);
+    assert_int_equal(decode(true, out, (size_t)k, NULL), 0);
+    assert_int_equal(entry_decode_node(out, (size_t)k, &n2, NULL), 0);
+    assert_true(n2.leaving);
+    assert_string_equal(n2.title, n.title);
+    for (size_t i = 0; i < (size_t)k; i++) assert_int_equal(decode(true, out, i, NULL), MOYAI_EDATA);
+    assert_int_equal(entry_decode_node(node_text, sizeof node_text - 1, &n2, NULL), 0);
+    assert_false(n2.leaving);
+
+    refused(true, with_line(node_text, "end", "leaving 0\nend", t), MOYAI_EDATA, "only way");
+    refused(true, with_line(node_text, "end", "leaving 2\nend", t), MOYAI_EDATA, "line 8: 'leaving'");
+    refused(true, with_line(node_text, "end", "leaving \nend", t), MOYAI_EDATA, "line 8: 'leaving'");
+    refused(true, with_line(node_text, "end", "leaving\nend", t), MOYAI_EDATA, "line 8 is not 'end'");
+    refused(true, with_line(node_text, "end", "leaving 1\nleaving 1\nend", t), MOYAI_EDATA, "line 9 is not 'end'");
+    refused(true, with_line(node_text, "title ", "leaving 1\ntitle x", t), MOYAI_EDATA, "line 7 is not 'title");
 }
 
 static void the_longest_fit(void **state) {
@@ -200,16 +235,6 @@ static void any_damage_is_survived(void **state) {
         }
     }
     assert_true(accepted > 500); /* other ids, titles, paths, numbers */
-}
-
-/* Replace the line that begins with `from` in text. */
-static const char *with_line(const char *text, const char *from, const char *line, char out[ENTRY_MAX]) {
-    const char *at = strstr(text, from);
-    assert_non_null(at);
-    const char *nl = strchr(at, '\n');
-    assert_non_null(nl);
-    snprintf(out, ENTRY_MAX, "%.*s%s%s", (int)(at - text), text, line, nl);
-    return out;
 }
 
 static void each_line_is_checked(void **state) {
@@ -316,11 +341,11 @@ static void names_make_safe_files(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_text_is_as_documented),      cmocka_unit_test(the_longest_fit),
-        cmocka_unit_test(fills_in_this_process),          cmocka_unit_test(what_may_not_be_written),
-        cmocka_unit_test(any_cut_or_addition_is_refused), cmocka_unit_test(any_damage_is_survived),
-        cmocka_unit_test(each_line_is_checked),           cmocka_unit_test(a_newer_format_is_named),
-        cmocka_unit_test(names_make_safe_files),
+        cmocka_unit_test(the_text_is_as_documented), cmocka_unit_test(who_leaves_says_so),
+        cmocka_unit_test(the_longest_fit),           cmocka_unit_test(fills_in_this_process),
+        cmocka_unit_test(what_may_not_be_written),   cmocka_unit_test(any_cut_or_addition_is_refused),
+        cmocka_unit_test(any_damage_is_survived),    cmocka_unit_test(each_line_is_checked),
+        cmocka_unit_test(a_newer_format_is_named),   cmocka_unit_test(names_make_safe_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
