@@ -5,6 +5,9 @@
 
 #include "object/internal.h"
 
+#define AGAIN_PAUSE (100 * MOYAI_MS) /* before a node is asked again that could not be reached */
+#define SETTLE_MOST (30 * MOYAI_SEC) /* for that */
+
 /* A method or on_leave begins in its scope, and is over. */
 void move_enter(struct object *ob);
 void move_leave(struct object *ob);
@@ -14,6 +17,8 @@ static inline bool move_is_under_way(const struct object *ob) {
 }
 /* Must this request wait until its object has moved, or stays? Then it is kept. */
 bool move_parks(moyai_request *rq);
+/* It stays, or has ended here: each begins, or is answered that; before those that have come later. */
+void move_unpark(struct object *ob);
 
 /* This node leaves, and the object with it, to some node that stays and takes it: from now on its calls wait. If it
  * cannot be moved it is as any other. false: its class does not move. */
