@@ -90,6 +90,7 @@ struct leave {
     const struct request *q;
     struct leaver **all;
     size_t n;
+    int unseen; /* not CLI_OK: not all nodes of the grid could be asked of which host or site they are */
 };
 
 /* The node says so before it says farewell; what it cuts short comes as one text, or in several parts. */
@@ -165,8 +166,10 @@ static bool is_wanted(const struct request *q, const struct crawl_node *k) {
 }
 
 static int add_matching(struct leave *l, struct moyai_error *why) {
-    struct crawl c = {.all_known = false};
+    struct crawl c = {.all_known = true};
     int rc = crawl(&c, l->o->node, l->q->o.timeout, why);
+    l->o->lost = c.lost; /* who does not answer may be one of them */
+    l->unseen = l->q->o.json ? observer_doubt(l->o, &c.lost) : observer_doubts(l->o);
     bool any = false; /* perhaps one that was named as well */
     for (size_t i = 0; rc == 0 && i < c.n; i++) {
         if (!is_wanted(l->q, c.node[i])) continue;
@@ -315,7 +318,12 @@ static void print_json(const struct leave *l) {
         if (k->state == DIED || k->state == LOST) json_print_field(stdout, ", ", "error", k->why.text);
         fputc('}', stdout);
     }
-    fputs("]}\n", stdout);
+    fputc(']', stdout);
+    if (l->q->host || l->q->site) {
+        fputc(',', stdout);
+        observer_print_doubts(l->o);
+    }
+    fputs("}\n", stdout);
 }
 
 static int run(struct leave *l, struct moyai_error *why) {
@@ -371,6 +379,7 @@ int cli_leave(int argc, char **argv) {
     } else if (status == CLI_OK) {
         for (size_t i = 0; i < l.n; i++)
             if (l.all[i]->state != GONE || l.all[i]->cut > 0 || l.all[i]->left > 0) status = CLI_FAILED;
+        if (l.unseen) status = CLI_FAILED;
         if (q->o.json) print_json(&l);
     }
     for (size_t i = 0; i < l.n; i++) {

@@ -87,6 +87,12 @@ void cli_tell_grace(moyai_dur grace) {
     (void)setenv("MOYAI_GRACE", text, 1);
 }
 
+void cli_leave_deadline(const struct argp_state *state, const char *text) {
+    if (cli_duration(state, "leave-deadline", text) <= 0)
+        cli_usage(state, "--leave-deadline: a node needs some time to leave in order: 1ms is the least");
+    if (setenv("MOYAI_LEAVE_DEADLINE", text, 1) < 0) argp_failure(state, CLI_FAILED, errno, "--leave-deadline");
+}
+
 moyai_dur cli_timeout(const struct argp_state *state, const char *text) {
     moyai_dur d = cli_duration(state, "timeout", text);
     if (d <= 0) cli_usage(state, "--timeout: '%s' is no time at all", text);

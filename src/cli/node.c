@@ -34,7 +34,7 @@
 #define FILES_LISTENS 320u /* ... of one that has places for those who can connect to nobody else */
 #define FILES_COMMAND 5u   /* pipes, handles, and the link of one that joins */
 
-enum { KEY_GRID = 0x100, KEY_SLOTS, KEY_SITE, KEY_KEY_FILE, KEY_GRACE, KEY_WALL_TIME };
+enum { KEY_GRID = 0x100, KEY_SLOTS, KEY_SITE, KEY_KEY_FILE, KEY_GRACE, KEY_LEAVE_DEADLINE, KEY_WALL_TIME };
 
 struct request {
     const char *title;
@@ -66,6 +66,9 @@ static error_t on_option(int key, char *arg, struct argp_state *state) {
         return 0;
     case KEY_GRACE:
         q->grace = cli_duration(state, "grace", arg);
+        return 0;
+    case KEY_LEAVE_DEADLINE:
+        cli_leave_deadline(state, arg);
         return 0;
     case KEY_WALL_TIME:
         q->wall_time = wall_option(state, arg);
@@ -380,6 +383,7 @@ int cli_node(int argc, char **argv) {
          "The grid to join: a directory, or as MOYAI_GRID (the default); again for several places", 0},
         {"key-file", KEY_KEY_FILE, "FILE", 0, "The grid's keys (default: as MOYAI_KEY_FILE)", 0},
         {"grace", KEY_GRACE, "TIME", 0, "How long commands may take to end when asked to (default 5s)", 0},
+        LEAVE_DEADLINE_OPTION(KEY_LEAVE_DEADLINE, 0),
         {"wall-time", KEY_WALL_TIME, "TIME", 0,
          "Leave before this time, so that all is over by then (default: when the job of Slurm ends, if it is one)", 0},
         CLI_HELP_OPTIONS,

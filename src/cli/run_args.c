@@ -24,6 +24,7 @@ enum {
     KEY_NO_PREFIX,
     KEY_NO_COLOR,
     KEY_GRACE,
+    KEY_LEAVE_DEADLINE,
     KEY_TIMEOUT,
     KEY_WALL_TIME
 };
@@ -48,6 +49,7 @@ static const struct argp_option options[] = {
     {"no-prefix", KEY_NO_PREFIX, 0, 0, "Do not put [GROUP.INDEX] before each line", 2},
     {"no-color", KEY_NO_COLOR, 0, 0, "No colours on a terminal, as if NO_COLOR were set", 2},
     {"grace", KEY_GRACE, "TIME", 0, "How long processes may take to end when asked to (default 5s)", 3},
+    LEAVE_DEADLINE_OPTION(KEY_LEAVE_DEADLINE, 3),
     {"timeout", KEY_TIMEOUT, "TIME", 0, "End the run after this time, with exit status 124", 3},
     {"wall-time", KEY_WALL_TIME, "TIME", 0,
      "End the run before this time, so that all is over by then (default: when the job of Slurm ends, if it is one)",
@@ -157,6 +159,9 @@ static error_t on_option(int key, char *arg, struct argp_state *state) {
         return 0;
     case KEY_GRACE:
         a->grace = cli_duration(state, "grace", arg);
+        return 0;
+    case KEY_LEAVE_DEADLINE:
+        cli_leave_deadline(state, arg);
         return 0;
     case KEY_TIMEOUT:
         a->timeout = cli_timeout(state, arg);

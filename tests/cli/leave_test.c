@@ -100,6 +100,53 @@ static void a_host_leaves(void **state) {
     cli_free(&node);
 }
 
+/* One of the host is stopped, and does not say that it is of it: not all of it has left. */
+static void who_does_not_answer_is_not_forgotten(void **state) {
+    (void)state;
+    struct cli a, b, c;
+    char host[100], id[9];
+    serve(&a, "a");
+    find_node(id);
+    assert_int_equal(cli_do(&c, "call", id, "info", NULL), 0);
+    const char *pid = strstr(c.text[0].p, "\"pid\": ");
+    assert_non_null(pid);
+    const pid_t stopped = (pid_t)atol(pid + 7);
+    cli_free(&c);
+    serve(&b, "b");
+    assert_int_equal(kill(stopped, SIGSTOP), 0);
+    assert_int_equal(gethostname(host, sizeof host), 0);
+    assert_int_equal(cli_do(&c, "leave", "--host", host, "--timeout", "1s", "--deadline", "2s", NULL), 1);
+    HAS(c.text[0].p, " has left after ");
+    HAS(c.text[1].p, "did not answer: ");
+    HAS(c.text[1].p, id);
+    cli_free(&c);
+    (void)cli_wait(&b);
+    cli_free(&b);
+    assert_int_equal(cli_do(&c, "leave", "--host", host, "--timeout", "1s", "--json", NULL), 1); /* there is none */
+    HAS(c.text[0].p, "\"error\"");
+    cli_free(&c);
+    (void)kill(stopped, SIGCONT); /* its run may have killed it */
+    (void)cli_wait(&a);
+    cli_free(&a);
+}
+
+/* The time of those who are told without one, where a run or an agent is given it. */
+static void a_run_gives_its_processes_a_time(void **state) {
+    (void)state;
+    struct cli a, c;
+    cli_start(&a, NULL, "run", "--leave-deadline", "7s", "--grid", grid, "@n", "serve", "a", NULL);
+    (void)cli_line(&a, 1, "serving a");
+    assert_int_equal(cli_do(&c, "leave", "a", NULL), 0);
+    HAS(c.text[0].p, " leaves, within 7.0 s\n");
+    cli_free(&c);
+    assert_int_equal(cli_wait(&a), 0);
+    cli_free(&a);
+    cli_start(&a, NULL, "node", "--leave-deadline", "0", NULL);
+    assert_int_equal(cli_wait(&a), 2);
+    HAS(a.text[1].p, "--leave-deadline: a node needs some time to leave in order");
+    cli_free(&a);
+}
+
 /* Whose program does not end is gone all the same when its time is over, and it is said there. */
 static void who_does_not_go_is_gone(void **state) {
     (void)state;
@@ -371,6 +418,8 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_node_leaves_in_order),
         cmocka_unit_test(a_host_leaves),
+        cmocka_unit_test(who_does_not_answer_is_not_forgotten),
+        cmocka_unit_test(a_run_gives_its_processes_a_time),
         cmocka_unit_test(who_does_not_go_is_gone),
         cmocka_unit_test(what_is_cut_short_is_said),
         cmocka_unit_test(the_time_holds_for_commands),
