@@ -71,13 +71,8 @@ void cli_parse(const struct argp *parser, int argc, char **argv, enum cli_order 
 moyai_dur cli_duration(const struct argp_state *state, const char *option, const char *text);
 /* --leave-deadline, as MOYAI_LEAVE_DEADLINE: of this process and those that it starts. */
 void cli_leave_deadline(const struct argp_state *state, const char *text);
-#define LEAVE_DEADLINE_OPTION(key, group)                                                                              \
-    {                                                                                                                  \
-        "leave-deadline", key, "TIME", 0,                                                                              \
-            "How long who is told to leave may take to finish what it has begun (default: as MOYAI_LEAVE_DEADLINE, "   \
-            "30s)",                                                                                                    \
-            group                                                                                                      \
-    }
+#define LEAVE_DEADLINE_HELP                                                                                            \
+    "How long who is told to leave may take to finish what it has begun (default: as MOYAI_LEAVE_DEADLINE, 30s)"
 /* Into the environment of what is started from here: how long after SIGTERM it is killed (MOYAI_GRACE). */
 void cli_tell_grace(moyai_dur grace);
 /* That of --timeout, which every verb takes as more than 0: nothing is done in no time. */

@@ -383,7 +383,7 @@ int cli_node(int argc, char **argv) {
          "The grid to join: a directory, or as MOYAI_GRID (the default); again for several places", 0},
         {"key-file", KEY_KEY_FILE, "FILE", 0, "The grid's keys (default: as MOYAI_KEY_FILE)", 0},
         {"grace", KEY_GRACE, "TIME", 0, "How long commands may take to end when asked to (default 5s)", 0},
-        LEAVE_DEADLINE_OPTION(KEY_LEAVE_DEADLINE, 0),
+        {"leave-deadline", KEY_LEAVE_DEADLINE, "TIME", 0, LEAVE_DEADLINE_HELP, 0},
         {"wall-time", KEY_WALL_TIME, "TIME", 0,
          "Leave before this time, so that all is over by then (default: when the job of Slurm ends, if it is one)", 0},
         CLI_HELP_OPTIONS,

@@ -49,7 +49,7 @@ static const struct argp_option options[] = {
     {"no-prefix", KEY_NO_PREFIX, 0, 0, "Do not put [GROUP.INDEX] before each line", 2},
     {"no-color", KEY_NO_COLOR, 0, 0, "No colours on a terminal, as if NO_COLOR were set", 2},
     {"grace", KEY_GRACE, "TIME", 0, "How long processes may take to end when asked to (default 5s)", 3},
-    LEAVE_DEADLINE_OPTION(KEY_LEAVE_DEADLINE, 3),
+    {"leave-deadline", KEY_LEAVE_DEADLINE, "TIME", 0, LEAVE_DEADLINE_HELP, 3},
     {"timeout", KEY_TIMEOUT, "TIME", 0, "End the run after this time, with exit status 124", 3},
     {"wall-time", KEY_WALL_TIME, "TIME", 0,
      "End the run before this time, so that all is over by then (default: when the job of Slurm ends, if it is one)",
