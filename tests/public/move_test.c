@@ -3,365 +3,15 @@
  * Objects that move to other nodes, by moyai_move and when their node leaves: calls reach them wherever they are, in
  * order and once; names and signals go along; and whatever dies, at most one node has them.
  */
-#include "link/key.h"
-#include "tests/public/kit.h"
-#include "tests/support/port.h"
+#include "tests/public/move_kit.h"
 
 #include <stdio.h>
 #include <unistd.h>
-
-static moyai_node *node;
-static _Atomic uint32_t *counts;
-enum { PACKED, UNPACKED, DESTROYED, DONE, HOOKS, DIES, UNPACKS, COUNTS };
-
-/* ---- what moves: a counter that remembers in which order it was called ----------------------- */
-
-struct counter {
-    int n;                 /* calls of `next` */
-    uint64_t pid;          /* of the process where it was made */
-    uint32_t sum, signals; /* of what it was given, in order */
-};
-
-static int m_next(moyai_request *rq, void *self) {
-    struct counter *c = self;
-    uint32_t x;
-    KIT_OK(moyai_args(rq, MOYAI_INTO(&x)));
-    c->sum = c->sum * 31 + x;
-    return moyai_return(rq, MOYAI_ARGS(c->n++, (int)getpid()));
-}
-
-static int m_add(moyai_request *rq, void *self) {
-    struct counter *c = self;
-    uint32_t x;
-    KIT_OK(moyai_args(rq, MOYAI_INTO(&x)));
-    c->sum = c->sum * 31 + x;
-    c->n++;
-    return 0;
-}
-
-static int m_get(moyai_request *rq, void *self) {
-    struct counter *c = self;
-    return moyai_return(rq, MOYAI_ARGS(c->n, c->sum, c->pid));
-}
-
-/* Returns when it is signalled. */
-static int m_hold(moyai_request *rq, void *self) {
-    struct counter *c = self;
-    counts[DONE]++;
-    int rc = moyai_sleep(moyai_request_node(rq), MOYAI_FOREVER);
-    if (rc == MOYAI_ELEAVING) rc = moyai_sleep(moyai_request_node(rq), MOYAI_FOREVER);
-    KIT_RC(rc, MOYAI_SIGNALLED);
-    c->signals++;
-    return moyai_return(rq, MOYAI_ARGS((int)getpid()));
-}
-
-/* A large argument comes as it was sent. */
-static int m_sum(moyai_request *rq, void *self) {
-    (void)self;
-    const double *p;
-    size_t n;
-    double sum = 0;
-    KIT_OK(moyai_args(rq, MOYAI_INTO(moyai_into_doubles(&p, &n))));
-    for (size_t i = 0; i < n; i++) sum += p[i];
-    return moyai_return(rq, MOYAI_ARGS(sum, (int)getpid()));
-}
-
-static int pack(moyai_node *n, void *self, moyai_value **state) {
-    const struct counter *c = self;
-    (void)n;
-    counts[PACKED]++;
-    if (counts[DIES] == 1) _exit(9);
-    if (counts[DIES] == 3) return MOYAI_ENOSPC;
-    uint64_t v[] = {(uint64_t)c->n, c->pid, c->sum, c->signals};
-    *state = moyai_value_new(moyai_u64s(v, 4));
-    return 0;
-}
-
-static void leave_now(void *arg) {
-    KIT_OK(moyai_leave(arg, MOYAI_FOREVER));
-}
-
-static int unpack(moyai_node *n, moyai_ref *ref, const moyai_value *state, void **self) {
-    const uint64_t *v;
-    size_t k;
-    FIBER_ASSERT(n == node && moyai_ref_is_local(ref));
-    if (counts[DIES] == 2) _exit(9);
-    if (counts[DIES] == 4) return MOYAI_EDATA;
-    if (counts[DIES] == 5) { /* the node leaves, when the object is there, and not settled */
-        counts[DIES] = 0;
-        KIT_OK(moyai_go(n, leave_now, n));
-    }
-    KIT_OK(moyai_value_get(state, MOYAI_INTO(moyai_into_u64s(&v, &k))->v[0]));
-    FIBER_ASSERT_INT(k, 4);
-    struct counter *c = calloc(1, sizeof *c);
-    FIBER_ASSERT(c);
-    *c = (struct counter){(int)v[0], v[1], (uint32_t)v[2], (uint32_t)v[3]};
-    *self = c;
-    counts[UNPACKED]++;
-    while (counts[UNPACKS] == 1 || counts[UNPACKS] == 2) { /* whatever it is told */
-        counts[UNPACKS] = 2;
-        (void)!moyai_sleep_masked(n, 5 * MOYAI_MS);
-    }
-    return 0;
-}
-
-static void destroy(void *self) {
-    free(self);
-    counts[DESTROYED]++;
-}
-
-static void on_leave(moyai_node *n, moyai_ref *ref, void *self) {
-    (void)n, (void)ref, (void)self;
-    counts[HOOKS]++;
-}
-
-static const struct moyai_method methods[] = {{"next", m_next}, {"add", m_add}, {"get", m_get},
-                                              {"hold", m_hold}, {"sum", m_sum}, {NULL, NULL}};
-static const struct moyai_class cls = MOYAI_CLASS_MOVING("Counter", methods, destroy, on_leave, pack, unpack);
-
-static moyai_ref *make(const char *name) {
-    struct counter *c = calloc(1, sizeof *c);
-    FIBER_ASSERT(c);
-    c->pid = (uint64_t)getpid();
-    moyai_ref *ref = kit_object(node, &cls, c);
-    if (*name) KIT_OK(moyai_register(ref, name));
-    return ref;
-}
-
-/* ---- what moves with much: its state is a number and what follows from it -------------------- */
-
-static size_t big_size(void) {
-    return getenv("BIG") ? (size_t)16 << 20 : (size_t)2 << 20; /* of 64: 1 GiB, 128 MiB */
-}
-
-struct big {
-    uint8_t seed, *p;
-};
-
-static struct big *big_new(uint8_t seed) {
-    struct big *b = calloc(1, sizeof *b);
-    FIBER_ASSERT(b && (b->p = malloc(big_size())));
-    b->seed = seed;
-    for (size_t i = 0; i < big_size(); i++) b->p[i] = (uint8_t)(seed + i / 4096);
-    return b;
-}
-
-static int m_check(moyai_request *rq, void *self) {
-    const struct big *b = self;
-    size_t wrong = 0;
-    for (size_t i = 0; i < big_size(); i++) wrong += b->p[i] != (uint8_t)(b->seed + i / 4096);
-    return moyai_return(rq, MOYAI_ARGS((uint64_t)wrong, b->seed, (int)getpid()));
-}
-
-static int big_pack(moyai_node *n, void *self, moyai_value **state) {
-    const struct big *b = self;
-    (void)n;
-    *state = moyai_value_new(moyai_bytes(b->p, big_size()));
-    return *state ? 0 : MOYAI_ENOMEM;
-}
-
-static int big_unpack(moyai_node *n, moyai_ref *ref, const moyai_value *state, void **self) {
-    const void *p;
-    size_t size;
-    (void)n, (void)ref;
-    KIT_OK(moyai_value_get(state, MOYAI_INTO(moyai_into_bytes(&p, &size))->v[0]));
-    FIBER_ASSERT_INT(size, big_size());
-    struct big *b = calloc(1, sizeof *b);
-    if (!b || !(b->p = malloc(size))) return MOYAI_ENOMEM;
-    memcpy(b->p, p, size);
-    b->seed = b->p[0];
-    *self = b;
-    return 0;
-}
-
-static void big_free(void *self) {
-    struct big *b = self;
-    free(b->p);
-    free(b);
-}
-
-static const struct moyai_method big_methods[] = {{"check", m_check}, {NULL, NULL}};
-static const struct moyai_class big_class =
-    MOYAI_CLASS_MOVING("Big", big_methods, big_free, NULL, big_pack, big_unpack);
-
-static int m_make_big(moyai_request *rq, void *self) {
-    (void)self;
-    uint8_t seed;
-    KIT_OK(moyai_args(rq, MOYAI_INTO(&seed)));
-    moyai_ref *ref = kit_object(node, &big_class, big_new(seed));
-    int rc = moyai_return(rq, MOYAI_ARGS(ref));
-    moyai_ref_unref(ref);
-    return rc;
-}
-
-/* ---- a node that takes such objects, and moves what it has on ------------------------------- */
-
-static int m_make(moyai_request *rq, void *self) {
-    (void)self;
-    const char *name;
-    KIT_OK(moyai_args(rq, MOYAI_INTO(&name)));
-    moyai_ref *ref = make(name);
-    int rc = moyai_return(rq, MOYAI_ARGS(ref));
-    moyai_ref_unref(ref);
-    return rc;
-}
-
-/* move(object, host that is to have it) */
-static int m_move(moyai_request *rq, void *self) {
-    (void)self;
-    moyai_ref *ref = NULL, *to = NULL;
-    KIT_OK(moyai_args(rq, MOYAI_INTO(&ref, &to)));
-    int rc = moyai_move(ref, moyai_ref_home(to), MOYAI_FOREVER);
-    moyai_ref_unref(ref);
-    moyai_ref_unref(to);
-    return moyai_return(rq, MOYAI_ARGS(rc));
-}
-
-/* try(object, host): if no method of it is in progress. The code, and its text. */
-static int m_try(moyai_request *rq, void *self) {
-    (void)self;
-    moyai_ref *ref = NULL, *to = NULL;
-    struct moyai_error e = {.code = 0};
-    KIT_OK(moyai_args(rq, MOYAI_INTO(&ref, &to)));
-    const int rc = moyai_move(ref, moyai_ref_home(to), 0);
-    if (rc < 0) moyai_last_error(node, &e);
-    moyai_ref_unref(ref);
-    moyai_ref_unref(to);
-    return moyai_return(rq, MOYAI_ARGS(rc, e.text));
-}
-
-static const struct moyai_method host_methods[] = {
-    {"make", m_make}, {"make_big", m_make_big}, {"move", m_move}, {"try", m_try}, {NULL, NULL}};
-static const struct moyai_class host_class = MOYAI_CLASS("Host", host_methods, NULL);
-
-static int role_host(int argc, char **argv) {
-    (void)argc;
-    struct moyai_node_opts opts = MOYAI_NODE_OPTS_INIT;
-    opts.signals = true;
-    counts = kit_shared(getenv("COUNTS"), COUNTS);
-    node = kit_node(&opts);
-    KIT_OK(moyai_accept(node, &cls));
-    KIT_OK(moyai_accept(node, &cls));
-    KIT_OK(moyai_accept(node, &big_class));
-    moyai_ref *ref = kit_object(node, &host_class, NULL);
-    KIT_OK(moyai_register(ref, argv[0]));
-    KIT_OK(moyai_node_serve(node, MOYAI_FOREVER));
-    moyai_ref_unref(ref);
-    moyai_node_free(node);
-    return 0;
-}
-
-/* ---- the tests' side ------------------------------------------------------------------------- */
-
-enum { HOSTS = 3 };
-static moyai_ref *host[HOSTS];
-static pid_t pid[HOSTS];
-
-/* A grid of several hosts, on one: each node has a run directory of its own. This process cannot be connected to. */
-static bool wide;
-static char places[100], place[HOSTS][24], key[128];
-
-static moyai_node *join(void) {
-    struct moyai_node_opts opts = MOYAI_NODE_OPTS_INIT;
-    char dir[128];
-    snprintf(dir, sizeof dir, "%s/client", kit_dir());
-    if (!wide) return kit_node(NULL);
-    opts.grid = places;
-    opts.run_dir = dir;
-    opts.key_file = key;
-    opts.outbound_only = true;
-    return kit_node(&opts);
-}
-
-static pid_t start(const char *name, int at) {
-    char grid[160], file[160], dir[160], listens[160];
-    snprintf(grid, sizeof grid, "MOYAI_GRID=%s", places);
-    snprintf(file, sizeof file, "MOYAI_KEY_FILE=%s", key);
-    snprintf(dir, sizeof dir, "MOYAI_RUN_DIR=%s/%s", kit_dir(), name);
-    snprintf(listens, sizeof listens, "MOYAI_LISTEN=%s", place[at]);
-    return wide ? kit_child("host", grid, file, dir, listens, name, NULL) : kit_child("host", name, NULL);
-}
-
-static void choose_places(void) {
-    struct keyring r = {.n = 1};
-    places[0] = 0;
-    for (int i = 0; i < HOSTS; i++) {
-        snprintf(place[i], sizeof place[i], "127.0.0.1:%u", test_free_port());
-        if (i) strcat(places, " ");
-        strcat(places, place[i]);
-    }
-    snprintf(key, sizeof key, "%s/key", kit_dir());
-    unlink(key);
-    KIT_OK(key_new(&r.key[0], NULL));
-    KIT_OK(keyfile_write(&r, key, false, NULL));
-}
-
-static void open_hosts(int n) {
-    char path[128];
-    snprintf(path, sizeof path, "%s/counts", kit_dir());
-    setenv("COUNTS", path, 1);
-    counts = kit_shared(path, COUNTS);
-    for (int i = 0; i < COUNTS; i++) counts[i] = 0;
-    if (wide) choose_places();
-    node = wide ? NULL : join();
-    for (int i = 0; i < n; i++) {
-        char name[16];
-        snprintf(name, sizeof name, "host%d", i);
-        pid[i] = start(name, i);
-        if (!node) node = join();
-        host[i] = kit_lookup(node, name);
-    }
-}
-
-static void close_hosts(int n) {
-    for (int i = 0; i < n; i++) {
-        if (pid[i]) kit_end(pid[i]);
-        moyai_ref_unref(host[i]);
-        pid[i] = 0;
-        host[i] = NULL;
-    }
-    moyai_node_free(node);
-}
-
-static moyai_ref *made_at(int i, const char *name) {
-    moyai_ref *ref = NULL;
-    KIT_OK(moyai_call(host[i], "make", MOYAI_ARGS(name), MOYAI_INTO(&ref), NULL));
-    return ref;
-}
-
-static int move(moyai_ref *ref, int from, int to) {
-    int rc = 1;
-    KIT_OK(moyai_call(host[from], "move", MOYAI_ARGS(ref, host[to]), MOYAI_INTO(&rc), NULL));
-    return rc;
-}
-
-static uint32_t expected; /* sum */
-static int next;
-
-static int call_next(moyai_ref *ref) {
-    int at = 0, where = 0;
-    const uint32_t x = (uint32_t)next + 7;
-    expected = expected * 31 + x;
-    KIT_OK(moyai_call(ref, "next", MOYAI_ARGS(x), MOYAI_INTO(&at, &where), NULL));
-    FIBER_ASSERT_INT(at, next);
-    next++;
-    return where;
-}
-
-static void expect_sum(moyai_ref *ref) {
-    int n = 0;
-    uint32_t sum = 0;
-    uint64_t made = 0;
-    KIT_OK(moyai_call(ref, "get", MOYAI_NONE, MOYAI_INTO(&n, &sum, &made), NULL));
-    FIBER_ASSERT_INT(n, next);
-    FIBER_ASSERT(sum == expected);
-}
 
 /* Round and round: the same reference works, and so does the name, which nobody misses. */
 static void it_moves_with_its_names(void **state) {
     (void)state;
     open_hosts(3);
-    next = 0, expected = 0;
     moyai_ref *ref = made_at(0, "counter"), *found;
     KIT_RC(moyai_lookup(node, "counter", &found), 0);
     FIBER_ASSERT(moyai_ref_equal(ref, found));
@@ -402,7 +52,6 @@ static void calls_under_way_follow_it(void **state) {
     enum { CALLS = 3000, OUT = 200 };
     static double large[20000];
     open_hosts(3);
-    next = 0, expected = 0;
     for (size_t i = 0; i < sizeof large / sizeof large[0]; i++) large[i] = (double)(i % 10);
     moyai_ref *ref = made_at(0, "");
     moyai_set *set = kit_set(node);
@@ -418,7 +67,7 @@ static void calls_under_way_follow_it(void **state) {
             moyai_future_set_user(f, (void *)(intptr_t)i);
             KIT_OK(moyai_set_add(set, f));
         }
-        next++;
+        called++;
         if (i % 400 == 0) sums[i / 400] = moyai_call_async(ref, "sum", MOYAI_ARGS(moyai_doubles(large, 20000)));
         if (moving && moyai_future_ready(moving)) {
             int rc = 1;
@@ -460,7 +109,6 @@ static void calls_under_way_follow_it(void **state) {
 static void methods_end_first(void **state) {
     (void)state;
     open_hosts(2);
-    next = 0, expected = 0;
     moyai_ref *ref = made_at(0, "");
     moyai_future *held = moyai_call_async(ref, "hold", MOYAI_NONE);
     KIT_UNTIL(node, counts[DONE] == 1);
@@ -572,7 +220,6 @@ static void who_leaves_gives_away(void **state) {
 static void who_leaves_takes_what_arrives(void **state) {
     (void)state;
     open_hosts(3);
-    next = 0, expected = 0;
     moyai_ref *ref = made_at(0, "arriving");
     (void)call_next(ref);
     counts[DIES] = 5;
@@ -699,7 +346,6 @@ static void who_does_not_take_it_has_it_not(void **state) {
     (void)state;
     if (wide) return; /* nothing of it is about that */
     open_hosts(1);
-    next = 0, expected = 0;
     pid[1] = kit_child("host", "MOYAI_MAX_MESSAGE=1000000", "host1", NULL);
     host[1] = kit_lookup(node, "host1");
     moyai_ref *ref = made_at(0, ""), *big = NULL;
@@ -766,7 +412,6 @@ static void expect_dead(moyai_future *f) {
 static void whatever_fails_there_is_one(void **state) {
     (void)state;
     open_hosts(2);
-    next = 0, expected = 0;
     moyai_ref *ref = made_at(0, "one");
     FIBER_ASSERT_INT(call_next(ref), pid[0]);
     counts[DIES] = 3; /* pack fails */
@@ -808,8 +453,6 @@ static int on_several_hosts(void **state) {
     return 0;
 }
 
-static const struct kit_role roles[] = {{"host", role_host}, {NULL, NULL}};
-
 static int tests(void) {
     const struct CMUnitTest all[] = {
         cmocka_unit_test(it_moves_with_its_names),
@@ -830,5 +473,5 @@ static int tests(void) {
 }
 
 int main(int argc, char **argv) {
-    return kit_main(argc, argv, roles, tests);
+    return kit_main(argc, argv, move_roles, tests);
 }

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the tests of objects that move share: a class that moves, nodes that take such objects and do with them what
+ * they are told, and numbers by which all these wait for each other.
+ */
+#ifndef TESTS_PUBLIC_MOVE_KIT_H
+#define TESTS_PUBLIC_MOVE_KIT_H
+
+#include "tests/public/kit.h"
+
+extern moyai_node *node;
+extern _Atomic uint32_t *counts; /* zeros when open_hosts is called */
+enum {
+    PACKED,
+    UNPACKED,
+    DESTROYED,
+    DONE, /* calls of `hold` that have begun */
+    HOOKS,
+    DIES,    /* 1: in pack; 2: in unpack; 3, 4: fails in these; 5: its node leaves in unpack */
+    PACKS,   /* 1: pack takes long, and says so: 2, until 3 */
+    UNPACKS, /* likewise, unpack */
+    WAITS,   /* 1: the method `quit`, and what else of the hosts waits for it, until 2 */
+    BEGUN,   /* calls of these that wait */
+    LOAD,    /* requests that `spin` sees at its node, itself among them; 0: it does not run */
+    LEAVES,  /* the node of one of these has been told to leave */
+    ENDS,    /* 1: on_leave ends the object; then 2 and what that returned, negated */
+    COUNTS
+};
+
+/*
+ * The class Counter:
+ *     next(u32) -> int how many before, int pid
+ *     add(u32)
+ *     get() -> int calls, u32 sum of what it was given, in order, u64 pid where it was made
+ *     hold() -> int pid             when it is signalled
+ *     take() -> int                 MOYAI_SIGNALLED if a signal is pending, else 0
+ *     sum(doubles) -> double, int pid
+ *     quit() -> int                 waits, and ends its own object: what that returned
+ * Of a host:
+ *     make(name) -> Counter; make_big(u8) -> an object of class Big: check() -> u64 bytes that are wrong, u8, int pid
+ *     move(object, host) -> int; try(object, host) -> int, text: at once
+ *     later(host, object, host to have it) -> int: waits, and then has the first move it
+ *     end(object) -> int; name(object, name) -> int; unname(object, name) -> int
+ *     mark() -> u64 objects there
+ *     wait()                        also where its node leaves
+ *     spin()                        computes while WAITS is 1
+ */
+extern const struct moyai_class host_class;
+extern const struct kit_role move_roles[];
+
+enum { HOSTS = 3 };
+extern moyai_ref *host[HOSTS];
+extern pid_t pid[HOSTS];
+extern bool wide;      /* a grid of several hosts, on one: each node has a run directory of its own */
+extern bool bare;      /* Counter has no on_leave */
+extern char grid[128]; /* not empty: a directory instead of kit_dir() */
+
+void open_hosts(int n); /* and this process's node */
+void close_hosts(int n);
+pid_t start(const char *name, int at); /* one more, in the place of that number */
+
+moyai_ref *made_at(int i, const char *name);
+int move(moyai_ref *ref, int from, int to);
+moyai_future *begin_move(moyai_ref *ref, int from, int to);
+int end_move(moyai_future *f); /* what the move returned; frees it */
+uint64_t mark(int i);          /* what was sent to that node is there */
+
+extern uint32_t expected;      /* sum */
+extern int called;             /* by call_next */
+int call_next(moyai_ref *ref); /* where */
+void expect_sum(moyai_ref *ref);
+
+#endif

@@ -1,0 +1,469 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What comes to an object just while it moves, ends or comes back: who is early and who late is arranged by stopping
+ * processes and by methods that wait, so that each case is met in each run.
+ */
+#include "overlay/io/rendezvous.h"
+#include "tests/public/move_kit.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- helpers --------------------------------------------------------------------------------- */
+
+/* That node computes: what comes to it waits, and is counted. */
+static moyai_future *spin(int i) {
+    counts[WAITS] = 1;
+    moyai_future *f = moyai_call_async(host[i], "spin", MOYAI_NONE);
+    KIT_UNTIL(node, counts[LOAD] > 0);
+    return f;
+}
+
+static void expect_ok(moyai_future *f) {
+    KIT_OK(moyai_future_get(f, MOYAI_NONE));
+    moyai_future_free(f);
+}
+
+static int taken(moyai_ref *ref) {
+    int rc = 1;
+    KIT_OK(moyai_call(ref, "take", MOYAI_NONE, MOYAI_INTO(&rc), NULL));
+    return rc;
+}
+
+/* What a method of that host returns, which takes an object. */
+static int told(int i, const char *method, moyai_ref *ref, const char *name) {
+    int rc = 1;
+    if (name)
+        KIT_OK(moyai_call(host[i], method, MOYAI_ARGS(ref, name), MOYAI_INTO(&rc), NULL));
+    else
+        KIT_OK(moyai_call(host[i], method, MOYAI_ARGS(ref), MOYAI_INTO(&rc), NULL));
+    return rc;
+}
+
+/* This process believes the object at host 1; it is at host 0. */
+static moyai_ref *believed_at_1(void) {
+    moyai_ref *ref = made_at(0, "");
+    KIT_OK(move(ref, 0, 1));
+    FIBER_ASSERT_INT(taken(ref), 0);
+    KIT_OK(move(ref, 1, 0));
+    return ref;
+}
+
+/* Moves from 0 to 1, where it has been unpacked, and arrives; host 0 is stopped, and has not heard of it. */
+static moyai_future *arrives_at_1(moyai_ref *ref) {
+    const uint64_t had = mark(1);
+    counts[UNPACKS] = 1;
+    moyai_future *f = begin_move(ref, 0, 1);
+    KIT_UNTIL(node, counts[UNPACKS] == 2);
+    kit_stop(pid[0]);
+    counts[UNPACKS] = 3;
+    KIT_UNTIL(node, mark(1) == had + 1);
+    return f;
+}
+
+static void expect_gone(moyai_future *f) {
+    struct moyai_error e;
+    KIT_RC(moyai_future_get(f, MOYAI_NONE), MOYAI_ENOOBJECT);
+    (void)moyai_future_error(f, 0, &e);
+    FIBER_ASSERT_INT(e.executed, MOYAI_NEVER_EXECUTED);
+    moyai_future_free(f);
+}
+
+/* In the grid's directory, the object is at host 2, which is stopped: who looks for it hangs. */
+static struct rdv *led_astray(moyai_ref *ref) {
+    struct rdv *r = NULL;
+    struct moyai_error e;
+    char name[2 + 32] = "@";
+    struct moyai_object_id id = moyai_ref_object(ref), had;
+    struct moyai_node_id to = moyai_ref_home(host[2]), at;
+    for (size_t i = 0; i < sizeof id.b; i++) snprintf(name + 1 + 2 * i, 3, "%02x", id.b[i]);
+    KIT_OK(rdv_open(&r, kit_grid(), &e));
+    if (rdv_get_name(r, name, NULL, NULL, &had, &at, NULL) == 0) KIT_OK(rdv_del_name(r, name, &had, &at, NULL));
+    KIT_OK(rdv_put_name(r, name, &id, &to, NULL, NULL, &e));
+    kit_stop(pid[2]);
+    return r;
+}
+
+static void back_on_track(struct rdv *r) {
+    kit_cont(pid[2]);
+    rdv_close(r);
+}
+
+/* ---- order ----------------------------------------------------------------------------------- */
+
+/* Three calls wait at the new home for an object that arrives; then it computes, while the word comes that the object
+ * is there, and three calls more. */
+static void what_waited_begins_before_what_came_later(void **state) {
+    (void)state;
+    enum { CALLS = 6 };
+    open_hosts(2);
+    moyai_ref *ref = believed_at_1();
+    moyai_future *f = arrives_at_1(ref), *call[CALLS];
+    for (int i = 0; i < CALLS / 2; i++) call[i] = moyai_call_async(ref, "next", MOYAI_ARGS((uint32_t)i));
+    (void)mark(1);
+    moyai_future *busy = spin(1);
+    const uint32_t first = counts[LOAD];
+    kit_cont(pid[0]);
+    KIT_UNTIL(node, counts[LOAD] == first + 1); /* settle */
+    for (int i = CALLS / 2; i < CALLS; i++) call[i] = moyai_call_async(ref, "next", MOYAI_ARGS((uint32_t)i));
+    KIT_UNTIL(node, counts[LOAD] == first + 1 + CALLS / 2);
+    counts[WAITS] = 2;
+    for (int i = 0; i < CALLS; i++) {
+        int n = -1, where = 0;
+        KIT_OK(moyai_future_get(call[i], MOYAI_INTO(&n, &where)));
+        FIBER_ASSERT_INT(n, i);
+        FIBER_ASSERT_INT(where, pid[1]);
+        moyai_future_free(call[i]);
+    }
+    expect_ok(busy);
+    KIT_OK(end_move(f));
+    moyai_ref_unref(ref);
+    close_hosts(2);
+}
+
+/* ---- signals --------------------------------------------------------------------------------- */
+
+static void signal_it(moyai_ref *ref, bool waits) {
+    if (waits)
+        expect_ok(moyai_signal_async(ref));
+    else
+        KIT_OK(moyai_signal(ref));
+}
+
+/* To the old home while the new one unpacks; and to the new one before it is told that the object is there. */
+static void signals_go_along(void **state) {
+    (void)state;
+    open_hosts(2);
+    for (int i = 0; i < 4; i++) {
+        moyai_ref *ref = i < 2 ? made_at(0, "") : believed_at_1();
+        FIBER_ASSERT(i >= 2 || taken(ref) == 0);
+        moyai_future *f;
+        if (i < 2) {
+            counts[UNPACKS] = 1;
+            f = begin_move(ref, 0, 1);
+            KIT_UNTIL(node, counts[UNPACKS] == 2);
+        } else {
+            f = arrives_at_1(ref);
+        }
+        signal_it(ref, i % 2 == 1);
+        (void)mark(i < 2 ? 0 : 1); /* it is there */
+        counts[UNPACKS] = 3;
+        if (i >= 2) kit_cont(pid[0]);
+        KIT_OK(end_move(f));
+        FIBER_ASSERT_INT(taken(ref), MOYAI_SIGNALLED);
+        FIBER_ASSERT_INT(taken(ref), 0);
+        moyai_ref_unref(ref);
+    }
+    close_hosts(2);
+}
+
+/* The old home has said that it is there now, and has no answer: what comes to it is not its own any more. */
+static void signals_follow_what_has_been_said(void **state) {
+    (void)state;
+    open_hosts(2);
+    for (int i = 0; i < 2; i++) {
+        moyai_ref *ref = made_at(0, "");
+        FIBER_ASSERT_INT(taken(ref), 0);
+        moyai_future *f = arrives_at_1(ref), *busy = spin(1), *s = NULL;
+        const uint32_t first = counts[LOAD];
+        kit_cont(pid[0]);
+        KIT_UNTIL(node, counts[LOAD] == first + 1); /* settle */
+        if (i == 0)
+            s = moyai_signal_async(ref);
+        else
+            KIT_OK(moyai_signal(ref));
+        (void)mark(0);
+        counts[WAITS] = 2;
+        if (s) expect_ok(s);
+        expect_ok(busy);
+        KIT_OK(end_move(f));
+        if (i == 0)
+            FIBER_ASSERT_INT(taken(ref), MOYAI_SIGNALLED);
+        else
+            KIT_UNTIL(node, taken(ref) == MOYAI_SIGNALLED); /* nobody is told when it is there */
+        FIBER_ASSERT_INT(taken(ref), 0);
+        moyai_ref_unref(ref);
+    }
+    close_hosts(2);
+}
+
+/* ---- refusals that say where it is ----------------------------------------------------------- */
+
+static void who_has_it_no_more_says_where_it_is(void **state) {
+    (void)state;
+    open_hosts(3);
+    moyai_ref *ref = made_at(0, "");
+    FIBER_ASSERT_INT(call_next(ref), pid[0]);
+    KIT_OK(move(ref, 0, 1));
+    struct rdv *r = led_astray(ref);
+    moyai_future *f = moyai_call_async(ref, "next", MOYAI_ARGS(1u));
+    moyai_future_deadline(f, 60 * MOYAI_SEC);
+    int n = -1, where = 0;
+    KIT_OK(moyai_future_get(f, MOYAI_INTO(&n, &where)));
+    FIBER_ASSERT_INT(where, pid[1]);
+    moyai_future_free(f);
+    back_on_track(r);
+    moyai_ref_unref(ref);
+    close_hosts(3);
+}
+
+/* Its old home has refused a call, and has it again when the caller hears of that: it is told by the two who
+ * have had it, one after the other. */
+static void who_comes_back_is_found_there(void **state) {
+    (void)state;
+    open_hosts(3);
+    moyai_ref *ref = made_at(0, "");
+    FIBER_ASSERT_INT(call_next(ref), pid[0]);
+    KIT_OK(move(ref, 0, 1));
+    moyai_future *later = moyai_call_async(host[2], "later", MOYAI_ARGS(host[1], ref, host[0]));
+    KIT_UNTIL(node, counts[BEGUN] == 1);
+    moyai_future *call = moyai_call_async(ref, "next", MOYAI_ARGS(1u));
+    moyai_future *behind = moyai_call_async(host[0], "wait", MOYAI_NONE);
+    while (counts[BEGUN] < 2) { /* it has been refused; nothing here hears of that yet */
+    }
+    counts[WAITS] = 2;
+    while (counts[WAITS] != 3) {
+    }
+    counts[WAITS] = 2;
+    struct rdv *r = led_astray(ref);
+    int n = -1, where = 0;
+    moyai_future_deadline(call, 60 * MOYAI_SEC);
+    KIT_OK(moyai_future_get(call, MOYAI_INTO(&n, &where)));
+    FIBER_ASSERT_INT(n, 1);
+    FIBER_ASSERT_INT(where, pid[0]);
+    moyai_future_free(call);
+    back_on_track(r);
+    expect_ok(behind);
+    KIT_OK(end_move(later));
+    moyai_ref_unref(ref);
+    close_hosts(3);
+}
+
+/* Also where it has never moved, has come back, and where its caller has not heard of that. */
+static void what_has_ended_is_not_looked_for(void **state) {
+    (void)state;
+    open_hosts(3);
+    for (int i = 0; i < 6; i++) {
+        const int moves = i / 2;
+        moyai_ref *ref = made_at(0, "");
+        for (int k = 0; k < moves; k++) KIT_OK(move(ref, k, 1 - k));
+        if (i % 2) FIBER_ASSERT_INT(taken(ref), 0);
+        KIT_OK(told(moves % 2, "end", ref, NULL));
+        struct rdv *r = led_astray(ref);
+        if (moves == 2) kit_stop(pid[1]); /* he need not be asked */
+        moyai_future *f = moyai_call_async(ref, "next", MOYAI_ARGS(1u));
+        moyai_future_deadline(f, 60 * MOYAI_SEC);
+        expect_gone(f);
+        if (moves == 2) kit_cont(pid[1]);
+        back_on_track(r);
+        moyai_ref_unref(ref);
+    }
+    close_hosts(3);
+}
+
+/* ---- ends and names -------------------------------------------------------------------------- */
+
+/* A method ends it while a move waits for just that; and what waited for the move hears of it. */
+static void who_ends_does_not_move(void **state) {
+    (void)state;
+    open_hosts(2);
+    moyai_ref *ref = made_at(0, "");
+    int rc = 1;
+    counts[WAITS] = 1;
+    moyai_future *quits = moyai_call_async(ref, "quit", MOYAI_NONE);
+    KIT_UNTIL(node, counts[BEGUN] == 1);
+    moyai_future *f = begin_move(ref, 0, 1), *late = moyai_call_async(ref, "next", MOYAI_ARGS(1u));
+    (void)mark(0);
+    KIT_RC(told(0, "name", ref, "late"), 0); /* it has not been packed */
+    KIT_RC(told(0, "unname", ref, "late"), 0);
+    counts[WAITS] = 2;
+    KIT_OK(moyai_future_get(quits, MOYAI_INTO(&rc)));
+    KIT_RC(rc, 0);
+    KIT_RC(end_move(f), MOYAI_ENOOBJECT);
+    expect_gone(late);
+    FIBER_ASSERT_INT(counts[PACKED], 0);
+    FIBER_ASSERT_INT(mark(1), mark(0));
+    moyai_future_free(quits);
+    moyai_ref_unref(ref);
+    close_hosts(2);
+}
+
+/* Nor does anybody complain that it has not moved. */
+static void who_ends_as_its_node_leaves_does_not_move(void **state) {
+    (void)state;
+    open_hosts(0);
+    pid[0] = kit_child_quiet("host", "MOYAI_LOG=warning", "host0", NULL);
+    host[0] = kit_lookup(node, "host0");
+    pid[1] = start("host1", 1);
+    host[1] = kit_lookup(node, "host1");
+    moyai_ref *ref = made_at(0, "");
+    FIBER_ASSERT_INT(call_next(ref), pid[0]);
+    counts[ENDS] = 1;
+    kill(pid[0], SIGTERM);
+    FIBER_ASSERT_INT(kit_reap(pid[0]), 0);
+    FIBER_ASSERT_INT(counts[ENDS], 2);
+    FIBER_ASSERT_INT(counts[PACKED], 0);
+    char *said = kit_stderr(pid[0]);
+    FIBER_ASSERT(!strstr(said, "MOYAI-LEAVE-STAYS"));
+    free(said);
+    pid[0] = 0;
+    FIBER_ASSERT(moyai_call(ref, "next", MOYAI_ARGS(1u), MOYAI_NONE, NULL) < 0);
+    moyai_ref_unref(ref);
+    close_hosts(2);
+}
+
+/* A name that it gets while it is packed goes along; once it has been, it neither gets nor loses any, nor ends. */
+static void names_stay_as_they_were_packed(void **state) {
+    (void)state;
+    open_hosts(2);
+    moyai_ref *ref = made_at(0, "one"), *found = NULL;
+    counts[PACKS] = counts[UNPACKS] = 1;
+    moyai_future *f = begin_move(ref, 0, 1);
+    KIT_UNTIL(node, counts[PACKS] == 2);
+    KIT_RC(told(0, "name", ref, "two"), 0);
+    counts[PACKS] = 3;
+    KIT_UNTIL(node, counts[UNPACKS] == 2);
+    KIT_RC(told(0, "name", ref, "three"), MOYAI_ESTATE);
+    KIT_RC(told(0, "unname", ref, "one"), MOYAI_ESTATE);
+    KIT_RC(told(0, "end", ref, NULL), MOYAI_ESTATE);
+    counts[UNPACKS] = 3;
+    KIT_OK(end_move(f));
+    static const char *const names[] = {"one", "two"};
+    for (int i = 0; i < 2; i++) {
+        KIT_OK(moyai_lookup(node, names[i], &found));
+        FIBER_ASSERT(moyai_ref_equal(found, ref) &&
+                     moyai_node_id_equal(moyai_ref_home(found), moyai_ref_home(host[1])));
+        FIBER_ASSERT_INT(call_next(found), pid[1]);
+        moyai_ref_unref(found);
+        found = NULL;
+    }
+    KIT_RC(moyai_lookup(node, "three", &found), MOYAI_ENOENT);
+    counts[PACKS] = 1; /* it ends while it is packed: so it does not move */
+    f = begin_move(ref, 1, 0);
+    KIT_UNTIL(node, counts[PACKS] == 2);
+    KIT_RC(told(1, "end", ref, NULL), 0);
+    counts[PACKS] = 3;
+    KIT_RC(end_move(f), MOYAI_ENOOBJECT);
+    expect_gone(moyai_call_async(ref, "next", MOYAI_ARGS(1u)));
+    moyai_ref_unref(ref);
+    close_hosts(2);
+}
+
+/* ---- nodes that leave ------------------------------------------------------------------------ */
+
+/* Nothing can run at the node that leaves but what runs: its objects go when there is room for that. */
+static void who_has_no_room_moves_them_later(void **state) {
+    (void)state;
+    enum { OBJECTS = 5, FIBERS = 20 };
+    for (int i = 0; i < 2; i++) {
+        bare = i == 0;
+        setenv("MOYAI_MAX_FIBERS", "20", 1);
+        open_hosts(2);
+        unsetenv("MOYAI_MAX_FIBERS");
+        moyai_ref *ref[OBJECTS];
+        for (int k = 0; k < OBJECTS; k++) ref[k] = made_at(0, "");
+        counts[WAITS] = 1;
+        moyai_future *busy[FIBERS];
+        for (int k = 0; k < FIBERS; k++) busy[k] = moyai_call_async(host[0], "wait", MOYAI_NONE);
+        KIT_UNTIL(node, counts[BEGUN] == FIBERS);
+        kill(pid[0], SIGTERM);
+        KIT_UNTIL(node, counts[LEAVES] == 1);
+        counts[WAITS] = 2;
+        for (int k = 0; k < FIBERS; k++) expect_ok(busy[k]);
+        FIBER_ASSERT_INT(kit_reap(pid[0]), 0);
+        pid[0] = 0;
+        for (int k = 0; k < OBJECTS; k++) {
+            int where = 0;
+            KIT_OK(moyai_call(ref[k], "next", MOYAI_ARGS(1u), MOYAI_INTO(moyai_skip(), &where), NULL));
+            FIBER_ASSERT_INT(where, pid[1]);
+            moyai_ref_unref(ref[k]);
+        }
+        close_hosts(2);
+    }
+    bare = false;
+}
+
+/* One of those that might take them is stopped: it is asked, but not for each. */
+static void who_is_stopped_holds_up_few(void **state) {
+    (void)state;
+    enum { OBJECTS = 500 };
+    open_hosts(3);
+    moyai_ref *ref[OBJECTS];
+    for (int i = 0; i < OBJECTS; i++) ref[i] = made_at(0, "");
+    kit_stop(pid[2]);
+    kit_end(pid[0]);
+    pid[0] = 0;
+    kit_cont(pid[2]);
+    for (int i = 0; i < OBJECTS; i++) {
+        int where = 0;
+        KIT_OK(moyai_call(ref[i], "next", MOYAI_ARGS(1u), MOYAI_INTO(moyai_skip(), &where), NULL));
+        FIBER_ASSERT_INT(where, pid[1]);
+        moyai_ref_unref(ref[i]);
+    }
+    close_hosts(3);
+}
+
+/* ---- a full disk ----------------------------------------------------------------------------- */
+
+/* The new home cannot write that it has the names now. References go on working, and the names work once it can. */
+static void names_come_when_there_is_room(void **state) {
+    (void)state;
+    static const char block[4096];
+    char dir[100], filler[128];
+    snprintf(dir, sizeof dir, "%s/tiny", kit_dir());
+    snprintf(filler, sizeof filler, "%s/filler", dir);
+    if (mkdir(dir, 0700) < 0 || unshare(CLONE_NEWNS) < 0 || mount("none", "/", "none", MS_REC | MS_PRIVATE, "") < 0 ||
+        mount("moyai-test", dir, "tmpfs", 0, "size=64k,mode=0700") < 0) {
+        print_message("skipped: mounting a small file system is not permitted here\n");
+        skip();
+    }
+    snprintf(grid, sizeof grid, "file:%s", dir);
+    setenv("MOYAI_LOG", "off", 1);
+    open_hosts(2);
+    unsetenv("MOYAI_LOG");
+    moyai_ref *ref = made_at(0, "named"), *found = NULL;
+    FIBER_ASSERT_INT(call_next(ref), pid[0]);
+    const int fd = open(filler, O_CREAT | O_WRONLY, 0600);
+    while (write(fd, block, sizeof block) > 0) {
+    }
+    close(fd);
+    KIT_OK(move(ref, 0, 1));
+    FIBER_ASSERT_INT(call_next(ref), pid[1]);
+    KIT_RC(moyai_lookup(node, "named", &found), MOYAI_ENOENT);
+    KIT_OK(unlink(filler));
+    KIT_OK(moyai_lookup_wait(node, "named", 60 * MOYAI_SEC, &found));
+    FIBER_ASSERT(moyai_ref_equal(found, ref));
+    FIBER_ASSERT_INT(call_next(found), pid[1]);
+    expect_sum(ref);
+    moyai_ref_unref(found);
+    moyai_ref_unref(ref);
+    close_hosts(2);
+    grid[0] = 0;
+    (void)!umount(dir);
+}
+
+static int tests(void) {
+    const struct CMUnitTest all[] = {
+        cmocka_unit_test(what_waited_begins_before_what_came_later),
+        cmocka_unit_test(who_comes_back_is_found_there),
+        cmocka_unit_test(signals_go_along),
+        cmocka_unit_test(signals_follow_what_has_been_said),
+        cmocka_unit_test(who_has_it_no_more_says_where_it_is),
+        cmocka_unit_test(what_has_ended_is_not_looked_for),
+        cmocka_unit_test(who_ends_does_not_move),
+        cmocka_unit_test(who_ends_as_its_node_leaves_does_not_move),
+        cmocka_unit_test(names_stay_as_they_were_packed),
+        cmocka_unit_test(who_has_no_room_moves_them_later),
+        cmocka_unit_test(who_is_stopped_holds_up_few),
+        cmocka_unit_test(names_come_when_there_is_room),
+    };
+    return cmocka_run_group_tests(all, NULL, NULL);
+}
+
+int main(int argc, char **argv) {
+    return kit_main(argc, argv, move_roles, tests);
+}
