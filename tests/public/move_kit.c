@@ -316,6 +316,43 @@ static int m_wait(moyai_request *rq, void *self) {
     return 0;
 }
 
+/* More than a node may owe who calls it. */
+static int m_bulk(moyai_request *rq, void *self) {
+    (void)self;
+    counts[BEGUN]++;
+    wait_for(&counts[WAITS], 2);
+    char *p = calloc(1, BULK);
+    FIBER_ASSERT(p);
+    counts[BEGUN]++;
+    const int rc = moyai_return(rq, MOYAI_ARGS(moyai_bytes(p, BULK)));
+    free(p);
+    return rc;
+}
+
+static int m_visit(moyai_request *rq, void *self) {
+    (void)self;
+    moyai_ref *ref = NULL;
+    KIT_OK(moyai_args(rq, MOYAI_INTO(&ref)));
+    KIT_OK(moyai_call(ref, "take", MOYAI_NONE, MOYAI_NONE, NULL));
+    moyai_ref_unref(ref);
+    return 0;
+}
+
+static int m_load(moyai_request *rq, void *self) {
+    (void)self;
+    moyai_ref *to = NULL, *ref = NULL;
+    KIT_OK(moyai_args(rq, MOYAI_INTO(&to, &ref)));
+    moyai_future *held = moyai_call_async(ref, "hold", MOYAI_NONE);
+    moyai_future *bulk = moyai_call_async(to, "bulk", MOYAI_NONE);
+    KIT_OK(moyai_future_get(bulk, MOYAI_NONE));
+    KIT_OK(moyai_future_get(held, MOYAI_NONE));
+    moyai_future_free(bulk);
+    moyai_future_free(held);
+    moyai_ref_unref(to);
+    moyai_ref_unref(ref);
+    return 0;
+}
+
 /* Nothing else runs here meanwhile, but what comes is taken. */
 static int m_spin(moyai_request *rq, void *self) {
     (void)rq, (void)self;
@@ -329,8 +366,9 @@ static int m_spin(moyai_request *rq, void *self) {
 }
 
 static const struct moyai_method host_methods[] = {
-    {"make", m_make}, {"make_big", m_make_big}, {"move", m_move}, {"try", m_try},   {"later", m_later}, {"end", m_end},
-    {"name", m_name}, {"unname", m_unname},     {"mark", m_mark}, {"wait", m_wait}, {"spin", m_spin},   {NULL, NULL}};
+    {"make", m_make}, {"make_big", m_make_big}, {"move", m_move},     {"try", m_try},   {"later", m_later},
+    {"end", m_end},   {"name", m_name},         {"unname", m_unname}, {"mark", m_mark}, {"wait", m_wait},
+    {"bulk", m_bulk}, {"visit", m_visit},       {"load", m_load},     {"spin", m_spin}, {NULL, NULL}};
 const struct moyai_class host_class = MOYAI_CLASS("Host", host_methods, NULL);
 
 static int role_host(int argc, char **argv) {

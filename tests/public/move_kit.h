@@ -43,12 +43,14 @@ enum {
  *     end(object) -> int; name(object, name) -> int; unname(object, name) -> int
  *     mark() -> u64 objects there
  *     wait()                        also where its node leaves
+ *     visit(object)                 calls it: so that host knows where it is
+ *     load(host, object)            calls `hold` of the object, and `bulk` there, which waits and returns BULK bytes
  *     spin()                        computes while WAITS is 1
  */
 extern const struct moyai_class host_class;
 extern const struct kit_role move_roles[];
 
-enum { HOSTS = 3 };
+enum { HOSTS = 3, BULK = 8 << 20 };
 extern moyai_ref *host[HOSTS];
 extern pid_t pid[HOSTS];
 extern bool wide;      /* a grid of several hosts, on one: each node has a run directory of its own */

@@ -125,6 +125,37 @@ static void what_waited_begins_before_what_came_later(void **state) {
     close_hosts(2);
 }
 
+/* The caller of what waits does not take answers meanwhile: that would hold its calls back, but these have waited for
+ * nothing but the object. */
+static void what_waited_is_not_held_back_again(void **state) {
+    (void)state;
+    setenv("MOYAI_QUEUE_BYTES", "1000000", 1);
+    open_hosts(3);
+    unsetenv("MOYAI_QUEUE_BYTES");
+    moyai_ref *ref = made_at(0, "");
+    KIT_OK(move(ref, 0, 1));
+    KIT_OK(moyai_call(host[2], "visit", MOYAI_ARGS(ref), MOYAI_NONE, NULL));
+    FIBER_ASSERT_INT(call_next(ref), pid[1]);
+    KIT_OK(move(ref, 1, 0));
+    moyai_future *f = arrives_at_1(ref);
+    counts[WAITS] = 1;
+    moyai_future *load = moyai_call_async(host[2], "load", MOYAI_ARGS(host[1], ref));
+    KIT_UNTIL(node, counts[BEGUN] == 1);
+    kit_stop(pid[2]);
+    counts[WAITS] = 2;
+    KIT_UNTIL(node, counts[BEGUN] == 2);
+    (void)mark(1); /* it owes all of that, and `hold` has waited since before */
+    kit_cont(pid[0]);
+    KIT_OK(end_move(f));
+    FIBER_ASSERT_INT(call_next(ref), pid[1]);
+    FIBER_ASSERT_INT(counts[DONE], 1);
+    kit_cont(pid[2]);
+    KIT_OK(moyai_signal(ref));
+    expect_ok(load);
+    moyai_ref_unref(ref);
+    close_hosts(3);
+}
+
 /* ---- signals --------------------------------------------------------------------------------- */
 
 static void signal_it(moyai_ref *ref, bool waits) {
@@ -355,6 +386,16 @@ static void names_stay_as_they_were_packed(void **state) {
 
 /* ---- nodes that leave ------------------------------------------------------------------------ */
 
+static bool says_that_it_leaves(int i) {
+    struct rdv *r = NULL;
+    struct rdv_node n;
+    struct moyai_node_id id = moyai_ref_home(host[i]);
+    KIT_OK(rdv_open(&r, kit_grid(), NULL));
+    KIT_OK(rdv_get_node(r, &id, &n, NULL));
+    rdv_close(r);
+    return n.leaving;
+}
+
 /* Nothing can run at the node that leaves but what runs: its objects go when there is room for that. */
 static void who_has_no_room_moves_them_later(void **state) {
     (void)state;
@@ -370,8 +411,10 @@ static void who_has_no_room_moves_them_later(void **state) {
         moyai_future *busy[FIBERS];
         for (int k = 0; k < FIBERS; k++) busy[k] = moyai_call_async(host[0], "wait", MOYAI_NONE);
         KIT_UNTIL(node, counts[BEGUN] == FIBERS);
+        FIBER_ASSERT(!says_that_it_leaves(0));
         kill(pid[0], SIGTERM);
-        KIT_UNTIL(node, counts[LEAVES] == 1);
+        KIT_UNTIL(node, counts[LEAVES] == 1 && says_that_it_leaves(0)); /* so nobody moves objects to it */
+        FIBER_ASSERT(!says_that_it_leaves(1));
         counts[WAITS] = 2;
         for (int k = 0; k < FIBERS; k++) expect_ok(busy[k]);
         FIBER_ASSERT_INT(kit_reap(pid[0]), 0);
@@ -449,6 +492,7 @@ static void names_come_when_there_is_room(void **state) {
 static int tests(void) {
     const struct CMUnitTest all[] = {
         cmocka_unit_test(what_waited_begins_before_what_came_later),
+        cmocka_unit_test(what_waited_is_not_held_back_again),
         cmocka_unit_test(who_comes_back_is_found_there),
         cmocka_unit_test(signals_go_along),
         cmocka_unit_test(signals_follow_what_has_been_said),
