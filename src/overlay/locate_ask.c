@@ -460,7 +460,8 @@ int locate_ask_receive(struct locate *l, const struct locate_event *ev) {
     bool known = locate_table_answer(l, f->key_kind, f->key, NULL, ev->now, &a);
     if (!known && (f->flags & LOCATE_DIRECT)) return 0;
     bool over = r && r->until <= ev->now && !(r->flags & REQ_OWN);
-    /* Whom digests call near to a node may have just lost it, and hear soon that it is dead: they remember who asked. */
+    /* Whom digests call near to a node may have just lost it, and hear soon that it is dead: they remember who asked.
+     */
     if (!known && (!r || over) && f->key_kind != LOCATE_NODE && no_hint(l, ev)) return 0;
     if (over) locate_request_clear(r);
     if (known) return answer_at_once(l, r, ev, &a);

@@ -59,7 +59,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     while (in.p < in.end) {
         uint8_t what = byte(&in);
         struct peers_frame f = {.kind = PEERS_KEEP};
-        struct peers_event ev = {.kind = (enum peers_event_kind)(what % (PEERS_EV_TIMEOUT + 1)), .now = now, .frame = &f};
+        struct peers_event ev = {
+            .kind = (enum peers_event_kind)(what % (PEERS_EV_TIMEOUT + 1)), .now = now, .frame = &f};
         ev.id = node(byte(&in) % 16);
         ev.link = ev.id.b[0] + (what & 0x20 ? 16u : 0u);
         struct peers_endpoint e = {

@@ -76,7 +76,8 @@ static void tells_of_clocks(void **state) {
     met_over(&m, 2940);
     met_over(&m, 2960);
     says(&m, false, MET_CLOCK,
-         "an entry there was over 49 min ago, and is not believed: this host's clock is ahead, or the other's behind, or "
+         "an entry there was over 49 min ago, and is not believed: this host's clock is ahead, or the other's behind, "
+         "or "
          "its node has ended without a word");
     assert_false(met_empty(&m));
     m.others = true; /* some are believed: so the clock is right */
