@@ -212,7 +212,7 @@ static void a_destroy_function_cannot_wait(void **state) {
         moyai_ref *a = kit_object(ending.node, &running, NULL), *b = kit_object(ending.node, &blocking, NULL);
         KIT_OK(moyai_call_oneway(a, "go_on", MOYAI_NONE));
         if (!own) kit_settle(ending.node);
-        ending.freeing = !own; /* the other one would see it at once */
+        if (!own) ending.freeing = true; /* the other one would see it at once */
         moyai_node_free(ending.node);
         FIBER_ASSERT_INT(ending.rc, MOYAI_ECLOSED);
         FIBER_ASSERT_INT(ending.went_on, 0);
