@@ -304,9 +304,10 @@ static bool is_nowhere(unsigned times, moyai_ns since, bool dead) {
 
 /* Who refused it has said where it is, or this node had it and knows. */
 static bool is_told(struct whereabouts *w, uint8_t home[16]) {
+    const bool returned = w->returned && w->is_refused;
     const bool elsewhere = w->fresh && !(w->is_refused && id_equal(w->home, w->refused));
-    if (!w->returned && !elsewhere) return false;
-    memcpy(home, w->returned ? w->refused : w->home, 16);
+    if (!returned && !elsewhere) return false;
+    memcpy(home, returned ? w->refused : w->home, 16);
     return true;
 }
 
