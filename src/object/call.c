@@ -419,15 +419,16 @@ int moyai_signal(moyai_ref *ref) {
     if (exec_forked(n->x)) return MOYAI_EFORK;
     exec_lock(n->x);
     struct object *ob = object_of(ref);
-    if (ob && ob->at.state == MOVING_SETTLES) ob = NULL;
-    int rc = ob ? object_signal(ob) : 0;
+    const bool goes = ob && ob->at.state == MOVING_SETTLES, local = moyai_ref_is_local(ref);
     const bool moves = object_moves(ref->object) && !id_equal(ref->object, ref->home);
-    const bool was_here = !ob && moyai_ref_is_local(ref);
-    if (rc < 0 || (was_here && !object_of(ref) && !(moves && moved_to(n, ref->object))))
-        rc = api_fail(n, MOYAI_ENOOBJECT, "the object signalled has ended");
-    else if (!ob && moves)
+    int rc;
+    if (ob && !goes)
+        rc = object_signal(ob);
+    else if (moves && (goes || !local || moved_to(n, ref->object)))
         rc = unwaited(n, signal_told(n, ref)); /* it follows the object */
-    else if (!ob)
+    else if (local)
+        rc = api_fail(n, MOYAI_ENOOBJECT, "the object signalled has ended");
+    else
         rc = signal_remote(n, ref);
     exec_unlock(n->x);
     return rc;

@@ -366,7 +366,7 @@ static size_t describe(const moyai_node *n, char *out, size_t cap) {
             at += (size_t)snprintf(out + at, cap - at, "%s%zu %s", at ? ", " : "", what[i].n,
                                    what[i].n == 1 ? what[i].one : what[i].many);
     if (at == 0) snprintf(out, cap, "what was sent and its addressee has not taken");
-    const size_t all = n->wanted + n->drain.moves + n->drain.hooks;
+    const size_t all = n->wanted + n->drain.moves + host_arrivals(n) + n->drain.hooks;
     return all ? all : n->calls_inside ? (size_t)n->calls_inside : 1;
 }
 

@@ -261,9 +261,11 @@ static int m_adopt(moyai_request *rq, void *host) {
     return rc < 0 ? moyai_raise(rq, rc, "%s", e.text) : 0;
 }
 
+/* pending NULL: that is no argument. */
 static int read_move(moyai_request *rq, const void **id, uint64_t *number, bool *pending) {
     size_t n;
-    const int rc = moyai_args(rq, MOYAI_INTO(moyai_into_bytes(id, &n), number, pending));
+    const int rc = pending ? moyai_args(rq, MOYAI_INTO(moyai_into_bytes(id, &n), number, pending))
+                           : moyai_args(rq, MOYAI_INTO(moyai_into_bytes(id, &n), number));
     if (rc < 0) return rc;
     return n == 16 ? 0 : moyai_raise(rq, MOYAI_EARGS, "an object's id has 16 bytes");
 }
@@ -290,13 +292,12 @@ static int m_settle(moyai_request *rq, void *host) {
     return say == MOVING_SAY_YES ? 0 : moyai_raise(rq, MOYAI_ENOOBJECT, "no such object has come here");
 }
 
-/* drop(id, number, no matter) */
+/* drop(id, number) */
 static int m_drop(moyai_request *rq, void *host) {
     struct host *h = host;
     const void *id;
     uint64_t number;
-    bool pending;
-    const int rc = read_move(rq, &id, &number, &pending);
+    const int rc = read_move(rq, &id, &number, NULL);
     if (rc < 0) return rc;
     api_enter(h->node);
     struct arrival *a = arrival_find(h, id);

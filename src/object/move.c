@@ -214,8 +214,7 @@ static int hand_over(struct object *ob, moyai_ref *host, const uint8_t to[16], m
         const enum moving_say say = moving_step(&ob->at, ev, 0);
         const bool pending = ob->pending; /* what signals it after it is said that it is there finds it there */
         exec_unlock(n->x);
-        if (say == MOVING_SAY_DROP)
-            (void)!moyai_call_oneway(host, "drop", MOYAI_ARGS(moyai_bytes(ob->id, 16), number, false));
+        if (say == MOVING_SAY_DROP) (void)!moyai_call_oneway(host, "drop", MOYAI_ARGS(moyai_bytes(ob->id, 16), number));
         if (ob->at.state != MOVING_SETTLES) break;
         if (!first && (moyai_now() > late || moyai_sleep_masked(n, AGAIN_PAUSE) < 0))
             ev = MOVING_EV_LATE;
