@@ -206,11 +206,36 @@ void command_look(struct command *c) {
 
 /* ---- ending ---------------------------------------------------------------------------------- */
 
+/* Its starter and its agent may both be told to leave. Each asks the command to end, which is to hear it once: a second
+ * SIGTERM means to many, moyai's own programs among them, that it is urgent, and a SIGCONT after the first may come at
+ * the wrong moment (run_life.c). */
+static bool is_heard(struct command *c, int sig) {
+    bool again = false;
+    switch (sig) {
+    case SIGTERM:
+        again = c->stop != STOP_NOT && !c->asked;
+        c->asked = true;
+        break;
+    case SIGCONT:
+        again = c->stop != STOP_NOT && !c->stopped;
+        c->stopped = false;
+        break;
+    case SIGSTOP:
+    case SIGTSTP:
+        c->stopped = true;
+        break;
+    default:
+        break;
+    }
+    return again;
+}
+
 void command_signal(struct command *c, int sig) {
     if (sig == SIGKILL && c->stop < STOP_KILL) {
         command_stop(c, STOP_KILL);
         return;
     }
+    if (is_heard(c, sig)) return;
     if (c->child) (void)exec_child_kill(c->child, sig, true); /* EDEAD: its end is coming */
 }
 
@@ -224,8 +249,9 @@ void command_stop(struct command *c, enum stop how) {
     if (!c->child) return; /* it is just being started: command_new sees */
     if (how == STOP_TERM) {
         /* One that is stopped would never know. In this order: see run_life.c. */
-        (void)exec_child_kill(c->child, SIGCONT, true);
-        (void)exec_child_kill(c->child, SIGTERM, true);
+        const bool asked = c->asked && !c->ended; /* what a command leaves behind may be younger than that */
+        if (!asked || c->stopped) (void)exec_child_kill(c->child, SIGCONT, true);
+        if (!asked) (void)exec_child_kill(c->child, SIGTERM, true);
     } else {
         (void)exec_child_kill(c->child, SIGKILL, true);
     }

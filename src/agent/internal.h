@@ -36,6 +36,8 @@ struct command {
     bool told;      /* its starter knows its process number */
     bool read;      /* its starter has been told that nothing more comes */
     bool told_rest; /* what is left outside of its group has been sent SIGTERM */
+    bool asked;     /* its starter has sent it SIGTERM */
+    bool stopped;   /* its starter has stopped it */
     enum stop stop;
     struct exec_timer timer; /* of stopping */
     struct outlet out[2];

@@ -11,6 +11,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 static void say(const char *text) {
@@ -89,6 +90,24 @@ static int until_asked(int status) {
     }
     say("ends in order\n");
     return status;
+}
+
+/* How often SIGTERM comes within half a second of the first: the exit status, too. */
+static volatile sig_atomic_t times;
+static void on_each_term(int sig) {
+    (void)sig;
+    times++;
+}
+static int count_asked(void) {
+    signal(SIGTERM, on_each_term);
+    say("ready\n");
+    while (!times) usleep(1000);
+    const struct timespec look = {.tv_nsec = 10 * 1000 * 1000};
+    for (int i = 0; i < 50; i++) nanosleep(&look, NULL);
+    char text[40];
+    snprintf(text, sizeof text, "asked %d time%s\n", (int)times, times == 1 ? "" : "s");
+    say(text);
+    return times;
 }
 
 /* A child that ignores SIGTERM; kind: 's' in a session of its own, 'g' in a group of its own, 'p' plain, 'd' with its
@@ -178,6 +197,7 @@ int main(int argc, char **argv) {
         pause_for_ever();
     }
     if (strcmp(mode, "until-asked") == 0) return until_asked(atoi(arg));
+    if (strcmp(mode, "count-asked") == 0) return count_asked();
     if (strcmp(mode, "family") == 0) return family(arg);
     if (strcmp(mode, "show") == 0) return show(argc - 2, argv + 2);
     if (strcmp(mode, "descriptors") == 0) return descriptors();

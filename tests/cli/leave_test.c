@@ -80,20 +80,22 @@ static void a_node_leaves_in_order(void **state) {
     cli_free(&a);
 }
 
-/* All of a host at once, with an agent, whose command is asked to end, and a run, which ends what it has started. */
+/* All of a host at once, with an agent, whose command is asked to end, and a run, which ends what it has started: the
+ * command is asked once. */
 static void a_host_leaves(void **state) {
     (void)state;
     struct cli node, run, c;
     char host[100];
     cli_start(&node, NULL, "node", "--slots", "1", NULL);
     (void)cli_line(&node, 2, "takes commands");
-    cli_start(&run, NULL, "run", "--grid", grid, "--on-nodes", "@h", "until-asked", "0", NULL);
+    cli_start(&run, NULL, "run", "--grid", grid, "--on-nodes", "@h", "count-asked", NULL);
     (void)cli_line(&run, 1, "ready");
     assert_int_equal(gethostname(host, sizeof host), 0);
     assert_int_equal(cli_do(&c, "leave", "--host", host, "--json", NULL), 0);
     HAS(c.text[0].p, "\"state\": \"left\"");
     cli_free(&c);
     (void)cli_wait(&run);
+    HAS(run.text[0].p, "asked 1 time\n");
     cli_free(&run);
     assert_int_equal(cli_wait(&node), 0);
     HAS(node.text[1].p, "moyai node: told to leave"); /* the run may have ended its command before */
