@@ -121,17 +121,27 @@ bool death_likely(const struct death *d, const struct moyai_node_id *id) {
     return true;
 }
 
-static void link_remove(struct death *d, struct death_link *l) {
+void death_link_remove(struct death *d, struct death_link *l) {
     struct death_link *last = &death_links(d)[--d->links_n];
     *l = *last;
     memset(last, 0, sizeof *last);
+}
+
+/* Of those that were given up for silence the one that is to be forgotten first; NULL: there are none. */
+static struct death_link *silent_first(const struct death *d) {
+    struct death_link *l = NULL;
+    for (uint32_t i = 0; i < d->links_n; i++) {
+        struct death_link *k = &death_links(d)[i];
+        if (k->n == 0 && (!l || k->silent < l->silent)) l = k;
+    }
+    return l;
 }
 
 /* What was given up for silence is forgotten: we do not object for its sake any more. */
 static void silent_remove(struct death *d, struct death_link *l) {
     struct death_case *c = death_case_of(d, l->id);
     if (c) c->own = SAID_NONE;
-    link_remove(d, l);
+    death_link_remove(d, l);
 }
 
 static void dead_remove(struct death *d, struct death_dead *x) {
@@ -140,7 +150,7 @@ static void dead_remove(struct death *d, struct death_dead *x) {
     memset(last, 0, sizeof *last);
 }
 
-static void case_close(struct death *d, struct death_case *c) {
+void death_case_close(struct death *d, struct death_case *c) {
     memset(death_seats(d, c), 0, d->members * sizeof(struct death_seat));
     memset(c, 0, sizeof *c);
 }
@@ -155,7 +165,7 @@ static struct death_case *case_open(struct death *d, const uint8_t id[16], uint6
         struct death_case *k = &death_cases(d)[i];
         if (k->own != SAID_ENDED && (!old || k->since < old->since)) old = k;
     }
-    if (!c && old) case_close(d, c = old);
+    if (!c && old) death_case_close(d, c = old);
     if (!c) return NULL;
     memcpy(c->id, id, 16);
     c->host = host;
@@ -164,7 +174,7 @@ static struct death_case *case_open(struct death *d, const uint8_t id[16], uint6
     return c;
 }
 
-static struct death_seat *seat_of(const struct death *d, const struct death_case *c, const uint8_t id[16]) {
+struct death_seat *death_seat_of(const struct death *d, const struct death_case *c, const uint8_t id[16]) {
     for (uint32_t i = 0; i < c->n; i++)
         if (id_equal(death_seats(d, c)[i].id, id)) return &death_seats(d, c)[i];
     return NULL;
@@ -173,7 +183,7 @@ static struct death_seat *seat_of(const struct death *d, const struct death_case
 /* A neighbour of the subject, new if need be; NULL: it is none that counts, or there is no room (then nothing follows
  * from what the others say). */
 static struct death_seat *seat_add(struct death *d, struct death_case *c, const uint8_t id[16], uint64_t host) {
-    struct death_seat *s = seat_of(d, c, id);
+    struct death_seat *s = death_seat_of(d, c, id);
     if (s) return s;
     if (id_zero(id) || id_equal(id, d->self) || id_equal(id, c->id) || death_dead_of(d, id)) return NULL;
     if (c->n == d->members) {
@@ -287,7 +297,7 @@ static void declare(struct death *d, const uint8_t id[16], uint32_t left, uint32
     memcpy(x->id, id, 16);
     d->call = 1;
     for (uint32_t i = 0; i < d->cases_cap; i++) { /* nobody waits for its word */
-        struct death_seat *s = seat_of(d, &death_cases(d)[i], id);
+        struct death_seat *s = death_seat_of(d, &death_cases(d)[i], id);
         if (!s) continue;
         s->said = SAID_NONE;
         s->say = 0;
@@ -379,23 +389,15 @@ static void ask_inside(struct death *d, moyai_ns now) {
 
 /* --- events ---------------------------------------------------------------------------------------- */
 
-static int up(struct death *d, const struct death_event *ev) {
+static void up(struct death *d, const struct death_event *ev) {
     struct death_link *l = death_link_to(d, ev->id.b);
     struct death_case *c = death_case_of(d, ev->id.b);
     const struct death_dead *x = death_dead_of(d, ev->id.b);
     if (x) {
         reply(d, x->left ? DEATH_LEFT : DEATH_DEAD, ev->id.b, ev->id.b);
-        return 0;
+        return;
     }
-    if (!l && d->links_n == d->links_cap) {
-        for (uint32_t i = 0; i < d->links_n; i++) {
-            struct death_link *k = &death_links(d)[i];
-            if (k->n == 0 && (!l || k->silent < l->silent)) l = k;
-        }
-        if (!l) return MOYAI_EAGAIN;
-        silent_remove(d, l);
-        l = NULL;
-    }
+    if (!l && d->links_n == d->links_cap) silent_remove(d, silent_first(d));
     if (!l) {
         l = &death_links(d)[d->links_n++];
         memcpy(l->id, ev->id.b, 16);
@@ -408,36 +410,34 @@ static int up(struct death *d, const struct death_event *ev) {
         c->refused = c->ask = c->probe = 0;
         say_to_all(d, c);
     }
-    return 0;
 }
 
-static int end(struct death *d, const struct death_event *ev) {
+static void end(struct death *d, const struct death_event *ev) {
     struct death_link *l = death_link_to(d, ev->id.b);
     struct death_case *c = death_case_of(d, ev->id.b);
-    if (!l || l->n == 0 || ev->n > DEATH_MEMBERS || (uint32_t)ev->how > DEATH_SILENT) return MOYAI_EINVAL;
-    if (--l->n) return 0;
+    if (--l->n) return;
     if (l->left) {
         const uint32_t left = l->left;
-        link_remove(d, l);
+        death_link_remove(d, l);
         if (c) c->own = SAID_NONE;
         declare(d, ev->id.b, left, DEATH_OTHER, 0, 1, false, ev->now);
-        return 0;
+        return;
     }
     if (ev->how == DEATH_SILENT) {
         l->silent = after(ev->now, d->keep);
-        return 0;
+        return;
     }
     uint64_t host = l->host;
-    link_remove(d, l);
+    death_link_remove(d, l);
     if (ev->how == DEATH_ORDERLY) {
-        if (!c) return 0;
+        if (!c) return;
         c->own = SAID_NONE;
         say_to_all(d, c);
-        return 0;
+        return;
     }
     bool objected = c; /* and said so, perhaps to any */
     c = case_open(d, ev->id.b, host, SAID_ENDED, ev->now);
-    if (!c) return 0;
+    if (!c) return;
     c->host = host;
     c->own = SAID_ENDED;
     c->since = ev->now;
@@ -448,7 +448,6 @@ static int end(struct death *d, const struct death_event *ev) {
     members_add(d, c, ev->members, ev->n);
     d->call = 1;
     if (objected) say_to_all(d, c);
-    return 0;
 }
 
 /* It lacks one of those that we tell first, so it has not told them. */
@@ -509,7 +508,7 @@ static void heard_other(struct death *d, const struct death_event *ev) {
         c->objects = 1;
         return;
     }
-    struct death_seat *s = alive ? seat_add(d, c, ev->id.b, f->host) : seat_of(d, c, ev->id.b);
+    struct death_seat *s = alive ? seat_add(d, c, ev->id.b, f->host) : death_seat_of(d, c, ev->id.b);
     if (!s || f->seq <= s->seq) return;
     s->seq = f->seq;
     s->said = alive ? SAID_ALIVE : SAID_NONE;
@@ -525,24 +524,20 @@ static bool says_itself(struct death *d, const struct death_frame *f) {
     return true;
 }
 
-static int heard(struct death *d, const struct death_event *ev) {
+static void heard(struct death *d, const struct death_event *ev) {
     const struct death_frame *f = ev->frame;
-    if (!f || (uint32_t)f->kind >= DEATH_FRAMES || f->n > DEATH_MEMBERS) return MOYAI_EINVAL;
-    if (id_zero(f->subject.b) || f->hops > 1 || f->cause >= DEATH_CAUSES || f->cleared > 1) return MOYAI_EPROTO;
-    if (f->kind == DEATH_ENDED && id_equal(f->subject.b, ev->id.b)) return MOYAI_EPROTO;
-    if (f->kind <= DEATH_NONE && f->seq == 0) return MOYAI_EPROTO;
     const struct death_dead *x = death_dead_of(d, ev->id.b);
     bool of_us = f->kind == DEATH_DEAD && id_equal(f->subject.b, d->self);
     if (x && !of_us) { /* nothing is believed of one who is dead; it is told so */
         if (!x->left) reply(d, DEATH_DEAD, ev->id.b, ev->id.b);
-        return 0;
+        return;
     }
     if (f->kind == DEATH_ENDED) {
         heard_ended(d, ev);
     } else if (f->kind == DEATH_ALIVE || f->kind == DEATH_NONE) {
         heard_other(d, ev);
     } else if (id_equal(f->subject.b, d->self)) {
-        if (f->kind == DEATH_LEFT || d->told) return 0;
+        if (f->kind == DEATH_LEFT || d->told) return;
         d->told = 1;
         d->told_cause = f->cause;
         d->told_number = f->number;
@@ -551,7 +546,6 @@ static int heard(struct death *d, const struct death_event *ev) {
         declare(d, f->subject.b, left_of(f->kind == DEATH_LEFT, f->cleared), f->cause, f->number, f->hops, false,
                 ev->now);
     }
-    return 0;
 }
 
 static void witnessed(struct death *d, const struct death_event *ev) {
@@ -578,6 +572,15 @@ static void look(struct death *d, struct death_case *c) {
     }
 }
 
+/* What was said in a case that is over counts for nothing, though this node looks only now: it was stopped itself, say,
+ * and a link that ended meanwhile begins another. */
+static void close_over(struct death *d, moyai_ns now) {
+    for (uint32_t i = 0; i < d->cases_cap; i++) {
+        struct death_case *c = &death_cases(d)[i];
+        if (!id_zero(c->id) && now >= after(c->since, d->life)) death_case_close(d, c);
+    }
+}
+
 static void timers(struct death *d, moyai_ns now) {
     for (uint32_t i = 0; i < d->cases_cap; i++) {
         struct death_case *c = &death_cases(d)[i];
@@ -585,35 +588,63 @@ static void timers(struct death *d, moyai_ns now) {
     }
     ask_inside(d, now);
     judge(d, now);
-    for (uint32_t i = 0; i < d->cases_cap; i++) {
-        struct death_case *c = &death_cases(d)[i];
-        if (!id_zero(c->id) && now >= after(c->since, d->life) && !death_dead_of(d, c->id)) case_close(d, c);
-    }
     for (uint32_t i = d->links_n; i-- > 0;)
         if (death_links(d)[i].silent && death_links(d)[i].silent <= now) silent_remove(d, &death_links(d)[i]);
     for (uint32_t i = d->dead_n; i-- > 0;)
         if (death_deads(d)[i].until <= now && !death_deads(d)[i].news) dead_remove(d, &death_deads(d)[i]);
 }
 
-int death_step(struct death *d, const struct death_event *ev) {
-    int rc = 0;
+static int look_at_frame(const struct death_event *ev) {
+    const struct death_frame *f = ev->frame;
+    if (!f || (uint32_t)f->kind >= DEATH_FRAMES || f->n > DEATH_MEMBERS) return MOYAI_EINVAL;
+    if (id_zero(f->subject.b) || f->hops > 1 || f->cause >= DEATH_CAUSES || f->cleared > 1) return MOYAI_EPROTO;
+    if (f->kind == DEATH_ENDED && id_equal(f->subject.b, ev->id.b)) return MOYAI_EPROTO;
+    return f->kind <= DEATH_NONE && f->seq == 0 ? MOYAI_EPROTO : 0;
+}
+
+/* Before anything happens: is it to be refused? */
+static int look_at(const struct death *d, const struct death_event *ev) {
+    const struct death_link *l;
     bool of_other = !id_zero(ev->id.b) && !id_equal(ev->id.b, d->self);
     if (d->draining || (uint32_t)ev->kind > DEATH_EV_TIMEOUT) return MOYAI_EINVAL;
     if (ev->kind != DEATH_EV_TIMEOUT && !of_other) return MOYAI_EINVAL;
+    switch (ev->kind) {
+    case DEATH_EV_UP:
+        if (d->links_n < d->links_cap || death_link_to(d, ev->id.b) || death_dead_of(d, ev->id.b)) return 0;
+        return silent_first(d) ? 0 : MOYAI_EAGAIN;
+    case DEATH_EV_END:
+        l = death_link_to(d, ev->id.b);
+        return !l || l->n == 0 || ev->n > DEATH_MEMBERS || (uint32_t)ev->how > DEATH_SILENT ? MOYAI_EINVAL : 0;
+    case DEATH_EV_WITNESSED:
+        return (uint32_t)ev->cause >= DEATH_CAUSES || ev->n > DEATH_MEMBERS ? MOYAI_EINVAL : 0;
+    case DEATH_EV_FRAME:
+        return look_at_frame(ev);
+    case DEATH_EV_FAREWELL:
+    case DEATH_EV_REFUSED:
+    case DEATH_EV_HEARD:
+    case DEATH_EV_TIMEOUT:
+        break;
+    }
+    return 0;
+}
+
+int death_step(struct death *d, const struct death_event *ev) {
+    const int rc = look_at(d, ev);
+    if (rc) return rc;
+    close_over(d, ev->now);
     struct death_case *c;
     switch (ev->kind) {
     case DEATH_EV_UP:
-        rc = up(d, ev);
+        up(d, ev);
         break;
     case DEATH_EV_END:
-        rc = end(d, ev);
+        end(d, ev);
         break;
     case DEATH_EV_FAREWELL:
         if (!death_dead_of(d, ev->id.b))
             declare(d, ev->id.b, left_of(true, ev->cleared), DEATH_OTHER, 0, 1, false, ev->now);
         break;
     case DEATH_EV_WITNESSED:
-        if ((uint32_t)ev->cause >= DEATH_CAUSES || ev->n > DEATH_MEMBERS) return MOYAI_EINVAL;
         witnessed(d, ev);
         break;
     case DEATH_EV_REFUSED:
@@ -621,7 +652,7 @@ int death_step(struct death *d, const struct death_event *ev) {
         if (c && c->own == SAID_ENDED) c->refused = 1;
         break;
     case DEATH_EV_FRAME:
-        rc = heard(d, ev);
+        heard(d, ev);
         break;
     case DEATH_EV_HEARD:
         if (death_of(d, &ev->id) == DEATH_IS_DEAD) reply(d, DEATH_DEAD, ev->id.b, ev->id.b);
@@ -630,7 +661,6 @@ int death_step(struct death *d, const struct death_event *ev) {
         timers(d, ev->now);
         break;
     }
-    if (rc) return rc;
     judge(d, ev->now);
     call_first(d);
     ask_inside(d, ev->now);
@@ -652,148 +682,4 @@ moyai_ns death_deadline(const struct death *d) {
     for (uint32_t i = 0; i < d->dead_n; i++)
         if (death_deads(d)[i].until < at) at = death_deads(d)[i].until;
     return at;
-}
-
-/* --- effects --------------------------------------------------------------------------------------- */
-
-static void frame_of(struct death *d, struct death_effect *fx, uint32_t kind, const uint8_t to[16],
-                     const uint8_t of[16]) {
-    fx->kind = DEATH_FX_SEND;
-    memcpy(fx->id.b, to, 16);
-    fx->frame.kind = (enum death_frame_kind)kind;
-    memcpy(fx->frame.subject.b, of, 16);
-    if (kind > DEATH_NONE) return;
-    fx->frame.host = d->host;
-    fx->frame.seq = ++d->seq;
-}
-
-static void frame_dead(struct death *d, struct death_effect *fx, const struct death_dead *x, const uint8_t to[16],
-                       uint32_t hops) {
-    frame_of(d, fx, x->left ? DEATH_LEFT : DEATH_DEAD, to, x->id);
-    fx->frame.cause = x->left ? 0 : x->cause;
-    fx->frame.number = x->left ? 0 : x->number;
-    fx->frame.cleared = x->left == DEATH_CLEAR;
-    fx->frame.hops = hops;
-}
-
-/* Where we stand, to a neighbour of the subject or to itself. */
-static void frame_case(struct death *d, struct death_effect *fx, const struct death_case *c, const uint8_t to[16]) {
-    static const uint8_t kinds[] = {DEATH_NONE, DEATH_ENDED, DEATH_ALIVE, DEATH_NONE};
-    frame_of(d, fx, kinds[c->own], to, c->id);
-    if (c->own != SAID_ENDED) return;
-    fx->frame.subject_host = c->host;
-    for (uint32_t i = 0; i < c->n; i++) {
-        const struct death_seat *s = &death_seats(d, c)[i];
-        struct death_member *m = &fx->frame.m[fx->frame.n++];
-        memcpy(m->id.b, s->id, 16);
-        m->host = s->host;
-    }
-}
-
-/* The next to be told of a death: us, it, its neighbours, ours. False: that was all. */
-static bool next_news(struct death *d, struct death_effect *fx, struct death_dead *x) {
-    struct death_case *c = death_case_of(d, x->id);
-    struct death_link *l = death_link_to(d, x->id);
-    const uint8_t *from = x->news == 2 ? nobody : d->from; /* a frame of it may have completed the case of another */
-    if (d->stage == 0) {
-        d->stage = 1;
-        fx->kind = x->left ? DEATH_FX_LEFT : DEATH_FX_DECLARED;
-        memcpy(fx->id.b, x->id, 16);
-        fx->cause = (enum death_cause)x->cause;
-        fx->number = x->number;
-        fx->cleared = x->left == DEATH_CLEAR;
-        return true;
-    }
-    if (d->stage == 1) {
-        d->stage = 2;
-        bool tell = l && l->n && !x->left;
-        if (tell) frame_dead(d, fx, x, x->id, 0);
-        if (l) link_remove(d, l);
-        if (tell) return true;
-    }
-    for (; d->stage == 2; d->stage = 3, d->at = 0) {
-        while (c && x->news == 2 && d->at < c->n) {
-            const struct death_seat *s = &death_seats(d, c)[d->at++];
-            if (death_dead_of(d, s->id)) continue;
-            frame_dead(d, fx, x, s->id, 1);
-            return true;
-        }
-    }
-    bool knows = c && (x->news == 2 || seat_of(d, c, from)); /* X's neighbours are told by us, or by another one */
-    while (x->hops && d->at < d->links_n) {
-        const struct death_link *k = &death_links(d)[d->at++];
-        if (k->n == 0 || id_equal(k->id, from) || death_dead_of(d, k->id)) continue;
-        if (knows && seat_of(d, c, k->id)) continue;
-        frame_dead(d, fx, x, k->id, x->hops - 1u);
-        return true;
-    }
-    if (c) case_close(d, c);
-    x->news = x->hops = 0;
-    d->stage = d->at = 0;
-    return false;
-}
-
-static bool next_case(struct death *d, struct death_effect *fx, struct death_case *c) {
-    if (c->probe) {
-        c->probe = 0;
-        fx->kind = DEATH_FX_PROBE;
-        memcpy(fx->id.b, c->id, 16);
-        return true;
-    }
-    if (c->ask) {
-        c->ask = 0;
-        frame_case(d, fx, c, c->id);
-        return true;
-    }
-    for (uint32_t i = 0; i < c->n; i++) {
-        struct death_seat *s = &death_seats(d, c)[i];
-        if (!s->say) continue;
-        s->say = 0;
-        s->told = c->own == SAID_ENDED;
-        frame_case(d, fx, c, s->id);
-        return true;
-    }
-    return false;
-}
-
-bool death_news(const struct death *d, const struct moyai_node_id *id, struct death_frame *f) {
-    const struct death_dead *x = death_dead_of(d, id->b);
-    if (!x) return false;
-    *f = (struct death_frame){.kind = x->left ? DEATH_LEFT : DEATH_DEAD, .subject = *id};
-    f->cause = x->left ? 0 : (enum death_cause)x->cause;
-    f->number = x->left ? 0 : x->number;
-    f->cleared = x->left == DEATH_CLEAR;
-    return true;
-}
-
-bool death_next(struct death *d, struct death_effect *fx) {
-    if (!d->draining) return false;
-    memset(fx, 0, sizeof *fx);
-    if (d->told == 1) {
-        d->told = 2;
-        fx->kind = DEATH_FX_TOLD;
-        fx->cause = (enum death_cause)d->told_cause;
-        fx->number = d->told_number;
-        return true;
-    }
-    if (d->reply) {
-        uint32_t kind = d->reply - 1;
-        frame_of(d, fx, kind, d->reply_to, d->reply_of);
-        fx->frame.cause = kind == DEATH_DEAD ? d->reply_cause : 0;
-        fx->frame.cleared = kind == DEATH_LEFT && d->reply_cause;
-        fx->frame.number = kind == DEATH_DEAD ? d->reply_number : 0;
-        d->reply = d->reply_cause = d->reply_number = 0;
-        memset(d->reply_to, 0, 16);
-        memset(d->reply_of, 0, 16);
-        return true;
-    }
-    for (uint32_t i = 0; i < d->dead_n; i++)
-        if (death_deads(d)[i].news && next_news(d, fx, &death_deads(d)[i])) return true;
-    for (uint32_t i = 0; i < d->cases_cap; i++) {
-        struct death_case *c = &death_cases(d)[i];
-        if (!id_zero(c->id) && next_case(d, fx, c)) return true;
-    }
-    memset(d->from, 0, 16);
-    d->draining = 0;
-    return false;
 }

@@ -96,5 +96,8 @@ static inline struct death_dead *death_deads(const struct death *d) {
 struct death_link *death_link_to(const struct death *d, const uint8_t id[16]);
 struct death_case *death_case_of(const struct death *d, const uint8_t id[16]);
 struct death_dead *death_dead_of(const struct death *d, const uint8_t id[16]);
+struct death_seat *death_seat_of(const struct death *d, const struct death_case *c, const uint8_t id[16]);
+void death_link_remove(struct death *d, struct death_link *l);
+void death_case_close(struct death *d, struct death_case *c);
 
 #endif

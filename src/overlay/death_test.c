@@ -31,25 +31,6 @@ static void test_cfg(void **state) {
     assert_true(death_size(&c) > 0);
 }
 
-static bool likely(const struct tested *t, uint32_t n) {
-    const struct moyai_node_id id = node(n);
-    return death_likely(t->d, &id);
-}
-
-/* Node 9 has neighbours 100 (we), 1, 2, 3. */
-static struct tested *asked(void) {
-    struct tested *t = tested_new((struct death_cfg){0});
-    link_up(t, 9);
-    link_up(t, 50);
-    assert_false(likely(t, 9));
-    assert_int_equal(link_end(t, 9, DEATH_BROKEN, "1 2 3"), 0);
-    assert_true(likely(t, 9) && !likely(t, 50));
-    expect(t, "probe9 ENDED9>9 ENDED9>1 ENDED9>2 ENDED9>3");
-    assert_int_equal(t->last.frame.n, 3);
-    assert_int_equal(t->last.frame.subject_host, 9);
-    return t;
-}
-
 static void test_complete(void **state) {
     (void)state;
     struct tested *t = asked();
@@ -337,68 +318,6 @@ static void test_inside(void **state) {
 }
 
 /* Those outside come first, so one inside is asked when these have spoken, and only then its silence counts. */
-static struct tested *one_inside(void) {
-    struct tested *t = tested_new((struct death_cfg){0});
-    assert_int_equal(step(t, EV(UP, .id = node(9), .host = 5)), 0);
-    const struct death_member m[] = {{node(10), 1}, {node(11), 2}, {node(12), 3}, {node(5), 5}};
-    assert_int_equal(step(t, EV(END, .id = node(9), .members = m, .n = 4)), 0);
-    expect(t, "probe9 ENDED9>9 ENDED9>10 ENDED9>11 ENDED9>12");
-    says(t, 10, DEATH_ENDED, 9);
-    says(t, 11, DEATH_ENDED, 9);
-    return t;
-}
-
-static void pass(struct tested *t, moyai_ns time) {
-    t->now += time;
-    (void)step(t, EV(TIMEOUT));
-}
-
-static void test_inside_asked(void **state) {
-    (void)state;
-    struct tested *t = one_inside();
-    pass(t, 50 * MS);
-    expect(t, ""); /* 12 has not spoken */
-    says(t, 12, DEATH_ENDED, 9);
-    expect(t, "ENDED9>5");
-    assert_int_equal(death_deadline(t->d), t->now + 50 * MS); /* the first look, which asks nobody */
-    pass(t, 50 * MS);
-    expect(t, "");
-    assert_int_equal(death_deadline(t->d), t->now + 50 * MS);
-    pass(t, 50 * MS - 1);
-    expect(t, "");
-    pass(t, 1);
-    expect(t, "dead9:2:0 DEAD9>10h1 DEAD9>11h1 DEAD9>12h1 DEAD9>5h1");
-    tested_free(t);
-    /* Before a quarter of the window nobody is asked who says it by itself. */
-    t = one_inside();
-    says(t, 12, DEATH_ENDED, 9);
-    expect(t, "");
-    assert_int_equal(death_deadline(t->d), t->now + 25 * MS);
-    pass(t, 25 * MS);
-    expect(t, "ENDED9>5");
-    /* It objects. */
-    says(t, 5, DEATH_ALIVE, 9);
-    pass(t, 100 * MS);
-    expect(t, "");
-    tested_free(t);
-    /* Another one inside, of which we hear when the first counts as silent, is asked and waited for as well. */
-    t = one_inside();
-    pass(t, 100 * MS);
-    assert_int_equal(says_from(t, 12, 3, DEATH_NONE, 9, ""), 0);
-    expect(t, "ENDED9>5");
-    pass(t, 60 * MS);
-    struct death_frame f = {.kind = DEATH_ENDED, .subject = node(9), .host = 1, .seq = 999, .n = 1};
-    f.m[0] = (struct death_member){node(6), 5};
-    assert_int_equal(step(t, EV(FRAME, .id = node(10), .frame = &f)), 0);
-    expect(t, "ENDED9>5 ENDED9>6");
-    pass(t, 99 * MS);
-    assert_null(strstr(t->did, "dead9"));
-    t->did[0] = 0;
-    pass(t, 1 * MS);
-    assert_non_null(strstr(t->did, "dead9:2:0"));
-    tested_free(t);
-}
-
 static void test_refused(void **state) {
     (void)state;
     struct tested *t = tested_new((struct death_cfg){0}); /* nobody else to ask */
@@ -448,62 +367,6 @@ static void test_refused(void **state) {
     t->did[0] = 0;
     assert_int_equal(link_end(t, 9, DEATH_BROKEN, ""), 0);
     expect(t, "dead9:2:0 DEAD9>1h1 DEAD9>2h1 DEAD9>3h1 DEAD9>50"); /* by links alone */
-    tested_free(t);
-}
-
-static void test_time(void **state) {
-    (void)state;
-    struct tested *t = asked();
-    says(t, 1, DEATH_ENDED, 9);
-    says(t, 2, DEATH_ENDED, 9);
-    t->now += 2000 * MS - 1;
-    for (int look = 0; look < 5; look++) (void)step(t, EV(TIMEOUT));
-    assert_non_null(death_case_of(t->d, node(9).b));
-    assert_int_equal(death_deadline(t->d), t->now + 1);
-    t->now++;
-    (void)step(t, EV(TIMEOUT));
-    assert_null(death_case_of(t->d, node(9).b));
-    t->did[0] = 0;
-    says(t, 3, DEATH_ENDED, 9); /* too late; we have no link, which is what we say */
-    expect(t, "NONE9>3");
-    tested_free(t);
-}
-
-/* What gets lost is said again: after twice the window, four times, and so on. */
-static void test_again(void **state) {
-    (void)state;
-    struct tested *t = asked();
-    moyai_ns begun = t->now;
-    says(t, 1, DEATH_NONE, 9);
-    says(t, 2, DEATH_ENDED, 9);
-    expect(t, "");
-    for (unsigned look = 0; look < 5; look++) {
-        assert_int_equal(likely(t, 9), look == 0);
-        assert_int_equal(death_deadline(t->d), begun + (100 * MS << look));
-        t->now = death_deadline(t->d) - 1;
-        (void)step(t, EV(TIMEOUT));
-        expect(t, "");
-        t->now++;
-        (void)step(t, EV(TIMEOUT));
-        expect(t, look == 0   ? ""
-                  : look == 1 ? "ENDED9>9 ENDED9>3"
-                  : look == 2 ? "ENDED9>9 ENDED9>2 ENDED9>3"
-                              : "ENDED9>3");
-        /* The second says it again: it has not heard us. It is answered at the next look, however often it says so. */
-        for (int i = 0; look == 1 && i < 3; i++) says(t, 2, DEATH_ENDED, 9);
-        if (look == 2) says(t, 9, DEATH_ALIVE, 9); /* it lives: it need not be asked again */
-        expect(t, "");
-    }
-    assert_int_equal(death_deadline(t->d), begun + 2000 * MS);
-    tested_free(t);
-    t = asked(); /* who only objects, or has no link, says nothing of itself */
-    link_up(t, 9);
-    t->did[0] = 0;
-    for (int look = 0; look < 3; look++) {
-        t->now = death_deadline(t->d);
-        (void)step(t, EV(TIMEOUT));
-        expect(t, "");
-    }
     tested_free(t);
 }
 
@@ -788,11 +651,10 @@ static void test_random(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cfg),    cmocka_unit_test(test_complete),     cmocka_unit_test(test_objection),
-        cmocka_unit_test(test_enough), cmocka_unit_test(test_first),        cmocka_unit_test(test_lists),
-        cmocka_unit_test(test_inside), cmocka_unit_test(test_inside_asked), cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_again),  cmocka_unit_test(test_time),         cmocka_unit_test(test_how),
-        cmocka_unit_test(test_final),  cmocka_unit_test(test_chain),        cmocka_unit_test(test_full),
+        cmocka_unit_test(test_cfg),    cmocka_unit_test(test_complete), cmocka_unit_test(test_objection),
+        cmocka_unit_test(test_enough), cmocka_unit_test(test_first),    cmocka_unit_test(test_lists),
+        cmocka_unit_test(test_inside), cmocka_unit_test(test_refused),  cmocka_unit_test(test_how),
+        cmocka_unit_test(test_final),  cmocka_unit_test(test_chain),    cmocka_unit_test(test_full),
         cmocka_unit_test(test_wrong),  cmocka_unit_test(test_random),
     };
     return cmocka_run_group_tests_name("death", tests, NULL, NULL);

@@ -151,4 +151,23 @@ static inline void says(struct tested *t, uint32_t from, enum death_frame_kind k
     assert_int_equal(says_from(t, from, from, kind, of, ""), 0);
 }
 
+static inline bool likely(const struct tested *t, uint32_t n) {
+    const struct moyai_node_id id = node(n);
+    return death_likely(t->d, &id);
+}
+
+/* Node 9 has neighbours 100 (we), 1, 2, 3. */
+static inline struct tested *asked(void) {
+    struct tested *t = tested_new((struct death_cfg){0});
+    link_up(t, 9);
+    link_up(t, 50);
+    assert_false(likely(t, 9));
+    assert_int_equal(link_end(t, 9, DEATH_BROKEN, "1 2 3"), 0);
+    assert_true(likely(t, 9) && !likely(t, 50));
+    expect(t, "probe9 ENDED9>9 ENDED9>1 ENDED9>2 ENDED9>3");
+    assert_int_equal(t->last.frame.n, 3);
+    assert_int_equal(t->last.frame.subject_host, 9);
+    return t;
+}
+
 #endif
