@@ -53,6 +53,17 @@ struct waiting {
     bool moot; /* if the subject is known to be dead by then, the words need not be said */
 };
 
+/* Whom a node was linked to before it told that it is linked to nobody. */
+struct emptied {
+    struct emptied *next;
+    uint64_t link; /* olink.number */
+    moyai_ns at;
+    size_t n;
+    struct locate_neighbour near[];
+};
+/* Who leaves tells that first, and has said farewell by then. One that is heard of later has lost its neighbours. */
+#define EMPTIED_LEAVES (2 * DEPART_MOST)
+
 struct mourn {
     struct overlay *o;
     struct death *d;
@@ -60,6 +71,7 @@ struct mourn {
     struct waiting cases, news;
     struct asked *asked;
     unsigned n_asked;
+    struct emptied *emptied;
     bool stepping, closing;
     struct death_effect *queue; /* said and not acted on yet */
     size_t n, cap;
@@ -308,10 +320,39 @@ void mourn_link_up(struct olink *k) {
     step(k->o->mourn, &ev);
 }
 
-/* Whom it is linked to, as it has told us. */
+static struct emptied **emptied_of(struct mourn *m, const struct olink *k) {
+    struct emptied **at = &m->emptied;
+    while (*at && (*at)->link != k->number) at = &(*at)->next;
+    return at;
+}
+
+static void emptied_free(struct emptied **at) {
+    struct emptied *e = *at;
+    *at = e ? e->next : NULL;
+    free(e);
+}
+
+void mourn_empties(struct olink *k, const struct locate_frame *f) {
+    struct locate_neighbour near[DEATH_MEMBERS];
+    struct mourn *m = k->o->mourn;
+    for (uint32_t i = 0; i < f->n; i++)
+        if (!id_zero(f->slots[i].id)) return;
+    const size_t n = route_neighbours(k, near, DEATH_MEMBERS);
+    if (n == 0 || m->closing) return;
+    emptied_free(emptied_of(m, k));
+    struct emptied *e = malloc(sizeof *e + n * sizeof near[0]);
+    if (!e) return;
+    *e = (struct emptied){.next = m->emptied, .link = k->number, .at = exec_now(m->o->x), .n = n};
+    memcpy(e->near, near, n * sizeof near[0]);
+    m->emptied = e;
+}
+
+/* Whom it is linked to, as it has told us; of one who leaves, and so tells of nobody, whom it was linked to before. */
 static void members_of(const struct olink *k, struct death_event *ev, struct death_member members[DEATH_MEMBERS]) {
     struct locate_neighbour near[DEATH_MEMBERS];
     size_t n = route_neighbours(k, near, DEATH_MEMBERS);
+    const struct emptied *e = n == 0 ? *emptied_of(k->o->mourn, k) : NULL;
+    if (e && k->heard <= e->at + (moyai_ns)EMPTIED_LEAVES) memcpy(near, e->near, (n = e->n) * sizeof near[0]);
     ev->members = members;
     for (size_t i = 0; i < n; i++) { /* with the host that it told its neighbour, as with all others who ask about it */
         if (id_equal(near[i].node.b, k->o->cfg.self.b)) continue;
@@ -326,6 +367,7 @@ void mourn_link_down(struct olink *k) {
     bool says_nothing = k->orderly || k->farewell || k->carried;
     ev.how = says_nothing ? DEATH_ORDERLY : k->silent ? DEATH_SILENT : DEATH_BROKEN;
     members_of(k, &ev, members);
+    emptied_free(emptied_of(k->o->mourn, k));
     step(k->o->mourn, &ev);
 }
 
@@ -425,6 +467,7 @@ void mourn_again(struct mourn *m) {
     m->n = 0;
     later_clear(&m->cases);
     later_clear(&m->news);
+    while (m->emptied) emptied_free(&m->emptied);
     m->closing = begin(m) < 0; /* not so: it has begun before */
 }
 
@@ -452,6 +495,7 @@ void mourn_close(struct mourn *m) {
 
 void mourn_free(struct mourn *m) {
     if (!m) return;
+    while (m->emptied) emptied_free(&m->emptied);
     free(m->queue);
     free(m->d);
     free(m);

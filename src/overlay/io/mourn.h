@@ -18,6 +18,7 @@
 #define MOURN_CASE (8 * MOYAI_MS)
 
 struct mourn;
+struct locate_frame;
 
 /* What machines know a host by. 0: not known. */
 static inline uint64_t host_hash(const uint8_t host[16]) {
@@ -33,6 +34,8 @@ void mourn_again(struct mourn *m); /* closed before; the node has another id */
 
 void mourn_link_up(struct olink *k);   /* a link of the mesh */
 void mourn_link_down(struct olink *k); /* before locating forgets whom it led to */
+/* Its node tells whom it is linked to; before locating takes it in. */
+void mourn_empties(struct olink *k, const struct locate_frame *f);
 /* A frame of the death protocol that came from that node, by whatever way. */
 int mourn_frame(struct overlay *o, const uint8_t from[16], uint8_t type, const uint8_t *p, size_t n,
                 struct moyai_error *why);

@@ -539,6 +539,7 @@ static int take(struct olink *k, const struct frame_head *h, uint8_t *payload, s
         rc = locate_wire_get(h->type, payload, h->length, &f, why);
         if (rc < 0) return rc;
         if (k->slot < 0) return 0;
+        if (f.kind == LOCATE_NEIGHBOURS) mourn_empties(k, &f);
         struct locate_event le = {.kind = LOCATE_EV_RECEIVE,
                                   .link = (uint32_t)k->slot,
                                   .frame = &f,
