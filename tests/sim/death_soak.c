@@ -10,9 +10,9 @@
  * without links is cut off. Witnesses speak sometimes.
  *
  * Laws. Whoever is declared dead has been killed, or all links of which others had heard were reset within a case's
- * life. A node killed while all is quiet around it, with three neighbours on two other hosts, is dead for all its
- * neighbours within the window and the time of two messages; and so is one that refuses. A live one that was declared
- * dead is told when it has links again.
+ * life, or the resets noticed by others within it. A node killed while all is quiet around it, with three neighbours on
+ * two other hosts, is dead for all its neighbours within the window and the time of two messages; and so is one that
+ * refuses. A live one that was declared dead is told when it has links again.
  */
 #include "overlay/death.h"
 #include "overlay/death_internal.h"
@@ -41,6 +41,7 @@ static const uint64_t regressions[] = {
     1000865, /* a link that was gone was written down as broken anew, and when it broke was forgotten: a fault of the
                 law */
     1002415, /* the only one who could object was itself taken for dead (spec 06, 6.1): a fault of the law */
+    8200430, /* who judged had been stopped, and noticed late that its link had broken (6.5): a fault of the law */
 };
 
 struct grid;
@@ -61,8 +62,9 @@ struct grid {
     uint8_t link[NODES][NODES]; /* 1: up, 2: broken, this end has not noticed; [a][b] is a's end */
     uint32_t born[NODES][NODES];
     moyai_ns made_at[NODES][NODES];
-    moyai_ns broke_at[NODES][NODES][2]; /* the last time, and the one before */
-    uint32_t list[NODES];               /* whom each has told its neighbours to be linked to, as bits */
+    moyai_ns broke_at[NODES][NODES][2];   /* the last time, and the one before */
+    moyai_ns noticed_at[NODES][NODES][2]; /* and when the other end noticed: late, if it was stopped */
+    uint32_t list[NODES];                 /* whom each has told its neighbours to be linked to, as bits */
     bool cut;
     moyai_ns disturbed; /* last stop, cut, or kill */
     moyai_ns late_at;   /* last end of a stop or of a cut */
@@ -118,8 +120,8 @@ static bool rooted(const struct grid *g, uint32_t i) {
     moyai_ns first = UINT64_MAX;
     for (uint32_t k = 0; k < NODES; k++) {
         for (int n = 0; n < 2; n++) {
-            moyai_ns t = g->broke_at[i][k][n];
-            if (t && t + LIFE >= g->w.now && t < first) first = t;
+            moyai_ns t = g->broke_at[i][k][n], noticed = g->noticed_at[i][k][n];
+            if (t && (t + LIFE >= g->w.now || noticed + LIFE >= g->w.now) && t < first) first = t;
         }
     }
     for (uint32_t k = 0; k < NODES; k++)
@@ -198,6 +200,7 @@ static void notice(void *who, uint64_t what) {
         return;
     }
     g->link[a][b] = 0;
+    g->noticed_at[b][a][0] = g->w.now;
     if (!h->d) return;
     struct death_member m[DEATH_MEMBERS];
     struct death_event ev = {.kind = DEATH_EV_END, .id = id_of(b, g->h[b].generation), .members = m};
@@ -214,6 +217,8 @@ static void break_link(struct grid *g, uint32_t a, uint32_t b) {
         if (g->link[from][to] != 1) continue;
         g->broke_at[from][to][1] = g->broke_at[from][to][0];
         g->broke_at[from][to][0] = g->w.now;
+        g->noticed_at[from][to][1] = g->noticed_at[from][to][0];
+        g->noticed_at[from][to][0] = 0;
         g->link[from][to] = 2;
         world_in(&g->w, (moyai_dur)rng_below(&g->rng, NOTICE * MS), notice, g, pair(from, to, g->born[from][to]));
     }
@@ -312,6 +317,7 @@ static void start(struct host *h) {
     h->timer = 0;
     h->g->list[h->index] = 0;
     memset(h->g->broke_at[h->index], 0, sizeof h->g->broke_at[h->index]);
+    memset(h->g->noticed_at[h->index], 0, sizeof h->g->noticed_at[h->index]);
 }
 
 struct kill { /* of which the law speaks */
