@@ -278,7 +278,22 @@ static void start_hidden(struct cli *c, const char *name, const char *at, const 
     (void)cli_line(c, 2, "takes commands");
 }
 
-/* d - c - gate - a - b: b depends on the gate, and is no neighbour of it. */
+/* Until there are so many links between them. */
+static void await_links(int n) {
+    look_from("look");
+    for (int seen = -1; seen != 2 * n;) { /* each is said at both ends */
+        struct cli c;
+        (void)cli_do(&c, "graph", "--grid", grid, "--timeout", "60s", NULL);
+        seen = 0;
+        for (const char *p = c.text[0].p; (p = strstr(p, " (tcp)")); p++) seen++;
+        cli_free(&c);
+    }
+    unsetenv("MOYAI_RUN_DIR");
+    unsetenv("MOYAI_LISTEN");
+}
+
+/* d - c - gate - a - b, and d - gate, so that the gate knows their part to be the larger one: b depends on the gate,
+ * and is no neighbour of it. */
 static void those_behind_them_leave_too(void **state) {
     (void)state;
     enum { GATE, A, B, C, D, N };
@@ -293,10 +308,16 @@ static void those_behind_them_leave_too(void **state) {
     start_hidden(&node[D], names[D], at[D], at[C], at[GATE]);
     snprintf(grid, sizeof grid, "%s", at[GATE]);
     await_nodes(N);
+    await_links(5);
+    char depends[2][100];
+    for (int i = 0; i < 2; i++)
+        snprintf(depends[i], sizeof depends[i], ", pid %d) leaves, too, as it depends on node ",
+                 (int)kit_child_of(kit_child_of(node[A + i].pid)));
     look_from("look");
     const int status = cli_do(&c, "leave", "--grid", grid, "--site", "gate", "--force-dependants", NULL);
     if (status != 0) fail_msg("status %d: %s%s", status, c.text[0].p, c.text[1].p);
     assert_int_equal(kit_count(&c.text[0], " leaves, too, as it depends on node "), 2);
+    for (int i = 0; i < 2; i++) HAS(c.text[0].p, depends[i]); /* the others would be waited for in vain */
     assert_int_equal(kit_count(&c.text[0], " has left after "), 3);
     cli_free(&c);
     unsetenv("MOYAI_RUN_DIR");
