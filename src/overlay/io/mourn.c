@@ -68,7 +68,7 @@ struct mourn {
     struct overlay *o;
     struct death *d;
     struct exec_timer timer;
-    struct waiting cases, news;
+    struct waiting cases, witnessed, news;
     struct asked *asked;
     unsigned n_asked;
     struct emptied *emptied;
@@ -156,10 +156,19 @@ static void later_clear(struct waiting *w) {
  * each of its neighbours, hundreds of frames.
  *
  * A case about a link that has broken: who has seen the process end, its parent say, declares it dead in a few
- * milliseconds, and what its neighbours would have asked each other, some hundred frames, need not be asked.
+ * milliseconds, and what its neighbours would have asked each other, some hundred frames, need not be asked. Where a node
+ * of its own host is among those, it has more time for it: of a whole cluster, whose processes end one after the other.
  */
+static bool has_witness(const struct mourn *m, const struct death_frame *f) {
+    if (f->subject_host == 0) return false;
+    bool found = f->host == f->subject_host;
+    for (uint32_t i = 0; i < f->n && !found; i++)
+        found = f->m[i].host == f->subject_host && death_of(m->d, &f->m[i].id) == DEATH_NOT_KNOWN;
+    return found;
+}
+
 static struct waiting *waits(struct mourn *m, const uint8_t to[16], const struct death_frame *f) {
-    if (f->kind == DEATH_ENDED) return &m->cases;
+    if (f->kind == DEATH_ENDED) return has_witness(m, f) ? &m->witnessed : &m->cases;
     struct peer *p = overlay_find(m->o, to);
     bool linked = p && olink_ready(p);
     return linked && (f->kind == DEATH_DEAD || f->kind == DEATH_LEFT) && f->hops == 0 ? &m->news : NULL;
@@ -466,6 +475,7 @@ static int begin(struct mourn *m) {
 void mourn_again(struct mourn *m) {
     m->n = 0;
     later_clear(&m->cases);
+    later_clear(&m->witnessed);
     later_clear(&m->news);
     while (m->emptied) emptied_free(&m->emptied);
     m->closing = begin(m) < 0; /* not so: it has begun before */
@@ -478,6 +488,7 @@ int mourn_new(struct overlay *o, struct moyai_error *reterr) {
     m->o = o;
     exec_timer_init(&m->timer, on_timer);
     waiting_init(&m->cases, m, MOURN_CASE, true);
+    waiting_init(&m->witnessed, m, MOURN_WITNESSED, true);
     waiting_init(&m->news, m, MOURN_NEWS, false);
     int rc = begin(m);
     return rc < 0 ? err_set(reterr, rc, "cannot begin to watch others: %s", moyai_strerror(rc)) : 0;
@@ -489,6 +500,7 @@ void mourn_close(struct mourn *m) {
     m->closing = true;
     exec_timer_clear(m->o->x, &m->timer);
     later_clear(&m->cases);
+    later_clear(&m->witnessed);
     later_clear(&m->news);
     while (m->asked) asked_free(m->asked);
 }

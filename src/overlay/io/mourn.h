@@ -16,6 +16,9 @@
 #define MOURN_GRACE (30 * MOYAI_MS)
 /* And so long after a link has broken its node's neighbours ask each other, if nobody has seen it die. */
 #define MOURN_CASE (8 * MOYAI_MS)
+/* The same where a node of its host is there that is about to: 13 processes killed at once on two processors end within
+ * 20 to 70 ms, and what all their neighbours begin meanwhile is what that end waits for. */
+#define MOURN_WITNESSED (30 * MOYAI_MS)
 
 struct mourn;
 struct locate_frame;
