@@ -150,6 +150,16 @@ static void judge_not_found(struct graph *g, const struct graph_lookup *k, uint3
     free(dist);
 }
 
+/* What is told of a node's end is what those knew who were beside it. */
+static void judge_end(struct graph *g, const uint8_t node[16], uint32_t how, uint32_t at) {
+    const uint32_t who = graph_find(g, node);
+    if (who == GRAPH_FAR) return;
+    if (g->nodes[who].alive)
+        broken(g, "a live node was called dead", at);
+    else if (g->nodes[who].how != how)
+        broken(g, "a node's end was told as another", at);
+}
+
 static void judge(struct graph *g, uint32_t at, const struct locate_effect *fx) {
     struct graph_lookup *k = &g->lookups[fx->token];
     if (fx->token >= g->lookups_n || k->from != at || k->fate != LOOKUP_OPEN) {
@@ -171,7 +181,7 @@ static void judge(struct graph *g, uint32_t at, const struct locate_effect *fx) 
     case LOCATE_FX_DEAD:
         k->fate = LOOKUP_DEAD;
         k->node = graph_find(g, k->key);
-        if (k->node != GRAPH_FAR && g->nodes[k->node].alive) broken(g, "a live node was called dead", at);
+        judge_end(g, k->key, fx->how, at);
         return;
     case LOCATE_FX_NOT_FOUND:
         k->fate = LOOKUP_NOT_FOUND;
@@ -196,6 +206,7 @@ static void effects(struct graph *g, uint32_t at) {
         g->lost += fx.kind == LOCATE_FX_NAME_LOST;
         if (fx.kind == LOCATE_FX_NAME_HELD || fx.kind == LOCATE_FX_NAME_LOST) g->changed = g->w->now;
         if (fx.kind <= LOCATE_FX_DEAD) judge(g, at, &fx);
+        if (fx.kind == LOCATE_FX_EVIDENCE) judge_end(g, fx.node.b, fx.how, at);
     }
 }
 
@@ -387,6 +398,7 @@ void graph_kill(struct graph *g, uint32_t node, int how) {
     struct graph_node *n = &g->nodes[node];
     for (uint32_t i = 0; i < GRAPH_LINKS; i++) graph_cut(g, node, i);
     n->alive = false;
+    n->how = (uint32_t)how;
     for (uint32_t i = 0; i < GRAPH_LINKS; i++)
         if (how && n->ends[i].serial && g->nodes[n->ends[i].peer].alive)
             (void)graph_step(

@@ -45,6 +45,7 @@ struct graph_node {
     struct locate *l;
     struct moyai_node_id id;
     bool alive;
+    uint32_t how; /* its neighbours know of its end so (enum locate_how); 0: they do not */
     uint32_t degree;
     moyai_ns timer;
     uint64_t sent; /* frames */

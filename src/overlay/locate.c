@@ -235,8 +235,12 @@ void locate_bury(struct locate *l, const uint8_t node[16], uint32_t how, uint32_
     locate_ask_came(l, LOCATE_NODE, node, now);
 }
 
+static bool how_right(uint32_t how) {
+    return how >= LOCATE_DEAD && how <= LOCATE_CLEARED;
+}
+
 static int step_evidence(struct locate *l, const struct locate_event *ev) {
-    if (ev->how != LOCATE_DEAD && ev->how != LOCATE_LEFT) return MOYAI_EINVAL;
+    if (!how_right(ev->how)) return MOYAI_EINVAL;
     if (id_zero(ev->node.b) || id_equal(ev->node.b, l->self)) return MOYAI_EINVAL;
     locate_bury(l, ev->node.b, ev->how, ev->told ? 0 : 2, l->keep, SET_NONE, false, ev->now);
     return 0;
@@ -244,8 +248,7 @@ static int step_evidence(struct locate *l, const struct locate_event *ev) {
 
 static int receive_evidence(struct locate *l, const struct locate_event *ev) {
     const struct locate_frame *f = ev->frame;
-    if ((f->how != LOCATE_DEAD && f->how != LOCATE_LEFT) || f->ttl < 1 || f->ttl > 2 || f->wait == 0 || id_zero(f->key))
-        return MOYAI_EPROTO;
+    if (!how_right(f->how) || f->ttl < 1 || f->ttl > 2 || f->wait == 0 || id_zero(f->key)) return MOYAI_EPROTO;
     locate_bury(l, f->key, f->how, f->ttl - 1, f->wait * (uint64_t)MOYAI_MS, set_of(ev->link), true, ev->now);
     return 0;
 }

@@ -63,6 +63,7 @@ enum locate_key_kind {
 enum locate_how {
     LOCATE_DEAD = 1,
     LOCATE_LEFT = 2,
+    LOCATE_CLEARED = 3, /* it has left, and was cleared: what it has not answered it has not executed */
 };
 
 enum locate_frame_kind {
@@ -90,7 +91,19 @@ enum locate_status {
     LOCATE_ST_DEAD = 2,    /* the node has died */
     LOCATE_ST_LEFT = 3,    /* or left */
     LOCATE_ST_CLAIMED = 4, /* a claim that goes before is under way */
+    LOCATE_ST_CLEARED = 5, /* the node has left, and was cleared */
 };
+
+/* The end that a status tells of: enum locate_how; 0: none. And the other way. */
+static inline uint32_t locate_how_of(uint32_t status) {
+    return status == LOCATE_ST_DEAD      ? LOCATE_DEAD
+           : status == LOCATE_ST_LEFT    ? LOCATE_LEFT
+           : status == LOCATE_ST_CLEARED ? LOCATE_CLEARED
+                                         : 0;
+}
+static inline uint32_t locate_status_of(uint32_t how) {
+    return how == LOCATE_DEAD ? LOCATE_ST_DEAD : how == LOCATE_LEFT ? LOCATE_ST_LEFT : LOCATE_ST_CLEARED;
+}
 
 struct locate_slot {
     uint8_t id[16], object[16];

@@ -127,7 +127,7 @@ bool locate_table_answer(const struct locate *l, uint32_t kind, const uint8_t ke
     uint32_t how;
     if (kind != LOCATE_NODE) return name_answer(l, key, claim, a);
     if (locate_is_dead(l, key, now, &how)) {
-        *a = (struct locate_answer){key, NULL, how == LOCATE_DEAD ? LOCATE_ST_DEAD : LOCATE_ST_LEFT, 0, 0, 0};
+        *a = (struct locate_answer){key, NULL, locate_status_of(how), 0, 0, 0};
         return true;
     }
     if (id_equal(key, l->self)) {
@@ -502,6 +502,7 @@ static bool reply_right(const struct locate_frame *f) {
         return !node || id_equal(f->owner, f->key);
     case LOCATE_ST_DEAD:
     case LOCATE_ST_LEFT:
+    case LOCATE_ST_CLEARED:
         return node && id_equal(f->owner, f->key);
     case LOCATE_ST_CLAIMED:
         return claim;
@@ -522,9 +523,9 @@ static int claim_answered(struct locate *l, struct locate_request *r, const stru
 int locate_ask_reply(struct locate *l, const struct locate_event *ev) {
     const struct locate_frame *f = ev->frame;
     if (!reply_right(f)) return MOYAI_EPROTO;
-    if (f->status == LOCATE_ST_DEAD || f->status == LOCATE_ST_LEFT) {
-        locate_bury(l, f->key, f->status == LOCATE_ST_DEAD ? LOCATE_DEAD : LOCATE_LEFT, 0, l->keep, SET_NONE, true,
-                    ev->now);
+    const uint32_t how = locate_how_of(f->status);
+    if (how) {
+        locate_bury(l, f->key, how, 0, l->keep, SET_NONE, true, ev->now);
         return 0;
     }
     if (f->hops == REPLY_HOPS_MAX || locate_is_dead(l, f->owner, ev->now, NULL) || id_equal(f->owner, l->self))

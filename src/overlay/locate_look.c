@@ -327,7 +327,7 @@ static bool next_look(struct locate *l, struct locate_effect *fx) {
     memcpy(fx->node.b, k->node, 16);
     memcpy(fx->object.b, k->object, 16);
     fx->kind = k->status == LOCATE_ST_FOUND ? LOCATE_FX_FOUND : k->status ? LOCATE_FX_DEAD : LOCATE_FX_NOT_FOUND;
-    if (fx->kind == LOCATE_FX_DEAD) fx->how = k->status == LOCATE_ST_DEAD ? LOCATE_DEAD : LOCATE_LEFT;
+    if (fx->kind == LOCATE_FX_DEAD) fx->how = (enum locate_how)locate_how_of(k->status);
     l->done_n--;
     locate_cut(l, &l->lookups, look_at(l, i));
     return true;

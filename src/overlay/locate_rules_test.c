@@ -126,17 +126,19 @@ static void test_frames(void **state) {
     BAD(2, f.object[0] = 1);
     BAD(2, f.hops = 65);
     BAD(2, f.status = 0);
-    BAD(2, f.status = 5);
+    BAD(2, f.status = 6);
     BAD(2, f.status = LOCATE_ST_CLAIMED);
     BAD(2, f.status = LOCATE_ST_DEAD; f.owner[0] = 1);
     BAD(3, f.object[0] = 0);
     BAD(3, f.status = LOCATE_ST_CLAIMED);
     BAD(3, f.status = LOCATE_ST_DEAD);
     BAD(3, f.status = LOCATE_ST_LEFT; f.owner[0] = 9);
+    BAD(2, f.status = LOCATE_ST_CLEARED; f.owner[0] = 1);
+    BAD(3, f.status = LOCATE_ST_CLEARED);
     BAD(5, f.key_kind = (enum locate_key_kind)3);
     BAD(5, f.key[0] = 0);
     BAD(6, f.how = 0);
-    BAD(6, f.how = 3);
+    BAD(6, f.how = 4);
     BAD(6, f.ttl = 0);
     BAD(6, f.ttl = 3);
     BAD(6, f.wait = 0);
@@ -583,8 +585,8 @@ static void test_random(void **state) {
                                      .key_kind = (enum locate_key_kind)rng_below(&r, 3),
                                      .ttl = (uint32_t)rng_below(&r, 9),
                                      .flags = rng_below(&r, 2) ? 0 : (uint32_t)rng_below(&r, 9),
-                                     .status = rng_below(&r, 3) ? 1 : (uint32_t)rng_below(&r, 5),
-                                     .how = (uint32_t)rng_below(&r, 3),
+                                     .status = rng_below(&r, 3) ? 1 : (uint32_t)rng_below(&r, 6),
+                                     .how = (uint32_t)rng_below(&r, 4),
                                      .hops = (uint32_t)rng_below(&r, 5),
                                      .wait = (uint32_t)rng_below(&r, 3000),
                                      .cost = (uint32_t)rng_below(&r, 5000),
@@ -608,7 +610,7 @@ static void test_random(void **state) {
                                       .link = (uint32_t)rng_below(&r, 6),
                                       .cost = (moyai_dur)rng_below(&r, 5 * (uint64_t)MOYAI_MS),
                                       .node = id_of(some[0]),
-                                      .how = (enum locate_how)rng_below(&r, 3),
+                                      .how = (enum locate_how)rng_below(&r, 4),
                                       .frame = &f,
                                       .token = rng_below(&r, 5),
                                       .key_kind = f.key_kind,

@@ -577,12 +577,35 @@ static void test_evidence(void **state) {
     assert_int_equal(locate_dead(k->l, &(struct moyai_node_id){.b = {0xce, [15] = 1}}, k->now), LOCATE_DEAD);
     for (uint32_t i = 0; i < 3; i++) pull(k, i, "");
     assert_int_equal(step(k, EV(EVIDENCE, .node = id_of(0xcd), .how = 0)), MOYAI_EINVAL);
-    assert_int_equal(step(k, EV(EVIDENCE, .node = id_of(0xcd), .how = 3)), MOYAI_EINVAL);
+    assert_int_equal(step(k, EV(EVIDENCE, .node = id_of(0xcd), .how = 4)), MOYAI_EINVAL);
     assert_int_equal(step(k, EV(EVIDENCE, .node = id_of(0), .how = 1)), MOYAI_EINVAL);
     assert_int_equal(step(k, EV(EVIDENCE, .node = id_of(SELF), .how = 1)), MOYAI_EINVAL);
     key_put(f.key, SELF); /* 6.5: they believe it of us */
     assert_int_equal(receive(k, 2, &f), 0);
     expect(k, "evidence:10:dead");
+}
+
+/* 6.3: that who has left was cleared goes along with all that tells of it. */
+static void test_cleared(void **state) {
+    struct kit *k = three(state);
+    look(k, 1, LOCATE_NODE, 0xcc);
+    look(k, 2, LOCATE_NODE, 0xcd);
+    ask(k, 0, .key = 0xcc, .ttl = 4, .nonce = 6);
+    drain(k);
+    assert_int_equal(step(k, EV(EVIDENCE, .node = id_of(0xcc), .how = LOCATE_CLEARED)), 0);
+    expect(k, "cleared1:cc");
+    pull(k, 0, "REPLY ncc cleared cc 0:0; EVIDENCE cc cleared/2");
+    assert_int_equal(locate_dead(k->l, &(struct moyai_node_id){.b = {0xcc, [15] = 1}}, k->now), LOCATE_CLEARED);
+    reply(k, 1, .key = 0xcd, .owner = 0xcd, .status = LOCATE_ST_CLEARED);
+    expect(k, "evidence:cd:cleared cleared2:cd");
+    ask(k, 0, .key = 0xcd, .ttl = 1, .nonce = 7);
+    pull(k, 0, "REPLY ncd cleared cd 0:0");
+    struct locate_frame f = {.kind = LOCATE_EVIDENCE, .how = LOCATE_CLEARED, .ttl = 2, .wait = 500};
+    key_put(f.key, 0xb1); /* the table holds two */
+    drain(k);
+    assert_int_equal(receive(k, 0, &f), 0);
+    expect(k, "evidence:b1:cleared");
+    pull(k, 1, "EVIDENCE b1 cleared/1");
 }
 
 /* 6.3: an answer is evidence as well; 6.4 and an answer never names a dead node. */
@@ -755,13 +778,12 @@ static void test_cancel(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-        T(test_changes),        T(test_hosts),         T(test_leave),    T(test_cost),
-        T(test_links),          T(test_tables),        T(test_rings),    T(test_ring_time),
-        T(test_found),          T(test_aggregate),     T(test_several),  T(test_larger),
-        T(test_own_meets),      T(test_answers),       T(test_late),     T(test_age),
-        T(test_routes),         T(test_route_life),    T(test_evidence), T(test_dead_answers),
-        T(test_dead_neighbour), T(test_evidence_full), T(test_loses),    T(test_breaks),
-        T(test_cancel),         T(test_effect),
+        T(test_changes),      T(test_hosts),          T(test_leave),         T(test_cost),     T(test_links),
+        T(test_tables),       T(test_rings),          T(test_ring_time),     T(test_found),    T(test_aggregate),
+        T(test_several),      T(test_larger),         T(test_own_meets),     T(test_answers),  T(test_late),
+        T(test_age),          T(test_routes),         T(test_route_life),    T(test_evidence), T(test_cleared),
+        T(test_dead_answers), T(test_dead_neighbour), T(test_evidence_full), T(test_loses),    T(test_breaks),
+        T(test_cancel),       T(test_effect),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

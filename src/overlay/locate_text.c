@@ -25,6 +25,8 @@ static const char *status_text(uint32_t status) {
         return "left";
     case LOCATE_ST_CLAIMED:
         return "claimed";
+    case LOCATE_ST_CLEARED:
+        return "cleared";
     default:
         return "?";
     }
@@ -65,7 +67,7 @@ void locate_frame_text(char *text, size_t n, const struct locate_frame *f) {
         add(text, n, "BUSY %c%02x", kind_text(f->key_kind), key);
         return;
     case LOCATE_EVIDENCE:
-        add(text, n, "EVIDENCE %02x %s/%u", key, f->how == LOCATE_DEAD ? "dead" : "left", f->ttl);
+        add(text, n, "EVIDENCE %02x %s/%u", key, status_text(locate_status_of(f->how)), f->ttl);
         return;
     case LOCATE_LOST:
         add(text, n, "LOST %02x of %02x to %02x=%02x/%u", key, f->dest[0], f->owner[0], f->object[0], f->ttl);
@@ -88,10 +90,10 @@ void locate_effect_text(char *text, size_t n, const struct locate_effect *fx) {
         add(text, n, "not-found%llu", token);
         return;
     case LOCATE_FX_DEAD:
-        add(text, n, "%s%llu:%02x", fx->how == LOCATE_DEAD ? "dead" : "left", token, fx->node.b[0]);
+        add(text, n, "%s%llu:%02x", status_text(locate_status_of(fx->how)), token, fx->node.b[0]);
         return;
     case LOCATE_FX_EVIDENCE:
-        add(text, n, "evidence:%02x:%s", fx->node.b[0], fx->how == LOCATE_DEAD ? "dead" : "left");
+        add(text, n, "evidence:%02x:%s", fx->node.b[0], status_text(locate_status_of(fx->how)));
         return;
     case LOCATE_FX_NAME_HELD:
         add(text, n, "held:%02x", fx->key[0]);

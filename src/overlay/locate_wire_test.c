@@ -56,10 +56,16 @@ static void test_vectors(void **state) {
         {"010405c8"
          "44332211" A B C,
          {.kind = LOCATE_REPLY, .key_kind = LOCATE_NAME, .status = 4, .hops = 5, .age = 200, .cost = 0x11223344}},
+        {"00050100"
+         "00000000" A B C,
+         {.kind = LOCATE_REPLY, .key_kind = LOCATE_NODE, .status = 5, .hops = 1}},
         {"02000000" A, {.kind = LOCATE_BUSY, .key_kind = LOCATE_CLAIM}},
         {"01020000"
          "44332211" A,
          {.kind = LOCATE_EVIDENCE, .how = 1, .ttl = 2, .wait = 0x11223344}},
+        {"03010000"
+         "01000000" A,
+         {.kind = LOCATE_EVIDENCE, .how = 3, .ttl = 1, .wait = 1}},
         {"0c000000" A D B C, {.kind = LOCATE_LOST, .ttl = 12}},
     };
     for (size_t i = 0; i < sizeof v / sizeof *v; i++) {

@@ -112,6 +112,23 @@ static int role_relay(int argc, char **argv) {
     return 0;
 }
 
+static _Atomic uint32_t *begun;
+
+static int m_once(moyai_request *rq, void *self) {
+    (void)rq, (void)self;
+    (*begun)++;
+    return 0;
+}
+static const struct moyai_method once_methods[] = {{"once", m_once}, {NULL, NULL}};
+static const struct moyai_class once = MOYAI_CLASS("Once", once_methods, NULL);
+
+/* NAME FILE: it counts there what it executes. */
+static int role_counter(int argc, char **argv) {
+    FIBER_ASSERT_INT(argc, 2);
+    begun = kit_shared(argv[1], 1);
+    return kit_serve(NULL, &once, NULL, argv[0]);
+}
+
 /* Its name comes just after who waits for it is to say that he does: after 5 s. */
 static int role_late(int argc, char **argv) {
     struct server s = {0};
@@ -423,6 +440,52 @@ static void relays_leave(void **state) {
     kit_end(relay[3]);
 }
 
+/* Nodes beyond a relay are called on and on, and leave. Of each call it is known whether it was executed, whatever
+ * frames of it were on their way when its node ended. */
+static void who_is_called_beyond_others_leaves(void **state) {
+    (void)state;
+    enum { LEAVERS = 8, OPEN = 16, FIRST = 100, AFTER = 50 };
+    uint32_t refused = 0;
+    begin_grid(1);
+    pid_t relay = start("relay", 0);
+    moyai_node *n = join();
+    moyai_set *set = kit_set(n);
+    for (int i = 0; i < LEAVERS; i++) {
+        char name[16], file[160];
+        moyai_future *f;
+        uint32_t answered = 0, after = 0;
+        snprintf(name, sizeof name, "counter%d", i);
+        snprintf(file, sizeof file, "%s/begun%d", kit_dir(), i);
+        begun = kit_shared(file, 1);
+        pid_t pid = start_as("counter", name, -1, file);
+        moyai_ref *ref = kit_lookup(n, name);
+        for (bool gone = false; after < AFTER || moyai_set_count(set) > 0;) {
+            while (after < AFTER && moyai_set_count(set) < OPEN) {
+                KIT_OK(moyai_set_add(set, moyai_call_async(ref, "once", MOYAI_NONE)));
+                after += gone;
+            }
+            KIT_OK(moyai_wait_masked(set, MOYAI_FOREVER));
+            while ((f = moyai_set_next(set))) {
+                struct moyai_error e;
+                const int rc = moyai_future_error(f, 0, &e);
+                if (rc < 0 && e.executed != MOYAI_NEVER_EXECUTED) FIBER_FAIL("not known: %s", e.text);
+                answered += rc == 0;
+                refused += rc < 0;
+                if (answered == FIRST && rc == 0) FIBER_ASSERT(kill(pid, SIGTERM) == 0);
+                moyai_future_free(f);
+            }
+            if (!gone) gone = kit_gone(pid);
+        }
+        FIBER_ASSERT(answered >= FIRST);
+        FIBER_ASSERT_INT(*begun, answered);
+        moyai_ref_unref(ref);
+    }
+    FIBER_ASSERT(refused >= LEAVERS * AFTER);
+    moyai_set_free(set);
+    moyai_node_free(n);
+    kit_end(relay);
+}
+
 /* ---- the end of a node ----------------------------------------------------------------------- */
 
 static void a_death_is_known_beyond_others(void **state) {
@@ -724,6 +787,7 @@ static int tests(void) {
         cmocka_unit_test(a_relay_is_away),
         cmocka_unit_test(sockets_of_the_killed_are_removed),
         cmocka_unit_test(relays_leave),
+        cmocka_unit_test(who_is_called_beyond_others_leaves),
         cmocka_unit_test(a_death_is_known_beyond_others),
         cmocka_unit_test(who_falls_silent_is_given_up),
         cmocka_unit_test(a_name_has_one_object),
@@ -737,6 +801,6 @@ static int tests(void) {
 
 int main(int argc, char **argv) {
     static const struct kit_role roles[] = {
-        {"server", role_server}, {"relay", role_relay}, {"late", role_late}, {NULL, NULL}};
+        {"server", role_server}, {"relay", role_relay}, {"late", role_late}, {"counter", role_counter}, {NULL, NULL}};
     return kit_main(argc, argv, roles, tests);
 }

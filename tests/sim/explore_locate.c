@@ -45,6 +45,7 @@ struct small_world {
     struct task task[NODES];
     uint8_t cuts;
     uint8_t dies;        /* node + 1, that may die once */
+    uint8_t leaves;      /* it does not die, but leaves, and is cleared */
     bool fresh;          /* links come up as part of the story */
     bool hints;          /* look-ups begin with requests for hints; digests are lost */
     uint8_t memo[NODES]; /* node + 1, of which this one remembers that it has the name */
@@ -143,6 +144,10 @@ static int law(struct moyai_error *why, const char *text, uint32_t node) {
     return -1;
 }
 
+static enum locate_how end_of(const struct small_world *c) {
+    return c->leaves ? LOCATE_CLEARED : LOCATE_DEAD;
+}
+
 static int effects(struct world *w, const struct small_world *c, uint32_t node, struct moyai_error *why) {
     struct locate_effect fx;
     struct locate *l = machine(w, c, node);
@@ -160,6 +165,7 @@ static int effects(struct world *w, const struct small_world *c, uint32_t node, 
             break;
         case LOCATE_FX_DEAD:
             if (*fate != 1 || !w->dead) return law(why, "a live node was called dead", node);
+            if (fx.how != end_of(c)) return law(why, "its end is told as another", node);
             *fate = 4;
             break;
         case LOCATE_FX_NAME_HELD:
@@ -171,6 +177,7 @@ static int effects(struct world *w, const struct small_world *c, uint32_t node, 
             break;
         case LOCATE_FX_EVIDENCE:
             if (!w->dead) return law(why, "evidence of nobody's death", node);
+            if (fx.how != end_of(c)) return law(why, "its end is known as another", node);
             break;
         }
     }
@@ -345,7 +352,7 @@ static bool beside(const struct small_world *c, uint32_t a, uint32_t b) {
 
 static int tell_death(struct world *w, const struct small_world *c, uint32_t i, struct moyai_error *why) {
     if (!w->dead || i >= c->nodes || (w->told >> i & 1) || !beside(c, i, w->dead - 1u)) return 0;
-    struct locate_event ev = {.kind = LOCATE_EV_EVIDENCE, .how = LOCATE_DEAD};
+    struct locate_event ev = {.kind = LOCATE_EV_EVIDENCE, .how = end_of(c)};
     id_put(ev.node.b, w->dead - 1u);
     w->told |= (uint8_t)(1 << i);
     w->quiet = 0;
@@ -542,6 +549,8 @@ static const struct small_world usual[] = {
     {.name = "wait-cut", LINE3, .task = {{TASK_WAIT, 0}, {0}, {TASK_CLAIM, 0}}, .cuts = 1},
     {.name = "death", RING4, .task = {{TASK_NODE, 2}, {TASK_NODE, 3}, {0}, {0}}, .dies = 3},
     {.name = "death-line", LINE4, .task = {{TASK_NODE, 3}, {TASK_NODE, 2}, {0}, {0}}, .dies = 4},
+    {.name = "leave", RING4, .task = {{TASK_NODE, 2}, {TASK_NODE, 3}, {0}, {0}}, .dies = 3, .leaves = 1},
+    {.name = "leave-line", LINE4, .task = {{TASK_NODE, 3}, {TASK_NODE, 2}, {0}, {0}}, .dies = 4, .leaves = 1},
 };
 
 static const struct small_world larger[] = {

@@ -105,7 +105,7 @@ static void change_graph(struct soak *s) {
     uint32_t node = live(s);
     switch (below(s, 12)) {
     case 0:
-        if (lives(&s->g) > 4 && s->g.n < 60) graph_kill(&s->g, node, (int)below(s, 3));
+        if (lives(&s->g) > 4 && s->g.n < 60) graph_kill(&s->g, node, (int)below(s, 4));
         break;
     case 1:
         if (s->g.n < 60) graph_join(&s->g, graph_add(&s->g), 1 + (uint32_t)below(s, 3));

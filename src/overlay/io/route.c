@@ -420,6 +420,13 @@ static void act_relay(struct route *t, const struct relay_effect *fx) {
     }
 }
 
+/* What locating has heard of a node's end. */
+static void ended(struct route *t, const uint8_t id[16], enum locate_how how) {
+    struct peer *p = overlay_find(t->o, id);
+    if (p) p->cleared |= how == LOCATE_CLEARED;
+    overlay_evidence(t->o, id, how == LOCATE_DEAD ? MOYAI_EDEAD : MOYAI_ECLOSED);
+}
+
 static void act_locate(struct route *t, const struct locate_effect *fx) {
     switch (fx->kind) {
     case LOCATE_FX_FOUND:
@@ -430,10 +437,10 @@ static void act_locate(struct route *t, const struct locate_effect *fx) {
     case LOCATE_FX_DEAD:
         ways_located(t, fx);
         names_found(t, fx);
-        overlay_evidence(t->o, fx->node.b, fx->how == LOCATE_LEFT ? MOYAI_ECLOSED : MOYAI_EDEAD);
+        ended(t, fx->node.b, fx->how);
         break;
     case LOCATE_FX_EVIDENCE:
-        overlay_evidence(t->o, fx->node.b, fx->how == LOCATE_LEFT ? MOYAI_ECLOSED : MOYAI_EDEAD);
+        ended(t, fx->node.b, fx->how);
         break;
     case LOCATE_FX_NAME_HELD:
     case LOCATE_FX_NAME_LOST:
@@ -579,11 +586,13 @@ size_t route_neighbours(const struct olink *k, struct locate_neighbour *out, siz
 
 void route_died(struct route *t, const uint8_t id[16], int code, bool told) {
     const struct peer *p = overlay_find(t->o, id);
-    struct relay_event re = {.kind = RELAY_EV_GONE, .code = code == MOYAI_ECLOSED ? RELAY_LEFT : RELAY_DEAD};
-    if (re.code == RELAY_LEFT && p && p->cleared) re.code = RELAY_CLEARED;
+    const bool left = code == MOYAI_ECLOSED, cleared = left && p && p->cleared;
+    struct relay_event re = {.kind = RELAY_EV_GONE, .code = RELAY_DEAD};
+    if (left) re.code = cleared ? RELAY_CLEARED : RELAY_LEFT;
     memcpy(re.id.b, id, 16);
     (void)route_relay(t, &re);
-    struct locate_event le = {.kind = LOCATE_EV_EVIDENCE, .how = code == MOYAI_ECLOSED ? LOCATE_LEFT : LOCATE_DEAD};
+    struct locate_event le = {.kind = LOCATE_EV_EVIDENCE, .how = LOCATE_DEAD};
+    if (left) le.how = cleared ? LOCATE_CLEARED : LOCATE_LEFT;
     memcpy(le.node.b, id, 16);
     le.told = told;
     (void)route_locate(t, &le);
@@ -594,7 +603,7 @@ void route_was_told(struct overlay *o, const uint8_t id[16]) {
     struct moyai_node_id node;
     memcpy(node.b, id, 16);
     int how = locate_dead(o->route->l, &node, exec_now(o->x));
-    if (how) overlay_evidence(o, id, how == LOCATE_LEFT ? MOYAI_ECLOSED : MOYAI_EDEAD);
+    if (how) ended(o->route, id, (enum locate_how)how);
 }
 
 static void l_due(struct exec *x, struct exec_timer *timer) {
