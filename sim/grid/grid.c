@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define LATE (600 * MOYAI_MS) /* as long as it takes to go, or longer */
 #define TICK (100 * MOYAI_MS)
 
 static const struct ground_ops ground_ops = {.turned = grid_turned, .came = grid_came, .ahead = grid_ahead};
@@ -160,6 +161,18 @@ static void withdrawn(void *arg) {
     world_in(n->g->w, 0, leave_now, n, 0);
 }
 
+static void late_call(void *who, uint64_t what) {
+    struct grid_node *n = who, *from = n->g->node[what];
+    if (from->o && !from->gone) grid_call_of(from, n, 100);
+}
+
+static void late_calls(struct grid_node *n) {
+    struct grid *g = n->g;
+    for (uint32_t i = 0; i < g->cfg.late; i++)
+        world_in(g->w, (moyai_dur)rng_below(&g->rng, (uint64_t)LATE), late_call, n,
+                 g->lives[rng_below(&g->rng, g->live)]);
+}
+
 /* Second phase, when the first is over: when those that stay are connected without it, or its time is over. */
 static void go_away(void *who, uint64_t what) {
     struct grid_node *n = who;
@@ -178,6 +191,7 @@ static void go_away(void *who, uint64_t what) {
         g->count.in_vain += over && grid_parts_staying(g) < 2;
     }
     grid_say(g, n, "goes");
+    late_calls(n);
     n->leaves = g->w->now;
     ground_enter(n->u);
     bool later = overlay_withdraw(n->o, withdrawn, n);

@@ -47,6 +47,7 @@ struct grid_cfg {
     moyai_dur patience; /* a call ends within it; 0: 60 s */
     uint32_t abrupt;    /* of a hundred that leave so many are not told before: their programs end */
     moyai_dur deadline; /* of who is told; 0: 30 s */
+    uint32_t late;      /* so many others call one who leaves while it goes, or when it has gone */
 };
 
 /* Each so many times a minute, for the whole grid; counts are drawn. Few are stopped at once: each that a path leads
@@ -85,7 +86,9 @@ struct grid {
     moyai_ns changed; /* when something last did */
     struct {
         uint64_t calls, answered, failed, maybe, excused, found, not_found, held, taken, told_dead, rejoined, declared;
-        uint64_t cleared; /* calls that were never executed, as who has left has said */
+        uint64_t cleared;     /* calls that were never executed, as who has left has said; */
+        uint64_t cleared_far; /* of these so many that were sent, by one without a link to it */
+        uint64_t unsure;      /* calls to such that may have been executed, as far as their callers know */
         uint64_t joins, leaves, crashes, stops, breaks, silences, parts, resets;
         uint64_t frames[80], bytes[80]; /* by type */
         uint64_t forwarded[80];         /* of those that are forwarded, by the type of what they carry */

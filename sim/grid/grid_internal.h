@@ -20,6 +20,7 @@ struct grid_node {
     bool gone;          /* it ends: nobody is to be told anything */
     bool leaving;       /* it is about to */
     uint32_t owes;      /* answers of it that have not been taken */
+    bool cleared;       /* its farewell says so */
     bool well_left;     /* it was well then: to nobody it is dead */
     moyai_ns told_to;   /* to leave, since when; 0: it was not */
     moyai_ns leaves;    /* since when */
@@ -64,6 +65,7 @@ static inline bool grid_listens(const struct grid *g, const struct ground_node *
 
 /* grid_talk.c */
 extern const struct overlay_ops grid_talk_ops;
+void grid_call_of(struct grid_node *n, const struct grid_node *to, uint32_t bytes);
 void grid_talk_tick(struct grid *g);
 void grid_talk_done(struct grid *g);
 

@@ -20,6 +20,8 @@ struct letter {
     moyai_ns given;
     uint32_t from, to, length;
     uint8_t begun, delivered, told, never;
+    uint8_t far;     /* its sender had no link to whom it is for */
+    uint8_t refused; /* delivered to one who was told to leave, and not executed; or the answer that says so */
 };
 
 struct post { /* until it is over */
@@ -96,6 +98,12 @@ static void call_failed(struct grid *g, struct call *c, int code, const char *te
     struct grid_node *n = c->n, *to = g->node[l->to];
     moyai_ns given = l->given;
     g->count.failed++;
+    if (to->cleared && !l->never && !n->gone && !n->leaving) {
+        g->count.unsure++;
+        if (code == MOYAI_ECLOSED)
+            grid_law(g, n, "call %" PRIu64 " to %" PRIu32 ", which was cleared, may have been executed: %s", c->number,
+                     to->index, text);
+    }
     grid_say(g, n, "call %" PRIu64 " to %" PRIu32 " failed: %d %s", c->number, l->to, code, text);
     call_over(g, c);
     if (n->gone) return;
@@ -126,18 +134,23 @@ static bool is_cleared(const struct moyai_error *why) {
     return why->code == MOYAI_ECLOSED && why->executed == MOYAI_NEVER_EXECUTED;
 }
 
-static void call_cleared(struct grid *g, const struct call *c) {
+static void call_cleared(struct grid *g, const struct call *c, bool sent) {
     struct letter *l = &g->letter[c->number];
     l->never = 1;
     g->count.cleared++;
-    if (l->delivered) grid_law(g, c->n, "call %" PRIu64 " to one who was cleared was delivered", c->number);
+    if (sent && l->far) g->count.cleared_far++;
+    if (l->delivered && !l->refused)
+        grid_law(g, c->n, "call %" PRIu64 " to one who was cleared was executed", c->number);
+    if (!g->node[l->to]->cleared)
+        grid_law(g, c->n, "call %" PRIu64 " was never executed, as %" PRIu32 " was cleared, which it was not",
+                 c->number, l->to);
 }
 
 static void over(struct msg *m, int code, enum moyai_executed executed) {
     struct post *p = (struct post *)((char *)m - offsetof(struct post, m));
     struct grid *g = p->n->g;
     struct letter *l = &g->letter[p->number];
-    if (l->answers) p->n->owes--;
+    if (l->answers && !l->refused) p->n->owes--;
     if (l->told) grid_law(g, p->n, "message %" PRIu64 " ends twice", p->number);
     l->told = 1;
     if (code == 0 && l->delivered != 1)
@@ -150,7 +163,8 @@ static void over(struct msg *m, int code, enum moyai_executed executed) {
     } else if (code != 0) {
         g->count.maybe++;
     }
-    if (code != 0 && l->call && is_cleared(peer_why(m->peer))) call_cleared(g, l->call);
+    if (code != 0 && l->call && is_cleared(peer_why(m->peer)))
+        call_cleared(g, l->call, executed != MOYAI_NEVER_EXECUTED);
     if (code != 0 && l->call) call_failed(g, l->call, code, peer_why(m->peer)->text);
     free(p);
 }
@@ -167,7 +181,8 @@ static uint64_t letter_new(struct grid *g, uint32_t from, uint32_t to, uint32_t 
 }
 
 /* In the turn of n. */
-static int post(struct grid_node *n, struct peer *to, uint32_t length, uint64_t answers, uint64_t *number) {
+static int post(struct grid_node *n, struct peer *to, uint32_t length, uint64_t answers, bool refuses,
+                uint64_t *number) {
     struct grid *g = n->g;
     uint32_t index = grid_node_of(g, peer_id(to))->index;
     if (length < HEAD) length = HEAD;
@@ -179,23 +194,25 @@ static int post(struct grid_node *n, struct peer *to, uint32_t length, uint64_t 
     for (uint32_t i = HEAD; i < length; i++) p->bytes[i] = byte_of(p->number, i);
     p->m = (struct msg){.head = p->bytes, .head_len = length, .length = length, .request = !answers, .done = over};
     *number = p->number;
+    g->letter[p->number].refused = refuses;
+    g->letter[p->number].far = !olink_ready(to);
     int rc = overlay_send(to, &p->m);
     if (rc < 0) {
         g->letter[p->number].told = g->letter[p->number].never = 1;
         free(p);
-    } else if (answers) {
+    } else if (answers && !refuses) {
         n->owes++;
     }
     return rc;
 }
 
-void grid_call(struct grid *g, uint32_t a, uint32_t b, uint32_t bytes) {
-    struct grid_node *n = g->node[g->lives[a]], *to = g->node[g->lives[b]];
+void grid_call_of(struct grid_node *n, const struct grid_node *to, uint32_t bytes) {
+    struct grid *g = n->g;
     if (n->u->stopped || n == to) return;
     ground_enter(n->u);
     struct peer *p = overlay_peer(n->o, to->u->id.b);
     uint64_t number;
-    if (p && !peer_dead(p, NULL) && post(n, p, bytes, 0, &number) == 0) {
+    if (p && !peer_dead(p, NULL) && post(n, p, bytes, 0, false, &number) == 0) {
         struct call *c = sim_alloc(sizeof *c);
         struct pal *pal = pal_of(p);
         *c = (struct call){.next = pal->calls, .at = &pal->calls, .n = n, .number = number};
@@ -206,6 +223,10 @@ void grid_call(struct grid *g, uint32_t a, uint32_t b, uint32_t bytes) {
         world_in(g->w, g->cfg.patience, call_late, g, number);
     }
     ground_leave(n->u);
+}
+
+void grid_call(struct grid *g, uint32_t a, uint32_t b, uint32_t bytes) {
+    grid_call_of(g->node[g->lives[a]], g->node[g->lives[b]], bytes);
 }
 
 uint64_t grid_open(const struct grid *g) {
@@ -259,7 +280,8 @@ static void whole(struct grid_node *n, struct peer *p, uint64_t number, const ui
         return;
     }
     uint64_t answer;
-    (void)post(n, p, ANSWER, number + 1, &answer);
+    l->refused = n->told_to > 0;
+    (void)post(n, p, ANSWER, number + 1, l->refused, &answer);
 }
 
 static int on_message(void *ctx, struct peer *p, uint8_t *bytes, size_t n) {
@@ -295,15 +317,17 @@ static void on_failed(void *ctx, struct peer *p, const struct moyai_error *why) 
     struct grid_node *n = ctx;
     struct pal *pal = *peer_data(p);
     while (pal && pal->calls) {
-        if (is_cleared(why)) call_cleared(n->g, pal->calls);
+        if (is_cleared(why)) call_cleared(n->g, pal->calls, n->g->letter[pal->calls->number].told);
         call_failed(n->g, pal->calls, why->code, why->text);
     }
 }
 
-/* All that has come has been answered, and the answers have been taken. */
+/* All that has come before it was told to leave has been answered, and the answers have been taken. What has come since
+ * was refused, be that heard or not (doc/spec/09-leave.md, 9.4). */
 static bool on_cleared(void *ctx) {
-    const struct grid_node *n = ctx;
-    return n->leaving && n->owes == 0;
+    struct grid_node *n = ctx;
+    n->cleared = n->told_to > 0 && n->owes == 0;
+    return n->cleared;
 }
 
 static bool on_busy(void *ctx, struct peer *p) {
