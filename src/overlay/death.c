@@ -317,6 +317,15 @@ static bool two_hosts(const struct death *d, const struct death_case *c) {
     return false;
 }
 
+/* Whoever has lost all links is perhaps itself the one that is cut off, or was stopped: what others have said is old
+ * then, and that nobody objects means nothing. */
+static void note_alone(struct death *d) {
+    for (uint32_t i = 0; i < d->links_n; i++)
+        if (death_links(d)[i].n > 0) return;
+    for (uint32_t i = 0; i < d->cases_cap; i++)
+        if (death_cases(d)[i].own == SAID_ENDED) death_cases(d)[i].alone = 1;
+}
+
 /* How many have said nothing yet: outside, inside. */
 struct lacking {
     uint32_t outside, inside;
@@ -346,7 +355,7 @@ static bool verdict(const struct death *d, const struct death_case *c, uint32_t 
     const struct lacking l = lacking(d, c);
     bool complete = !c->overflow && l.outside == 0 && (l.inside == 0 || c->silence);
     *cause = c->refused ? DEATH_REFUSED : DEATH_LINKS;
-    if (c->refused && (complete || (c->late && outside))) return true;
+    if (c->refused && (complete || (c->late && outside && !c->alone))) return true;
     return complete && reporters >= 3 && two_hosts(d, c);
 }
 
@@ -407,7 +416,7 @@ static void up(struct death *d, const struct death_event *ev) {
     l->n++;
     if (c && c->own != SAID_ALIVE) { /* it lives */
         c->own = SAID_ALIVE;
-        c->refused = c->ask = c->probe = 0;
+        c->refused = c->alone = c->ask = c->probe = 0;
         say_to_all(d, c);
     }
 }
@@ -441,7 +450,7 @@ static void end(struct death *d, const struct death_event *ev) {
     c->host = host;
     c->own = SAID_ENDED;
     c->since = ev->now;
-    c->late = 0;
+    c->late = c->alone = 0;
     c->asked = c->silence = 0;
     c->ask = c->probe = 1;
     for (uint32_t i = 0; i < c->n; i++) death_seats(d, c)[i].told = 0;
@@ -661,6 +670,7 @@ int death_step(struct death *d, const struct death_event *ev) {
         timers(d, ev->now);
         break;
     }
+    note_alone(d);
     judge(d, ev->now);
     call_first(d);
     ask_inside(d, ev->now);

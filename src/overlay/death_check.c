@@ -23,6 +23,7 @@ static const char *case_check(const struct death *d, const struct death_case *c)
     if (c->own == SAID_NOTHING || c->own > SAID_NONE) return "a case without a word of our own";
     if ((c->own == SAID_ALIVE) != (l != NULL)) return "an objection without a link, or the reverse";
     if (c->own != SAID_ENDED && c->refused) return "refused, and not ended";
+    if (c->own != SAID_ENDED && c->alone) return "alone, and not ended";
     if (death_dead_of(d, c->id)) return "a case of a dead one";
     if (c->ask || c->probe) return "something left to say";
     for (uint32_t i = 0; i < c->n; i++) {

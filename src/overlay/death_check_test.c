@@ -70,6 +70,7 @@ static void test_all(void **state) {
     BREAKS(c[1].own = SAID_ENDED);
     BREAKS(c[1].own = SAID_NONE);
     BREAKS(c[1].refused = 1);
+    BREAKS(c[1].alone = 1);
     BREAKS(c[0].ask = 1);
     BREAKS(c[0].probe = 1);
     BREAKS(memset(s[0].id, 0, 16));

@@ -41,8 +41,8 @@ struct death_case {
     uint64_t since;                      /* our own link's end, or when we first heard */
     uint32_t own;                        /* what we say: SAID_ENDED, SAID_ALIVE, SAID_NONE */
     uint32_t refused, overflow, objects; /* objects: the subject itself says it lives */
-    uint32_t ask;                        /* the subject itself is to be told */
-    uint32_t probe;
+    uint16_t ask, probe;                 /* the subject itself is to be told */
+    uint32_t alone;                      /* since our own link's end we have been without any: nobody could object */
     uint32_t n, late; /* late: looks taken: after the window, twice the window, and so on; 0: it has not passed */
     uint64_t asked;   /* when those inside who have said nothing were asked; 0: not yet */
     uint64_t silence; /* 1: a window has passed since, and their silence counts */

@@ -253,6 +253,7 @@ static void test_lists(void **state) {
     /* More than there is room for: nothing follows from links. */
     t = tested_new((struct death_cfg){.members = 3});
     link_up(t, 9);
+    link_up(t, 50);
     assert_int_equal(link_end(t, 9, DEATH_BROKEN, "1 2 3 4"), 0);
     expect(t, "probe9 ENDED9>9 ENDED9>1 ENDED9>2 ENDED9>3");
     for (uint32_t i = 1; i <= 4; i++) says(t, i, DEATH_ENDED, 9);

@@ -127,6 +127,7 @@ static void test_stopped(void **state) {
     for (int late = 0; late < 2; late++) {
         struct tested *t = tested_new((struct death_cfg){0});
         link_up(t, 9);
+        link_up(t, 50);
         says(t, 1, DEATH_ENDED, 9);
         expect(t, "ALIVE9>1");
         t->now += 2000 * MS - !late;
@@ -169,12 +170,46 @@ static void test_stopped(void **state) {
     tested_free(t);
 }
 
+/* Who has lost all links may be the one that is cut off, or was stopped: that nobody objects means nothing. */
+static void test_alone(void **state) {
+    (void)state;
+    for (int how = 0; how < 4; how++) {
+        struct tested *t = tested_new((struct death_cfg){0});
+        link_up(t, 9);
+        if (how < 3) link_up(t, 50);
+        says(t, 1, DEATH_ENDED, 9);
+        assert_int_equal(link_end(t, 9, DEATH_BROKEN, "1 2"), 0);
+        (void)step(t, EV(REFUSED, .id = node(9)));
+        if (how == 1 || how == 2) assert_int_equal(link_end(t, 50, DEATH_BROKEN, ""), 0);
+        if (how == 2) link_up(t, 60); /* what was asked before has not been heard */
+        t->did[0] = 0;
+        pass(t, 100 * MS);
+        if (how == 0)
+            assert_non_null(strstr(t->did, "dead9:3:0"));
+        else
+            expect(t, "");
+        says(t, 2, DEATH_NONE, 9); /* when all have spoken it is so in any case */
+        if (how > 0) assert_non_null(strstr(t->did, "dead9:3:0"));
+        tested_free(t);
+    }
+    struct tested *t = asked(); /* a link to it again, and the next case is another one */
+    assert_int_equal(link_end(t, 50, DEATH_BROKEN, ""), 0);
+    assert_int_equal(death_case_of(t->d, node(9).b)->alone, 1);
+    link_up(t, 9);
+    link_up(t, 60);
+    says(t, 1, DEATH_ENDED, 9);
+    assert_int_equal(link_end(t, 9, DEATH_BROKEN, ""), 0);
+    (void)step(t, EV(REFUSED, .id = node(9)));
+    t->did[0] = 0;
+    pass(t, 100 * MS);
+    assert_non_null(strstr(t->did, "dead9:3:0"));
+    tested_free(t);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_inside_asked),
-        cmocka_unit_test(test_again),
-        cmocka_unit_test(test_time),
-        cmocka_unit_test(test_stopped),
+        cmocka_unit_test(test_inside_asked), cmocka_unit_test(test_again), cmocka_unit_test(test_time),
+        cmocka_unit_test(test_stopped),      cmocka_unit_test(test_alone),
     };
     return cmocka_run_group_tests_name("death_time", tests, NULL, NULL);
 }

@@ -113,7 +113,7 @@ static int step(struct small *w, const struct world_cfg *c, uint32_t i, struct d
     while (death_next(d, &fx)) {
         uint32_t of = number(fx.id.b);
         if (fx.kind == DEATH_FX_SEND) {
-            if (of < c->n || (w->alive && !c->stopped)) post(w, i, of, &fx.frame);
+            if (of < c->n || (of == c->n && w->alive && !c->stopped)) post(w, i, of, &fx.frame);
         } else if (fx.kind == DEATH_FX_DECLARED) {
             bool all = true;
             w->dead[i] = 1;
@@ -305,7 +305,7 @@ static void init(void *world, const void *cfg) {
     for (uint32_t i = 0; i <= c->n; i++) {
         const struct death_cfg d = {.self = node(i),
                                     .host = host(c, i),
-                                    .links = 1,
+                                    .links = 2,
                                     .cases = 1,
                                     .members = c->n,
                                     .first = c->first ? c->first : NEAR_MOST,
@@ -316,6 +316,8 @@ static void init(void *world, const void *cfg) {
         if (i == c->n) continue;
         if (step(w, c, i, (struct death_event){.kind = DEATH_EV_UP, .id = node(c->n), .host = host(c, c->n)}, &why) < 0)
             abort();
+        /* By which they hear of each other; nothing happens to it. */
+        if (step(w, c, i, (struct death_event){.kind = DEATH_EV_UP, .id = node(NODES)}, &why) < 0) abort();
     }
 }
 
