@@ -42,7 +42,7 @@ static size_t layout(struct stay *s, const struct stay_cfg *c) {
     s->off_fx = (uint32_t)(at += s->edges_cap * sizeof(struct stay_edge));
     s->off_order = (uint32_t)(at += s->fx_cap * sizeof(struct stay_fx));
     s->off_class = (uint32_t)(at += s->links_cap * sizeof(uint32_t));
-    s->off_ltexts = (uint32_t)(at += s->links_cap * sizeof(uint32_t));
+    s->off_ltexts = (uint32_t)(at += (s->links_cap + 1) * sizeof(uint32_t));
     s->off_ntexts = (uint32_t)(at += (size_t)s->links_cap * s->text);
     at += (size_t)(STAY_NEEDS + 1) * s->text;
     return (at + 15) & ~(size_t)15;
@@ -79,14 +79,8 @@ bool stay_is_gone(const struct stay *s, const uint8_t id[16]) {
     return false;
 }
 
-/* Who has named it is to know. */
 static void gone(struct stay *s, const uint8_t id[16]) {
-    if (stay_is_gone(s, id)) return;
-    memcpy(s->gone[s->gone_at++ % STAY_GONE], id, 16);
-    for (uint32_t i = 0; i < s->needs_n; i++) {
-        struct stay_link *l = id_equal(stay_needs_of(s)[i].id, id) ? stay_link_of(s, stay_needs_of(s)[i].link) : NULL;
-        if (l) l->owes = 1;
-    }
+    if (!stay_is_gone(s, id)) memcpy(s->gone[s->gone_at++ % STAY_GONE], id, 16);
 }
 
 /* Addresses that do not all fit are the first of them. */
@@ -137,7 +131,7 @@ static struct peers_endpoint picked(const struct stay *s, uint32_t pick, bool id
     } else {
         const struct stay_need *k = stay_need_at(s, i);
         memcpy(e.id.b, k->id, 16);
-        e.lifetime = k->state != NEED_GONE;
+        e.lifetime = k->state == NEED_GONE ? READY_GONE : k->state == NEED_NEW ? READY_OPEN : READY_LACK;
         if (id_only) return e;
         e.site = k->site;
         e.accepts = k->accepts;
@@ -145,7 +139,10 @@ static struct peers_endpoint picked(const struct stay *s, uint32_t pick, bool id
         e.n_text = k->n_text;
         e.text = stay_ntext(s, i);
     }
-    e.lifetime = !(pick & PICK_LINK) && stay_need_at(s, i)->orphan ? NAMED_ORPHAN : NAMED_STAYS;
+    e.lifetime = NAMED_STAYS;
+    if (pick & PICK_LINK) return e;
+    const struct stay_need *k = stay_need_at(s, i);
+    e.lifetime = k->orphan ? NAMED_ORPHAN : NAMED_STAYS + 2 * k->weight + k->last;
     return e;
 }
 
@@ -318,6 +315,28 @@ static void look(struct stay *s, uint32_t i, moyai_ns now) {
     k->due = now + s->again;
 }
 
+/* Of a leaver, for another: have those that stay around it a way to whom that has named? The own neighbours to whom he
+ * was named have said so; and of the least, to that from whom this one has it, all others are to have answered: the
+ * leavers to whom it has passed that on, and who stays, as they may be of a part that is not asked yet. */
+static uint32_t state_of(const struct stay *s, const struct stay_need *k) {
+    const struct stay_link *to = stay_link_to(s, k->id);
+    const bool passed_on = k->link == s->parent && id_equal(s->least.id, k->id);
+    bool open = false, lacks = stay_lacks(s, k->id);
+    if (stay_is_gone(s, k->id) || (to && to->leaving)) return NEED_GONE;
+    for (uint32_t i = 0; i < s->edges_n; i++) {
+        const struct stay_edge *e = &stay_edges(s)[i];
+        const struct stay_link *l = id_equal(e->id, k->id) ? stay_link_of(s, e->link) : NULL;
+        open = open || (l && e->state == EDGE_ASKED && !l->mute);
+    }
+    for (uint32_t i = 0; i < s->links_n && passed_on; i++) {
+        const struct stay_link *l = &stay_links(s)[i];
+        if (l->link == k->link || l->mute) continue;
+        open = open || l->said != l->answered || l->changed || l->opens;
+        lacks = lacks || l->lacks;
+    }
+    return open ? NEED_NEW : lacks ? NEED_LACK : NEED_OK;
+}
+
 static void say_ready(struct stay *s, struct stay_link *l) {
     for (uint32_t i = 0; i < s->needs_n && !s->leaving; i++)
         if (stay_needs_of(s)[i].link == l->link && !decided(&stay_needs_of(s)[i])) return;
@@ -325,9 +344,17 @@ static void say_ready(struct stay *s, struct stay_link *l) {
     l->owes = 0;
     for (uint32_t i = 0; i < s->needs_n; i++) {
         struct stay_need *k = &stay_needs_of(s)[i];
-        if (k->link != l->link) continue;
-        if (s->leaving) k->state = stay_is_gone(s, k->id) ? NEED_GONE : stay_lacks(s, k->id) ? NEED_LACK : NEED_OK;
-        if (k->state != NEED_OK && fx->n < PEERS_ENTRIES) fx->pick[fx->n++] = i;
+        if (k->link == l->link && k->state != NEED_OK && fx->n < PEERS_ENTRIES) fx->pick[fx->n++] = i;
+    }
+}
+
+/* At one that leaves: what has changed since it was said. */
+static void look_leaving(struct stay *s) {
+    for (uint32_t i = 0; i < s->needs_n; i++) {
+        struct stay_need *k = &stay_needs_of(s)[i];
+        const uint32_t state = state_of(s, k);
+        if (state != k->state) owed(s, k);
+        k->state = state;
     }
 }
 
@@ -335,8 +362,11 @@ static void say_ready(struct stay *s, struct stay_link *l) {
 static void settle(struct stay *s, moyai_ns now) {
     s->flooded = 0;
     if (now >= s->quiet_at) s->quiet_at = 0;
+    for (uint32_t i = 0; i < s->links_n; i++)
+        if (now >= stay_links(s)[i].opens) stay_links(s)[i].opens = 0;
     for (uint32_t i = 0; i < s->needs_n && !s->leaving; i++) look(s, i, now);
     if (s->leaving) stay_plan(s, now);
+    if (s->leaving) look_leaving(s);
     for (uint32_t i = 0; i < s->links_n; i++)
         if (stay_links(s)[i].owes) say_ready(s, &stay_links(s)[i]);
     s->flooded = 0;
@@ -345,13 +375,21 @@ static void settle(struct stay *s, moyai_ns now) {
 /* --- frames --------------------------------------------------------------------------------------- */
 
 static void need_put(struct stay *s, uint64_t link, const struct peers_endpoint *e) {
-    for (uint32_t i = 0; i < s->needs_n; i++)
-        if (stay_needs_of(s)[i].link == link && id_equal(stay_needs_of(s)[i].id, e->id.b)) return;
+    const uint32_t word = e->lifetime > NAMED_STAYS ? e->lifetime - NAMED_STAYS : 0;
+    for (uint32_t i = 0; i < s->needs_n; i++) {
+        struct stay_need *k = &stay_needs_of(s)[i];
+        if (k->link != link || !id_equal(k->id, e->id.b)) continue;
+        k->weight = (uint16_t)(word / 2);
+        k->last = word % 2;
+        return;
+    }
     if (s->needs_n == STAY_NEEDS) return; /* nobody is held up for that */
     struct stay_need *k = &stay_needs_of(s)[s->needs_n];
     *k = (struct stay_need){.link = link, .site = e->site, .accepts = e->accepts, .reached = e->reached};
     memcpy(k->id, e->id.b, 16);
     k->orphan = e->lifetime == NAMED_ORPHAN;
+    k->weight = (uint16_t)(word / 2);
+    k->last = word % 2;
     k->n_text = put_text(stay_ntext(s, s->needs_n), s->text, e);
     s->needs_n++;
 }
@@ -373,13 +411,22 @@ static void on_leave(struct stay *s, struct stay_link *l, const struct peers_fra
         if (!id_zero(f->e[i].id.b) && !id_equal(f->e[i].id.b, s->self)) need_put(s, l->link, &f->e[i]);
 }
 
-static void on_ready(struct stay *s, struct stay_link *l, const struct peers_frame *f) {
+static bool beside_leavers(const struct stay *s) {
+    for (uint32_t i = 0; i < s->links_n; i++)
+        if (stay_links(s)[i].leaving) return true;
+    return false;
+}
+
+static void on_ready(struct stay *s, struct stay_link *l, const struct peers_frame *f, moyai_ns now) {
     if (!s->leaving || !l->said || f->count != l->said) return;
     l->answered = l->said;
     l->mute = 0;
     l->lacks = 0;
+    l->opens = 0;
     for (uint32_t i = 0; i < f->n && l->leaving; i++) {
-        if (f->e[i].lifetime > 0)
+        if (f->e[i].lifetime == READY_OPEN)
+            l->opens = now + 2 * s->reply;
+        else if (f->e[i].lifetime > READY_GONE)
             l->lacks = 1;
         else if (!stay_link_to(s, f->e[i].id.b))
             gone(s, f->e[i].id.b);
@@ -390,10 +437,10 @@ static void on_ready(struct stay *s, struct stay_link *l, const struct peers_fra
         uint32_t at = 0;
         while (at < f->n && !id_equal(f->e[at].id.b, e->id)) at++;
         const uint32_t state = at == f->n ? EDGE_OK : EDGE_LACK;
-        for (uint32_t k = 0; k < s->needs_n && e->state != state; k++) /* who has told of that one is to know */
-            if (id_equal(stay_needs_of(s)[k].id, e->id)) owed(s, &stay_needs_of(s)[k]);
+        /* Another may know of a part that is to stay rather than this one. */
+        if (state == EDGE_LACK && e->state != EDGE_LACK && beside_leavers(s)) s->quiet_at = now + s->quiet;
         e->state = state;
-        if (at < f->n && f->e[at].lifetime == 0 && !stay_link_to(s, e->id)) gone(s, e->id);
+        if (at < f->n && f->e[at].lifetime == READY_GONE && !stay_link_to(s, e->id)) gone(s, e->id);
     }
 }
 
@@ -405,7 +452,7 @@ static int frame(struct stay *s, const struct stay_event *ev) {
     struct stay_link *l = stay_link_of(s, ev->link);
     if (!l) return MOYAI_EINVAL;
     if (f->kind == PEERS_LEAVE) on_leave(s, l, f, ev->now);
-    if (f->kind == PEERS_READY) on_ready(s, l, f);
+    if (f->kind == PEERS_READY) on_ready(s, l, f, ev->now);
     if (f->kind == PEERS_SEARCH) on_search(s, l, f);
     if (f->kind == PEERS_FOUND) on_found(s, f);
     return 0;
@@ -445,6 +492,8 @@ static int down(struct stay *s, uint64_t link) {
             stay_edge_remove(s, &stay_edges(s)[i]);
         }
     if (id_equal(s->least.id, l->id)) memset(s->least.id, 0, 16); /* as others say, from now on */
+    if (s->parent == link) s->parent = 0;
+    if (l->leaving) gone(s, l->id); /* whoever says that it stays has not heard of it yet */
     const uint32_t i = (uint32_t)(l - stay_links(s)), last = --s->links_n;
     *l = stay_links(s)[last];
     if (i != last) memcpy(stay_ltext(s, i), stay_ltext(s, last), s->text);
@@ -519,6 +568,7 @@ moyai_ns stay_deadline(const struct stay *s) {
     for (uint32_t i = 0; i < s->links_n && s->leaving; i++) {
         const struct stay_link *l = &stay_links(s)[i];
         if (l->said != l->answered && !l->mute && l->said_at + s->reply < at) at = l->said_at + s->reply;
+        if (l->opens && l->opens < at) at = l->opens;
     }
     if (s->leaving && s->quiet_at && s->quiet_at < at) at = s->quiet_at;
     return at;

@@ -15,6 +15,7 @@ static const char *links_check(const struct stay *s) {
         if (!s->leaving && (l[i].said || l[i].changed)) return "who stays says that it leaves";
         if (s->leaving && (l[i].changed || !l[i].said)) return "one has not been told";
         if (l[i].answered > UINT16_MAX || (l[i].mute && l[i].said == l[i].answered)) return "mute, and has answered";
+        if (!l[i].leaving && (l[i].lacks || l[i].opens)) return "who stays answers for others";
         if (l[i].n_text > s->text) return "more addresses than places";
     }
     return NULL;
@@ -48,10 +49,19 @@ static const char *edges_check(const struct stay *s) {
     return NULL;
 }
 
+static const char *least_check(const struct stay *s) {
+    const struct stay_link *of = stay_link_of(s, s->parent);
+    if (s->parent && (!of || !of->leaving || !s->leaving)) return "the least is of one that does not leave";
+    if (id_zero(s->least.id) && (s->least.weight || s->least.last || s->parent)) return "the least is nobody";
+    if (s->least.last && !s->least.weight) return "the last word on a part that nobody has weighed";
+    return NULL;
+}
+
 bool stay_check(const struct stay *s, struct moyai_error *why) {
     const char *no = links_check(s);
     if (!no) no = needs_check(s);
     if (!no) no = edges_check(s);
+    if (!no) no = least_check(s);
     if (!no && (s->fx_n > s->fx_cap || s->fx_at > s->fx_n)) no = "more effects than places";
     if (no) err_set(why, MOYAI_EINTERNAL, "stay: %s", no);
     return !no;

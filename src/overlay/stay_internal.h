@@ -8,7 +8,7 @@
  *   needs   stay_need[STAY_NEEDS]   in no order
  *   edges   stay_edge[edges_cap]    in no order
  *   order   uint32_t[links_cap]     for a while: links in the order of their ids
- *   class   uint32_t[links_cap]     for a while: by link, one of those that it has a way to
+ *   class   uint32_t[links_cap + 1] for a while: by link, one of those that it has a way to; last: of `least`
  *   ltexts  links_cap * text bytes  addresses of the nodes of links
  *   ntexts  (STAY_NEEDS + 1) * text and of needs, and of `least`
  *   fx      stay_fx[fx_cap]         effects of the last step
@@ -40,6 +40,7 @@ struct stay_link {
     uint8_t mute;    /* it has not answered that for so long that it is not waited for */
     uint8_t lacks;   /* it leaves, too, and those that stay around it have no way to whom we named but by us */
     uint8_t zero;
+    uint64_t opens; /* it leaves, too, and does not know yet whether they have; until when that is waited for; or 0 */
 };
 
 enum stay_need_state {
@@ -60,9 +61,10 @@ struct stay_need {
     uint64_t due, nonce;
     uint32_t state, n_text;
     uint8_t accepts, reached, retried;
-    uint8_t wide;   /* the search goes as far as it can */
-    uint8_t orphan; /* at one that leaves: the leaver to whom this one was a neighbour has gone */
-    uint8_t zero[3];
+    uint8_t wide;    /* the search goes as far as it can */
+    uint8_t orphan;  /* at one that leaves: the leaver to whom this one was a neighbour has gone */
+    uint8_t last;    /* no other part will have more */
+    uint16_t weight; /* of the part it is of, as a leaver to which some have no way has said; 0: none has */
 };
 
 enum stay_edge_state { EDGE_ASKED, EDGE_OK, EDGE_LACK };
@@ -90,7 +92,13 @@ struct stay_fx {
 
 /* Lifetimes of what is named. */
 #define NAMED_ORPHAN ((uint32_t)1)
-#define NAMED_STAYS  ((uint32_t)60)
+#define NAMED_STAYS  ((uint32_t)60) /* and twice its weight, and 1 if that is the last word */
+
+/* Of those in READY: who leaves, or has; to whom there is no way; of whom that is not known yet (of leavers only). */
+enum { READY_GONE, READY_LACK, READY_OPEN };
+
+/* A part's weight: how many of it were reached, how many accept, how many they are, each up to that. */
+#define WEIGHT_MOST ((uint32_t)11)
 
 struct stay {
     uint8_t self[16];
@@ -103,6 +111,7 @@ struct stay {
     uint32_t links_n, needs_n, edges_n, fx_n, fx_at;
     uint32_t flooded; /* in this step: there is room for one */
     uint32_t seen_at, gone_at;
+    uint64_t parent;        /* link: of the leaver of whom it has `least`; 0: it is its own */
     uint64_t quiet_at;      /* so long others that leave may still have something to say */
     struct stay_need least; /* of those that stay, as far as leavers have told each other; id 0: none */
     struct stay_seen seen[STAY_SEEN];
@@ -142,7 +151,7 @@ struct stay_fx *stay_say(struct stay *s, enum stay_effect_kind kind, uint64_t li
 struct stay_fx *stay_send(struct stay *s, const struct stay_link *l, enum peers_frame_kind frame, uint32_t number);
 struct stay_link *stay_link_to(const struct stay *s, const uint8_t id[16]);
 struct stay_link *stay_link_of(const struct stay *s, uint64_t link);
-bool stay_lacks(const struct stay *s, const uint8_t id[16]); /* those of our own to whom it was named have no way */
+bool stay_lacks(const struct stay *s, const uint8_t id[16]); /* one of our own to whom it was named has no way */
 bool stay_is_gone(const struct stay *s, const uint8_t id[16]);
 
 /* stay_plan.c */

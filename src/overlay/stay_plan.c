@@ -5,13 +5,20 @@
  * Of its neighbours that stay, those to which others can connect are a circle in the order of their ids: each is named
  * the one before and the one after it. To each other one of these is named, in turn, and he to it.
  *
- * Leavers tell each other the least id that stays, of their own first neighbours and of what others have told: it only
- * falls, unless that one leaves, too. It is named to the first of the own. So all that stay around any number of
+ * Leavers tell each other the least of those that stay, of their own first neighbours and of what others have told: it
+ * only falls, unless that one leaves, too. It is named to the first of the own. So all that stay around any number of
  * leavers come to be connected with it, however the leavers are linked. Whom a leaver that has gone has named is an
  * orphan: nobody else may know of it, so it is named to the first of the own as well, or passed on if there is none.
  *
+ * A leaver answers for those around it, and for the leavers that have the least by it: so that by whom the least came
+ * goes when all to whom it has gone have said that those around them have a way there, and not before.
+ *
  * Where two next to each other have no way, others of both sides may have: one of each part that has shown is named to
- * one of each other part, until no more parts grow together. Then these are what the leaver holds together.
+ * one of each other part, until no more parts grow together. Then these are what the leavers hold together, and all of
+ * these must say the same one that is to go on. So a leaver that finds that weighs the best part around it, and tells
+ * so: of the heaviest the first is the least then, which by its weight comes before all others. When its leaver knows
+ * that nobody looks for a way any more, and nobody has said of a heavier one, it says that this is the last word; and
+ * whoever has no way to that part is cut off.
  *
  * One that leaves since it depends on another leaver (force) has been told somebody on the other side of that one. It
  * is his way, and nobody else's, that all its neighbours need: to each he is named, as the least, and no own neighbour
@@ -23,11 +30,6 @@
 #include <string.h>
 
 void stay_edge_remove(struct stay *s, struct stay_edge *e) {
-    for (uint32_t i = 0; i < s->needs_n && e->state == EDGE_LACK; i++) { /* who has told of that one is to know */
-        struct stay_link *l =
-            id_equal(stay_needs_of(s)[i].id, e->id) ? stay_link_of(s, stay_needs_of(s)[i].link) : NULL;
-        if (l) l->owes = 1;
-    }
     struct stay_edge *last = &stay_edges(s)[--s->edges_n];
     *e = *last;
     memset(last, 0, sizeof *last);
@@ -72,24 +74,33 @@ static struct stay_edge *edge_of(const struct stay *s, uint64_t link, const uint
     return NULL;
 }
 
-/* Into which parts do those that stay fall? By link; in `class` the lowest index of each part's. */
+/* One that stays, as a leaving neighbour says. */
+static bool is_told(const struct stay *s, const struct stay_need *k) {
+    return !id_zero(k->id) && !stay_is_gone(s, k->id) && !stay_link_to(s, k->id);
+}
+
+/* Into which parts do those that stay fall, the least among them, be it a neighbour or not? By link, and the least, if
+ * it is none, behind these; in `class` the lowest index of each part's. */
 static uint32_t classify(const struct stay *s) {
     const struct stay_link *l = stay_links(s);
+    const uint32_t far = s->links_n;
+    const bool is_far = !s->depends && is_told(s, &s->least);
     uint32_t *class = stay_class(s), n = 0;
-    for (uint32_t i = 0; i < s->links_n; i++) class[i] = i;
+    for (uint32_t i = 0; i <= far; i++) class[i] = i;
     for (uint32_t i = 0; i < s->edges_n; i++) {
         const struct stay_edge *e = &stay_edges(s)[i];
         const struct stay_link *a = stay_link_of(s, e->link), *b = stay_link_to(s, e->id);
-        if (e->state != EDGE_OK || !a || !b || a->leaving || b->leaving) continue;
-        uint32_t x = root(class, (uint32_t)(a - l)), y = root(class, (uint32_t)(b - l));
+        const bool to_far = is_far && id_equal(e->id, s->least.id);
+        if (e->state != EDGE_OK || !a || a->leaving || (b ? b->leaving : !to_far)) continue;
+        uint32_t x = root(class, (uint32_t)(a - l)), y = root(class, b ? (uint32_t)(b - l) : far);
         if (x < y)
             class[y] = x;
         else
             class[x] = y;
     }
-    for (uint32_t i = 0; i < s->links_n; i++) {
+    for (uint32_t i = 0; i <= far; i++) {
         class[i] = root(class, i);
-        n += !l[i].leaving && class[i] == i;
+        n += class[i] == i && (i == far ? is_far : !l[i].leaving);
     }
     return n;
 }
@@ -112,41 +123,54 @@ static void want(struct stay *s, struct stay_link *l, const uint8_t id[16], bool
     e->wanted = 1;
 }
 
-/* One that stays, as a leaving neighbour says. */
-static bool is_told(const struct stay *s, const struct stay_need *k) {
-    return !id_zero(k->id) && !stay_is_gone(s, k->id) && !stay_link_to(s, k->id);
-}
-
 /* May this be the least? */
 static bool stands(const struct stay *s, const uint8_t id[16]) {
     const struct stay_link *l = stay_link_to(s, id);
     return !id_zero(id) && !stay_is_gone(s, id) && !id_equal(id, s->self) && !(l && l->leaving);
 }
 
-/* It only falls, as long as who it is stays: so what goes around among leavers comes to rest. own: our first. */
-static void plan_least(struct stay *s, uint32_t own) {
+/* Comes this one before the least? */
+static bool comes_before(const struct stay_need *least, uint32_t weight, const uint8_t id[16]) {
+    if (weight != least->weight) return weight > least->weight;
+    return id_zero(least->id) || id_cmp(id, least->id) < 0;
+}
+
+static void set_least(struct stay *s, const struct stay_need *k, const uint8_t *text) {
+    s->least = (struct stay_need){
+        .site = k->site, .accepts = k->accepts, .reached = k->reached, .n_text = k->n_text, .weight = k->weight};
+    memcpy(s->least.id, k->id, 16);
+    memcpy(stay_ntext(s, PICK_LEAST), text, s->text);
+}
+
+/* It only falls, as long as it stays: so what goes around among leavers comes to rest. own: the first of ours. */
+static void plan_least(struct stay *s, uint32_t own, uint32_t weight) {
     struct stay_need *least = &s->least;
-    uint8_t *text = stay_ntext(s, PICK_LEAST);
     if (!stands(s, least->id)) {
         memset(least, 0, sizeof *least);
-        memset(text, 0, s->text);
+        memset(stay_ntext(s, PICK_LEAST), 0, s->text);
+        s->parent = 0;
     }
     const struct stay_link *l = own == UINT32_MAX || s->depends ? NULL : &stay_links(s)[own];
-    if (l && (id_zero(least->id) || id_cmp(l->id, least->id) < 0)) {
-        *least = (struct stay_need){.site = l->site, .accepts = l->accepts, .reached = l->reached, .n_text = l->n_text};
-        memcpy(least->id, l->id, 16);
-        memcpy(text, stay_ltext(s, own), s->text);
+    if (l && comes_before(least, weight, l->id)) {
+        struct stay_need k = {.site = l->site, .accepts = l->accepts, .reached = l->reached, .n_text = l->n_text};
+        memcpy(k.id, l->id, 16);
+        k.weight = (uint16_t)weight;
+        set_least(s, &k, stay_ltext(s, own));
+        s->parent = 0;
     }
+    bool says = false;
     for (uint32_t i = 0; i < s->needs_n; i++) {
         const struct stay_need *k = &stay_needs_of(s)[i];
         if (k->orphan || !stands(s, k->id)) continue;
         const bool addresses = s->depends && id_equal(k->id, least->id) && k->n_text > least->n_text;
-        const bool lower = id_zero(least->id) || (!s->depends && id_cmp(k->id, least->id) < 0);
-        if (!addresses && !lower) continue;
-        *least = (struct stay_need){.site = k->site, .accepts = k->accepts, .reached = k->reached, .n_text = k->n_text};
-        memcpy(least->id, k->id, 16);
-        memcpy(text, stay_ntext(s, i), s->text);
+        const bool before = comes_before(least, k->weight, k->id) && (!s->depends || k->weight || id_zero(least->id));
+        if (addresses || before) set_least(s, k, stay_ntext(s, i));
+        if (before) s->parent = k->link;
+        if (k->link != s->parent || !id_equal(k->id, least->id)) continue;
+        says = true;
+        if (k->last) least->last = 1;
     }
+    if (!says) s->parent = 0; /* it had not heard that this one leaves, too, or has another one by now */
 }
 
 /* To each other. */
@@ -169,10 +193,16 @@ static void plan_edges(struct stay *s, uint32_t n, uint32_t hubs) {
     }
 }
 
-/* One of each part is named to one of each other. */
-static void plan_parts(struct stay *s) {
+/* One of each part is named to one of each other; and to one of each the least, if it is no neighbour. */
+static void plan_parts(struct stay *s, uint32_t n) {
     struct stay_link *l = stay_links(s);
-    const uint32_t *class = stay_class(s);
+    const uint32_t *class = stay_class(s), *order = stay_order(s);
+    for (uint32_t i = 0; i < n && is_told(s, &s->least); i++) {
+        struct stay_link *to = &l[order[i]];
+        uint32_t k = 0; /* the first of the part that answers */
+        while (k < i && (class[order[k]] != class[order[i]] || l[order[k]].mute)) k++;
+        if (k == i && class[order[i]] != class[s->links_n] && !to->mute) want(s, to, s->least.id, true);
+    }
     for (uint32_t i = 0; i < s->links_n; i++) {
         if (l[i].leaving || class[i] != i) continue;
         for (uint32_t k = 0; k < s->links_n; k++)
@@ -213,10 +243,13 @@ static void tell_staying(struct stay *s, struct stay_link *l, moyai_ns now) {
 static void tell_leaving(struct stay *s, struct stay_link *l, bool own, moyai_ns now) {
     uint32_t pick[PEERS_ENTRIES], n = 0;
     uint64_t sum = 1;
-    if (!id_zero(s->least.id)) pick[n++] = PICK_LEAST;
+    if (!id_zero(s->least.id)) {
+        pick[n++] = PICK_LEAST;
+        sum += (uint64_t)(2 * s->least.weight + s->least.last) << 32;
+    }
     for (uint32_t i = 0; i < s->needs_n && !own && n < PEERS_ENTRIES; i++) {
         const struct stay_need *k = &stay_needs_of(s)[i];
-        if (k->orphan && k->link != l->link && is_told(s, k)) pick[n++] = i;
+        if (k->orphan && k->link != l->link && is_told(s, k) && !id_equal(k->id, s->least.id)) pick[n++] = i;
     }
     for (uint32_t i = 0; i < n; i++) sum += id_lo(stay_need_at(s, pick[i])->id) * 31 + 7; /* in any order */
     sum ^= sum >> 32;
@@ -226,22 +259,81 @@ static void tell_leaving(struct stay *s, struct stay_link *l, bool own, moyai_ns
     for (uint32_t i = 0; i < n; i++) name(fx, pick[i]);
 }
 
+/* Have those that stay answered? */
+static bool all_settled(const struct stay *s) {
+    const struct stay_link *l = stay_links(s);
+    for (uint32_t i = 0; i < s->links_n; i++)
+        if (!l[i].leaving && (l[i].changed || !settled(&l[i]))) return false;
+    return true;
+}
+
+/* And leavers, and those to whom these have passed on what they were told? */
+static bool is_known(const struct stay *s) {
+    const struct stay_link *l = stay_links(s);
+    for (uint32_t i = 0; i < s->links_n; i++)
+        if (l[i].changed || !settled(&l[i]) || (l[i].opens && !l[i].mute)) return false;
+    return true;
+}
+
+/* own: the first of ours. */
+static void plan_names(struct stay *s, uint32_t n, uint32_t hubs, uint32_t own, uint32_t weight) {
+    plan_least(s, own, weight);
+    for (uint32_t i = 0; i < s->edges_n; i++) {
+        struct stay_edge *e = &stay_edges(s)[i];
+        const struct stay_link *a = stay_link_of(s, e->link), *b = stay_link_to(s, e->id);
+        e->wanted = e->extra && a && !a->leaving && (b ? !b->leaving : id_equal(e->id, s->least.id));
+    }
+    plan_edges(s, n, hubs);
+    if (all_settled(s) && classify(s) > 1) plan_parts(s, n);
+}
+
+/* How many of a part were reached, accept, and are there at all. */
+static void count(const struct stay *s, uint32_t part, uint32_t has[3]) {
+    const struct stay_link *l = stay_links(s);
+    memset(has, 0, 3 * sizeof *has);
+    for (uint32_t i = 0; i < s->links_n; i++) {
+        if (l[i].leaving || l[i].mute || stay_class(s)[i] != part) continue;
+        has[0] += l[i].reached;
+        has[1] += l[i].accepts;
+        has[2]++;
+    }
+}
+
+/* Of two parts: in which can more be connected to, and which is larger? */
+static bool better(const uint32_t a[3], const uint32_t b[3]) {
+    for (int i = 0; i < 3; i++)
+        if (a[i] != b[i]) return a[i] > b[i];
+    return false;
+}
+
+/* By `class`: the weight of the best part. *own: the first of that. 0: nobody has answered. */
+static uint32_t weigh(const struct stay *s, uint32_t n, uint32_t *own) {
+    const uint32_t *order = stay_order(s), *class = stay_class(s);
+    uint32_t most[3] = {0}, weight = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t has[3];
+        count(s, class[order[i]], has);
+        if (!better(has, most)) continue;
+        *own = order[i];
+        memcpy(most, has, sizeof most);
+    }
+    for (int i = 0; i < 3; i++) weight = weight * (WEIGHT_MOST + 1) + (most[i] < WEIGHT_MOST ? most[i] : WEIGHT_MOST);
+    return weight;
+}
+
 void stay_plan(struct stay *s, moyai_ns now) {
     struct stay_link *l = stay_links(s);
     uint32_t hubs = 0;
     const uint32_t n = sort(s, &hubs);
-    bool all = true;
+    uint32_t own = n > 0 ? stay_order(s)[0] : UINT32_MAX;
     for (uint32_t i = 0; i < s->links_n; i++)
         if (l[i].said != l[i].answered && now - l[i].said_at >= s->reply) l[i].mute = 1;
-    for (uint32_t i = 0; i < s->edges_n; i++) {
-        struct stay_edge *e = &stay_edges(s)[i];
-        const struct stay_link *a = stay_link_of(s, e->link), *b = stay_link_to(s, e->id);
-        e->wanted = e->extra && a && b && !a->leaving && !b->leaving;
+    plan_names(s, n, hubs, own, 0);
+    if (!s->depends && all_settled(s) && classify(s) > 1) {
+        const uint32_t weight = weigh(s, n, &own);
+        if (weight > 0) plan_names(s, n, hubs, own, weight);
     }
-    plan_least(s, n > 0 ? stay_order(s)[0] : UINT32_MAX);
-    plan_edges(s, n, hubs);
-    for (uint32_t i = 0; i < s->links_n; i++) all = all && (l[i].leaving || (!l[i].changed && settled(&l[i])));
-    if (all && classify(s) > 1) plan_parts(s);
+    if (s->least.weight > 0 && !s->parent && !s->quiet_at && is_known(s)) s->least.last = 1;
     for (uint32_t i = s->edges_n; i-- > 0;) {
         struct stay_edge *e = &stay_edges(s)[i];
         struct stay_link *a = stay_link_of(s, e->link);
@@ -270,7 +362,7 @@ bool stay_may_go(const struct stay *s, moyai_ns now) {
     const struct stay_link *l = stay_links(s);
     if (!s->leaving || (s->quiet_at && now < s->quiet_at)) return false;
     for (uint32_t i = 0; i < s->links_n; i++)
-        if (!settled(&l[i]) || (l[i].lacks && !l[i].mute)) return false;
+        if (!settled(&l[i]) || ((l[i].lacks || l[i].opens) && !l[i].mute)) return false;
     for (uint32_t i = 0; i < s->edges_n; i++) { /* to whom others have named */
         const struct stay_edge *e = &stay_edges(s)[i];
         const struct stay_link *a = stay_link_of(s, e->link);
@@ -279,58 +371,30 @@ bool stay_may_go(const struct stay *s, moyai_ns now) {
     return stay_cut_off(s, NULL, 0) == 0;
 }
 
-/* Of two parts: in which can more be connected to, and which is larger? */
-static bool better(const uint32_t a[3], const uint32_t b[3]) {
-    for (int i = 0; i < 3; i++)
-        if (a[i] != b[i]) return a[i] > b[i];
-    return false;
-}
-
-/* By `class`: in which can most be connected to, or, if as many, which is largest? UINT32_MAX: nobody stays. */
-static uint32_t best_part(const struct stay *s) {
-    const struct stay_link *l = stay_links(s);
-    const uint32_t *class = stay_class(s);
-    uint32_t best = UINT32_MAX, most[3] = {0};
-    for (uint32_t i = 0; i < s->links_n; i++) {
-        if (l[i].leaving || class[i] != i) continue;
-        uint32_t has[3] = {0};
-        for (uint32_t k = 0; k < s->links_n; k++) {
-            if (l[k].leaving || class[k] != i) continue;
-            has[0] += l[k].reached;
-            has[1] += l[k].accepts;
-            has[2]++;
-        }
-        if (best != UINT32_MAX && !better(has, most)) continue;
-        best = i;
-        memcpy(most, has, sizeof most);
-    }
-    return best;
-}
-
-/* *best: the part that is not cut off. false: it is not known yet who is, or there is but one part. */
-static bool parts(const struct stay *s, uint32_t *best) {
-    const struct stay_link *l = stay_links(s);
+/* *kept: the part that is not cut off, the least's. false: it is not known yet who is, or there is but one part. */
+static bool parts(const struct stay *s, uint32_t *kept) {
+    const struct stay_link *l = stay_links(s), *to = stay_link_to(s, s->least.id);
     for (uint32_t i = 0; i < s->links_n; i++)
         if (!l[i].leaving && (l[i].changed || !l[i].said)) return false;
     if (s->depends || classify(s) < 2) return false;
-    *best = best_part(s);
+    *kept = stay_class(s)[to ? (uint32_t)(to - l) : s->links_n];
     return true;
 }
 
-static bool is_cut_off(const struct stay *s, uint32_t i, bool in_parts, uint32_t best) {
+static bool is_cut_off(const struct stay *s, uint32_t i, bool in_parts, uint32_t kept) {
     const struct stay_link *l = &stay_links(s)[i];
     if (!s->leaving || l->said != l->answered) return false;
     if (l->leaving) return l->lacks;
     const struct stay_edge *e = s->depends ? edge_of(s, l->link, s->least.id) : NULL;
-    return (e && e->state == EDGE_LACK) || (in_parts && stay_class(s)[i] != best);
+    return (e && e->state == EDGE_LACK) || (in_parts && stay_class(s)[i] != kept);
 }
 
 uint32_t stay_cut_off(const struct stay *s, struct moyai_node_id *ids, uint32_t n) {
     const struct stay_link *l = stay_links(s);
-    uint32_t best = UINT32_MAX, found = 0;
-    const bool in_parts = s->leaving && parts(s, &best);
+    uint32_t kept = UINT32_MAX, found = 0;
+    const bool in_parts = s->leaving && parts(s, &kept);
     for (uint32_t i = 0; i < s->links_n; i++) {
-        if (!is_cut_off(s, i, in_parts, best)) continue;
+        if (!is_cut_off(s, i, in_parts, kept)) continue;
         if (found < n) memcpy(ids[found].b, l[i].id, 16);
         found++;
     }
@@ -339,16 +403,13 @@ uint32_t stay_cut_off(const struct stay *s, struct moyai_node_id *ids, uint32_t 
 
 uint32_t stay_dependants(const struct stay *s, struct moyai_node_id *ids, uint32_t n, struct moyai_node_id *from) {
     const struct stay_link *l = stay_links(s);
-    uint32_t best = UINT32_MAX, hubs, found = 0;
-    const bool in_parts = s->leaving && parts(s, &best);
-    const uint32_t *order = stay_order(s), all = sort(s, &hubs);
-    const uint8_t *one = s->depends ? s->least.id : NULL;
-    for (uint32_t i = 0; i < all && in_parts && !one; i++)
-        if (stay_class(s)[order[i]] == best) one = l[order[i]].id;
-    if (!one || id_zero(one)) return 0;
-    memcpy(from->b, one, 16);
+    uint32_t kept = UINT32_MAX, found = 0;
+    const bool in_parts = s->leaving && parts(s, &kept);
+    if (s->depends ? id_zero(s->least.id) : !in_parts || !s->least.last) return 0;
+    if (!stay_answered(s) || s->quiet_at) return 0;
+    memcpy(from->b, s->least.id, 16);
     for (uint32_t i = 0; i < s->links_n; i++) {
-        if (l[i].leaving || !is_cut_off(s, i, in_parts, best)) continue;
+        if (l[i].leaving || !is_cut_off(s, i, in_parts, kept)) continue;
         if (found < n) memcpy(ids[found].b, l[i].id, 16);
         found++;
     }
@@ -356,9 +417,7 @@ uint32_t stay_dependants(const struct stay *s, struct moyai_node_id *ids, uint32
 }
 
 bool stay_answered(const struct stay *s) {
-    for (uint32_t i = 0; i < s->links_n; i++)
-        if (stay_links(s)[i].changed || !settled(&stay_links(s)[i])) return false;
-    return s->leaving;
+    return s->leaving && is_known(s);
 }
 
 void stay_depend(struct stay *s, const uint8_t from[16]) {

@@ -428,48 +428,110 @@ static void test_force_finds_a_way(void **state) {
     world_free();
 }
 
-/* Parts are made of who is there when a node leaves whom all of them hang together by, whatever the ids are. */
-static void test_force_random(void **state) {
+/* Who is told so meanwhile is no neighbour of who stays: c - g - x - y, and c has another neighbour. The part with the
+ * most goes on, whatever the ids are, and however many leavers are between. */
+static void test_force_row(void **state) {
     (void)state;
-    struct moyai_rng r;
-    uint32_t told = 0;
-    for (uint64_t seed = 1; seed <= 500; seed++) {
-        rng_seed(&r, seed);
+    for (uint32_t turn = 0; turn < 12; turn++) {
+        const uint32_t n = turn % 2 ? 6 : 5, y = turn / 2 % 2 ? 0 : n - 1, c = y ? 0 : n - 1;
         memset(&force, 0, sizeof force);
-        const uint32_t n = 3 + (uint32_t)rng_below(&r, NODES - 2);
-        world_new(n, 0); /* nobody can be connected to */
-        for (uint32_t i = 1; i < n; i++) link_up(i, (uint32_t)rng_below(&r, i));
-        for (uint32_t i = (uint32_t)rng_below(&r, n / 2 + 1); i > 0; i--) {
-            const uint32_t a = (uint32_t)rng_below(&r, n), b = (uint32_t)rng_below(&r, n);
-            if (a != b) link_up(a, b);
+        world_new(n, 0);
+        for (uint32_t i = 1; i < n; i++) link_up(i - 1, i); /* c, c's, leavers, y, or the reverse */
+        link_up(c, y ? 2 : n - 3);
+        for (uint32_t i = 2; i < n - 1; i++) {
+            leave_by_force(y ? i : n - 1 - i);
+            run(turn / 4 * 1000 * MS);
         }
-        const uint32_t leaver = (uint32_t)rng_below(&r, n);
-        bool seen[NODES] = {false}, part[NODES][NODES] = {{false}};
-        uint32_t parts = 0, size[NODES] = {0};
-        seen[leaver] = true;
-        for (uint32_t i = 0; i < n; i++) {
-            if (seen[i]) continue;
-            bool here[NODES];
-            memcpy(here, seen, sizeof here);
-            size[parts] = reach(i, here);
-            for (uint32_t k = 0; k < n; k++) part[parts][k] = here[k] && !seen[k];
-            memcpy(seen, here, sizeof seen);
-            parts++;
-        }
-        leave_by_force(leaver);
         go_by_force();
-        uint32_t whole_parts = 0;
-        for (uint32_t p = 0; p < parts; p++) {
-            uint32_t left = 0;
-            for (uint32_t k = 0; k < n; k++) left += part[p][k] && w.gone[k];
-            if (left != 0 && left != size[p]) fail_msg("seed %u: %u of %u have left", (unsigned)seed, left, size[p]);
-            whole_parts += left == 0;
-        }
-        if (whole_parts != 1 || !w.gone[leaver] || !whole())
-            fail_msg("seed %u: %u of %u parts stay", (unsigned)seed, whole_parts, parts);
-        told += force.told;
+        for (uint32_t i = 0; i < n; i++) assert_int_equal(w.gone[i], i != c && i != (y ? 1 : n - 2));
+        assert_int_equal(force.by[y], 1 + (y ? n - 2 : 1));
+        assert_int_equal(force.told, 1);
         world_free();
     }
+}
+
+/* Without force they stay as long as they may, and each says who is cut off: y, or one who leaves on the way to it. */
+static void test_row_waits(void **state) {
+    (void)state;
+    struct moyai_node_id cut;
+    for (uint32_t y = 0; y < 5; y += 4) {
+        world_new(5, 0);
+        for (uint32_t i = 1; i < 5; i++) link_up(i - 1, i);
+        link_up(4 - y, 2);
+        leave(2);
+        leave(y ? 3 : 1);
+        run(10000 * MS);
+        STAYS(2);
+        STAYS(y ? 3 : 1);
+        assert_int_equal(stay_cut_off(w.s[2], &cut, 1), 1);
+        assert_int_equal(cut.b[0], y ? 3 : 1);
+        assert_int_equal(stay_cut_off(w.s[y ? 3 : 1], &cut, 1), 1);
+        assert_int_equal(cut.b[0], y);
+        world_free();
+    }
+}
+
+static void random_world(struct moyai_rng *r, uint32_t *n) {
+    memset(&force, 0, sizeof force);
+    *n = 3 + (uint32_t)rng_below(r, NODES - 2);
+    world_new(*n, 0); /* nobody can be connected to */
+    for (uint32_t i = 1; i < *n; i++) link_up(i, (uint32_t)rng_below(r, i));
+    for (uint32_t i = (uint32_t)rng_below(r, *n / 2 + 1); i > 0; i--) {
+        const uint32_t a = (uint32_t)rng_below(r, *n), b = (uint32_t)rng_below(r, *n);
+        if (a != b) link_up(a, b);
+    }
+}
+
+/* Parts are made of who is there when nodes leave whom all of them hang together by, whatever the ids are: all but one
+ * of them leave, each as a whole. */
+static void leave_random(uint64_t seed, uint32_t most, bool in_a_row, uint32_t *told) {
+    struct moyai_rng r;
+    uint32_t n, parts = 0, size[NODES] = {0}, whole_parts = 0, leaver[NODES];
+    bool seen[NODES] = {false}, part[NODES][NODES] = {{false}};
+    rng_seed(&r, seed);
+    random_world(&r, &n);
+    for (uint32_t i = 0; i < most; i++) { /* one beside the other, or anywhere */
+        uint32_t one = (uint32_t)rng_below(&r, n);
+        for (uint32_t k = 0; k < n && i > 0 && in_a_row && !w.linked[leaver[i - 1]][one]; k++) one = (one + 1) % n;
+        leaver[i] = one;
+        seen[one] = true;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        if (seen[i]) continue;
+        bool here[NODES];
+        memcpy(here, seen, sizeof here);
+        size[parts] = reach(i, here);
+        for (uint32_t k = 0; k < n; k++) part[parts][k] = here[k] && !seen[k];
+        memcpy(seen, here, sizeof seen);
+        parts++;
+    }
+    for (uint32_t i = 0; i < most; i++) {
+        if (!force.forced[leaver[i]]) leave_by_force(leaver[i]);
+        if (rng_below(&r, 2)) run((moyai_ns)rng_below(&r, 200) * MS);
+    }
+    go_by_force();
+    for (uint32_t p = 0; p < parts; p++) {
+        uint32_t left = 0;
+        for (uint32_t k = 0; k < n; k++) left += part[p][k] && w.gone[k];
+        if (left != 0 && left != size[p] && in_a_row)
+            fail_msg("seed %u: %u of %u have left", (unsigned)seed, left, size[p]);
+        whole_parts += left == 0;
+    }
+    for (uint32_t i = 0; i < most; i++)
+        if (!w.gone[leaver[i]]) fail_msg("seed %u: %u stays", (unsigned)seed, leaver[i]);
+    if ((parts > 0 && whole_parts != 1 && in_a_row) || !whole())
+        fail_msg("seed %u: %u of %u parts stay", (unsigned)seed, whole_parts, parts);
+    *told += force.told;
+    world_free();
+}
+
+static void test_force_random(void **state) {
+    (void)state;
+    uint32_t told = 0;
+    for (uint64_t seed = 1; seed <= 500; seed++) leave_random(seed, 1, true, &told);
+    assert_true(told > 200);
+    told = 0;
+    for (uint32_t seed = 1; seed <= 1000; seed++) leave_random(seed, 2 + seed % 3, seed % 2, &told);
     assert_true(told > 200);
 }
 
@@ -619,6 +681,7 @@ int main(void) {
         cmocka_unit_test(test_random),        cmocka_unit_test(test_refused),
         cmocka_unit_test(test_force),         cmocka_unit_test(test_force_finds_a_way),
         cmocka_unit_test(test_force_random),  cmocka_unit_test(test_answered),
+        cmocka_unit_test(test_force_row),     cmocka_unit_test(test_row_waits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -332,12 +332,48 @@ static void those_behind_them_leave_too(void **state) {
     }
 }
 
+/* d, c - gate - gate - y - z: both gates leave, and y, who depends on both, is told so by the one it is linked to, and
+ * z by y. Those that go on are as many as can be: c and d, both neighbours of a gate. */
+static void those_behind_a_row_leave_too(void **state) {
+    (void)state;
+    enum { GATE, X, Y, Z, C, D, N };
+    static const char *const names[N] = {"gate", "gate", "y", "z", "c", "d"};
+    struct cli node[N], c;
+    char at[N][40];
+    for (int i = 0; i < N; i++) snprintf(at[i], sizeof at[i], "127.0.0.1:%u", test_free_port());
+    start_hidden(&node[GATE], names[GATE], at[GATE], at[GATE], NULL);
+    start_hidden(&node[X], names[X], at[X], at[GATE], NULL);
+    start_hidden(&node[Y], names[Y], at[Y], at[X], NULL);
+    start_hidden(&node[Z], names[Z], at[Z], at[Y], NULL);
+    start_hidden(&node[C], names[C], at[C], at[GATE], NULL);
+    start_hidden(&node[D], names[D], at[D], at[C], at[GATE]);
+    snprintf(grid, sizeof grid, "%s", at[GATE]);
+    await_nodes(N);
+    look_from("look");
+    const int status = cli_do(&c, "leave", "--grid", grid, "--site", "gate", "--force-dependants", NULL);
+    if (status != 0) fail_msg("status %d: %s%s", status, c.text[0].p, c.text[1].p);
+    assert_true(kit_count(&c.text[0], " leaves, too, as it depends on node ") >= 1);
+    assert_true(kit_count(&c.text[0], " has left after ") >= 3);
+    cli_free(&c);
+    unsetenv("MOYAI_RUN_DIR");
+    unsetenv("MOYAI_LISTEN");
+    for (int i = 0; i < N; i++) {
+        if (i >= C) (void)kill(node[i].pid, SIGTERM);
+        cli_close_in(&node[i]);
+        assert_int_equal(cli_wait(&node[i]), 0);
+        assert_int_equal(strstr(node[i].text[1].p, "told to leave") != NULL, i < C);
+        assert_null(strstr(node[i].text[1].p, "MOYAI-LEAVE-CUT"));
+        cli_free(&node[i]);
+    }
+}
+
 int main(int argc, char **argv) {
     if (argc > 1) cmocka_set_test_filter(argv[1]);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_leave_a_server),         cmocka_unit_test(a_meeting_place_leaves),
-        cmocka_unit_test(a_run_is_there_for_others),  cmocka_unit_test(it_is_said_once),
-        cmocka_unit_test(those_who_depend_leave_too), cmocka_unit_test(those_behind_them_leave_too),
+        cmocka_unit_test(all_leave_a_server),           cmocka_unit_test(a_meeting_place_leaves),
+        cmocka_unit_test(a_run_is_there_for_others),    cmocka_unit_test(it_is_said_once),
+        cmocka_unit_test(those_who_depend_leave_too),   cmocka_unit_test(those_behind_them_leave_too),
+        cmocka_unit_test(those_behind_a_row_leave_too),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
