@@ -15,6 +15,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -76,8 +77,81 @@ static void hung(int signum) {
     raise(signum);
 }
 
+/* ---- who ends what a test leaves ------------------------------------------------------------- */
+
+/* Told of each run by the inode of its pipe `alive`; and again when that is over. */
+static int to_warden = -1;
+
+static void tell_warden(int alive) {
+    struct stat st;
+    if (to_warden < 0 || fstat(alive, &st) < 0) return;
+    (void)!write(to_warden, &st.st_ino, sizeof st.st_ino);
+}
+
+/* Does it hold one of these pipes? */
+static bool of_run(const char *pid, const ino_t *pipes, size_t n) {
+    char path[300], to[64], expect[64];
+    snprintf(path, sizeof path, "/proc/%s/fd", pid);
+    DIR *d = opendir(path);
+    bool found = false;
+    for (struct dirent *e; d && !found && (e = readdir(d));) {
+        const ssize_t len = readlinkat(dirfd(d), e->d_name, to, sizeof to - 1);
+        if (len <= 0) continue;
+        to[len] = 0;
+        for (size_t i = 0; i < n && !found; i++) {
+            snprintf(expect, sizeof expect, "pipe:[%llu]", (unsigned long long)pipes[i]);
+            found = strcmp(to, expect) == 0;
+        }
+    }
+    if (d) closedir(d);
+    return found;
+}
+
+/* Not found again when it has ended: until then it may have begun others. */
+static bool end_all(const ino_t *pipes, size_t n) {
+    DIR *d = opendir("/proc");
+    bool found = false;
+    for (struct dirent *e; d && (e = readdir(d));) {
+        if (strspn(e->d_name, "0123456789") != strlen(e->d_name) || !of_run(e->d_name, pipes, n)) continue;
+        found = true;
+        kill((pid_t)atoi(e->d_name), SIGKILL);
+    }
+    if (d) closedir(d);
+    return found;
+}
+
+/* A test that fails leaves what it has stopped, and what ought to have ended and did not: when it has gone, however it
+ * went, that is ended by a process that does nothing else. */
+static void start_warden(void) {
+    int p[2];
+    ino_t pipes[256], pipe;
+    size_t n = 0;
+    assert_int_equal(pipe2(p, O_CLOEXEC), 0);
+    const pid_t pid = fork();
+    assert_true(pid >= 0);
+    to_warden = p[1];
+    if (pid > 0) {
+        close(p[0]);
+        return;
+    }
+    setsid(); /* who ends the test's group does not end this */
+    close(p[1]);
+    for (ssize_t got; (got = read(p[0], &pipe, sizeof pipe)) != 0;) {
+        size_t i = 0;
+        if (got != sizeof pipe) continue;
+        while (i < n && pipes[i] != pipe) i++;
+        if (i < n)
+            pipes[i] = pipes[--n];
+        else if (n < sizeof pipes / sizeof pipes[0])
+            pipes[n++] = pipe;
+    }
+    while (n > 0 && end_all(pipes, n)) usleep(10000);
+    _exit(0);
+}
+
 int kit_setup(void **state) {
     (void)state;
+    start_warden();
     signal(SIGALRM, hung);
     alarm(KIT_LIMIT);
     signal(SIGPIPE, SIG_IGN);
@@ -157,6 +231,7 @@ void cli_startv(struct cli *c, const struct cli_opts *o, const char *const *word
     c->fd[0] = out[0];
     c->fd[1] = err[0];
     c->alive = alive[0];
+    tell_warden(c->alive);
     c->text[0].ended = out[0] < 0;
 }
 
@@ -282,6 +357,7 @@ void cli_free(struct cli *c) {
         if (c->fd[i] >= 0) close(c->fd[i]);
         free(c->text[i].p);
     }
+    tell_warden(c->alive);
     close(c->alive);
 }
 

@@ -37,8 +37,8 @@ static bool is_temp(const char *name) {
 }
 
 /* A descriptor of e/, or ENOENT without a text: who looks has found the directory, and nothing in it. For others what
- * is missing is made, but not the directory's parent, nor anything in one that holds something else; e/ is open to whom
- * the directory is. */
+ * is missing is made, e/ beside whatever else the directory holds, but not the directory's parent; e/ is open to whom the
+ * directory is. */
 static int open_entries(const char *path, bool looks, struct moyai_error *why) {
     struct stat st;
     if (!looks && mkdir(path, 0700) < 0 && errno != EEXIST) return err_sys(why, errno, "cannot make \"%.200s\"", path);
