@@ -440,25 +440,28 @@ static void relays_leave(void **state) {
     kit_end(relay[3]);
 }
 
-/* Nodes beyond a relay are called on and on, and leave. Of each call it is known whether it was executed, whatever
- * frames of it were on their way when its node ended. */
+/* Nodes beyond a relay are called on and on, and leave, each other one together with another relay. Of each call it is
+ * known whether it was executed, whatever frames of it were on their way when its node ended. */
 static void who_is_called_beyond_others_leaves(void **state) {
     (void)state;
     enum { LEAVERS = 8, OPEN = 16, FIRST = 100, AFTER = 50 };
     uint32_t refused = 0;
-    begin_grid(1);
+    begin_grid(2);
     pid_t relay = start("relay", 0);
     moyai_node *n = join();
     moyai_set *set = kit_set(n);
+    struct moyai_node_stats s = {.size = sizeof s};
     for (int i = 0; i < LEAVERS; i++) {
-        char name[16], file[160];
+        char name[16], other[16], file[160];
         moyai_future *f;
         uint32_t answered = 0, after = 0;
         snprintf(name, sizeof name, "counter%d", i);
         snprintf(file, sizeof file, "%s/begun%d", kit_dir(), i);
         begun = kit_shared(file, 1);
-        pid_t pid = start_as("counter", name, -1, file);
+        snprintf(other, sizeof other, "other%d", i);
+        pid_t with = i % 2 ? start(other, 1) : 0, pid = start_as("counter", name, -1, file);
         moyai_ref *ref = kit_lookup(n, name);
+        KIT_UNTIL(n, (moyai_node_stats(n, &s), s.links >= (with ? 2 : 1)));
         for (bool gone = false; after < AFTER || moyai_set_count(set) > 0;) {
             while (after < AFTER && moyai_set_count(set) < OPEN) {
                 KIT_OK(moyai_set_add(set, moyai_call_async(ref, "once", MOYAI_NONE)));
@@ -471,11 +474,15 @@ static void who_is_called_beyond_others_leaves(void **state) {
                 if (rc < 0 && e.executed != MOYAI_NEVER_EXECUTED) FIBER_FAIL("not known: %s", e.text);
                 answered += rc == 0;
                 refused += rc < 0;
-                if (answered == FIRST && rc == 0) FIBER_ASSERT(kill(pid, SIGTERM) == 0);
+                if (answered == FIRST && rc == 0) {
+                    FIBER_ASSERT(kill(pid, SIGTERM) == 0);
+                    FIBER_ASSERT(!with || kill(with, SIGTERM) == 0);
+                }
                 moyai_future_free(f);
             }
             if (!gone) gone = kit_gone(pid);
         }
+        if (with) FIBER_ASSERT_INT(kit_reap(with), 0);
         FIBER_ASSERT(answered >= FIRST);
         FIBER_ASSERT_INT(*begun, answered);
         moyai_ref_unref(ref);
