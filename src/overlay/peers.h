@@ -73,8 +73,8 @@ enum peers_frame_kind {
     PEERS_LEAVE = PEERS_OWN, /* count: its number; endpoints: I am to leave: keep a way to these; to one that leaves as
                                 well: these stay */
     PEERS_READY,  /* count: of the LEAVE that it answers; endpoints, of which only ids: those to whom there is no way
-                     (lifetime 1), or who are to leave or have (lifetime 0); of who leaves, of whom it is not known
-                     yet (lifetime 2) */
+                     (lifetime 1), or who are to leave or have (lifetime 0); of whom it is not known yet (of who
+                     leaves), or not any more (lifetime 2) */
     PEERS_SEARCH, /* count: links that it may still pass; the endpoint: whom it looks for, its site a number drawn for
                      this. No leaver passes it on */
     PEERS_FOUND,  /* the same, back the same way; count: 1 if that one is to leave, or has */

@@ -117,6 +117,10 @@ struct stay_fx *stay_send(struct stay *s, const struct stay_link *l, enum peers_
     return fx;
 }
 
+static bool decided(const struct stay_need *k) {
+    return k->state >= NEED_OK || (k->state == NEED_SEARCH && k->retried);
+}
+
 static struct peers_endpoint picked(const struct stay *s, uint32_t pick, bool id_only) {
     struct peers_endpoint e = {0};
     const uint32_t i = pick & ~PICK_LINK;
@@ -131,7 +135,7 @@ static struct peers_endpoint picked(const struct stay *s, uint32_t pick, bool id
     } else {
         const struct stay_need *k = stay_need_at(s, i);
         memcpy(e.id.b, k->id, 16);
-        e.lifetime = k->state == NEED_GONE ? READY_GONE : k->state == NEED_NEW ? READY_OPEN : READY_LACK;
+        e.lifetime = k->state == NEED_GONE ? READY_GONE : decided(k) ? READY_LACK : READY_OPEN;
         if (id_only) return e;
         e.site = k->site;
         e.accepts = k->accepts;
@@ -244,16 +248,19 @@ static void owed(struct stay *s, const struct stay_need *k) {
     if (l) l->owes = 1;
 }
 
-static bool decided(const struct stay_need *k) {
-    return k->state >= NEED_OK || (k->state == NEED_SEARCH && k->retried);
-}
-
 static void decide(struct stay *s, struct stay_need *k, uint32_t state) {
     if (k->state == state) return;
     k->state = state;
     k->retried = k->wide = 0;
     k->due = 0;
-    owed(s, k);
+    if (state != NEED_OK || !k->known) owed(s, k);
+    k->known = 0;
+}
+
+/* By what it was found is of no use any more, perhaps. */
+static void look_again(struct stay_need *k) {
+    k->state = NEED_NEW;
+    k->known = 1;
 }
 
 static void on_found(struct stay *s, const struct peers_frame *f) {
@@ -277,6 +284,9 @@ static bool near(const struct stay *s, const struct stay_need *k) {
 /* No way is known. One of the two has to connect to the other, if it can. */
 static void no_way(struct stay *s, uint32_t i, moyai_ns now) {
     struct stay_need *k = &stay_needs_of(s)[i];
+    struct stay_link *l = k->known ? stay_link_of(s, k->link) : NULL;
+    if (l) l->lost = l->owes = 1;
+    k->known = 0;
     const bool can = k->n_text > 0 && (k->accepts || near(s, k));
     if (!can && !s->accepts && !near(s, k)) {
         search(s, k, now);
@@ -338,10 +348,13 @@ static uint32_t state_of(const struct stay *s, const struct stay_need *k) {
 }
 
 static void say_ready(struct stay *s, struct stay_link *l) {
+    bool open = false;
     for (uint32_t i = 0; i < s->needs_n && !s->leaving; i++)
-        if (stay_needs_of(s)[i].link == l->link && !decided(&stay_needs_of(s)[i])) return;
+        open = open || (stay_needs_of(s)[i].link == l->link && !decided(&stay_needs_of(s)[i]));
+    if (open && !l->lost) return;
     struct stay_fx *fx = stay_send(s, l, PEERS_READY, l->heard);
-    l->owes = 0;
+    l->owes = open;
+    l->lost = 0;
     for (uint32_t i = 0; i < s->needs_n; i++) {
         struct stay_need *k = &stay_needs_of(s)[i];
         if (k->link == l->link && k->state != NEED_OK && fx->n < PEERS_ENTRIES) fx->pick[fx->n++] = i;
@@ -397,6 +410,10 @@ static void need_put(struct stay *s, uint64_t link, const struct peers_endpoint 
 static void on_leave(struct stay *s, struct stay_link *l, const struct peers_frame *f, moyai_ns now) {
     s->quiet_at = now + s->quiet;
     if (!l->leaving) (void)stay_say(s, STAY_FX_LEAVES, l->link, l->id);
+    for (uint32_t i = 0; i < s->needs_n && !l->leaving && !s->leaving; i++) { /* perhaps over that one */
+        struct stay_need *k = &stay_needs_of(s)[i];
+        if (k->state == NEED_OK && !stay_link_to(s, k->id)) look_again(k);
+    }
     l->leaving = 1;
     l->heard = f->count;
     l->owes = 1;
@@ -419,6 +436,7 @@ static bool beside_leavers(const struct stay *s) {
 
 static void on_ready(struct stay *s, struct stay_link *l, const struct peers_frame *f, moyai_ns now) {
     if (!s->leaving || !l->said || f->count != l->said) return;
+    bool open = false;
     l->answered = l->said;
     l->mute = 0;
     l->lacks = 0;
@@ -441,7 +459,13 @@ static void on_ready(struct stay *s, struct stay_link *l, const struct peers_fra
         if (state == EDGE_LACK && e->state != EDGE_LACK && beside_leavers(s)) s->quiet_at = now + s->quiet;
         e->state = state;
         if (at < f->n && f->e[at].lifetime == READY_GONE && !stay_link_to(s, e->id)) gone(s, e->id);
+        if (at == f->n || f->e[at].lifetime != READY_OPEN) continue;
+        e->state = EDGE_ASKED;
+        open = true;
     }
+    if (!open) return; /* else it will say so once more */
+    l->answered = 0;
+    l->said_at = now;
 }
 
 static int frame(struct stay *s, const struct stay_event *ev) {
@@ -491,6 +515,10 @@ static int down(struct stay *s, uint64_t link) {
             if (of) of->changed = 1;
             stay_edge_remove(s, &stay_edges(s)[i]);
         }
+    for (uint32_t i = 0; i < s->needs_n && !s->leaving; i++) {
+        struct stay_need *k = &stay_needs_of(s)[i];
+        if (k->state == NEED_OK && id_equal(k->id, l->id)) look_again(k);
+    }
     if (id_equal(s->least.id, l->id)) memset(s->least.id, 0, 16); /* as others say, from now on */
     if (s->parent == link) s->parent = 0;
     if (l->leaving) gone(s, l->id); /* whoever says that it stays has not heard of it yet */

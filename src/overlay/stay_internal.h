@@ -39,8 +39,8 @@ struct stay_link {
     uint8_t changed; /* LEAVE is to be said again */
     uint8_t mute;    /* it has not answered that for so long that it is not waited for */
     uint8_t lacks;   /* it leaves, too, and those that stay around it have no way to whom we named but by us */
-    uint8_t zero;
-    uint64_t opens; /* it leaves, too, and does not know yet whether they have; until when that is waited for; or 0 */
+    uint8_t lost;    /* what was found for it is of no use any more: that is to be said, though it is not decided */
+    uint64_t opens;  /* it leaves, too, and does not know yet whether they have; until when that is waited for; or 0 */
 };
 
 enum stay_need_state {
@@ -61,6 +61,7 @@ struct stay_need {
     uint64_t due, nonce;
     uint32_t state, n_text;
     uint8_t accepts, reached, retried;
+    uint8_t known;   /* it was found, and that was said; it is looked at again */
     uint8_t wide;    /* the search goes as far as it can */
     uint8_t orphan;  /* at one that leaves: the leaver to whom this one was a neighbour has gone */
     uint8_t last;    /* no other part will have more */
@@ -94,7 +95,7 @@ struct stay_fx {
 #define NAMED_ORPHAN ((uint32_t)1)
 #define NAMED_STAYS  ((uint32_t)60) /* and twice its weight, and 1 if that is the last word */
 
-/* Of those in READY: who leaves, or has; to whom there is no way; of whom that is not known yet (of leavers only). */
+/* Of those in READY: who leaves, or has; to whom there is no way; of whom that is not known yet, or not any more. */
 enum { READY_GONE, READY_LACK, READY_OPEN };
 
 /* A part's weight: how many of it were reached, how many accept, how many they are, each up to that. */

@@ -91,6 +91,8 @@ static uint32_t classify(const struct stay *s) {
         const struct stay_edge *e = &stay_edges(s)[i];
         const struct stay_link *a = stay_link_of(s, e->link), *b = stay_link_to(s, e->id);
         const bool to_far = is_far && id_equal(e->id, s->least.id);
+        const struct stay_edge *back = a && b ? edge_of(s, b->link, a->id) : NULL;
+        if (back && back->state == EDGE_LACK) continue; /* what the other has found may be over one that leaves */
         if (e->state != EDGE_OK || !a || a->leaving || (b ? b->leaving : !to_far)) continue;
         uint32_t x = root(class, (uint32_t)(a - l)), y = root(class, b ? (uint32_t)(b - l) : far);
         if (x < y)

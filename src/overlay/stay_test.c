@@ -636,6 +636,75 @@ static void test_random(void **state) {
     }
 }
 
+/* Two gates leave that each have counted as the way past the other: what was found by one that leaves then is not there
+ * any more, and that is said at once. */
+static void test_way_leaves(void **state) {
+    (void)state;
+    for (int crossing = 0; crossing < 2; crossing++) {
+        world_new(5, 0);
+        for (uint32_t i = 0; i < 4; i++) link_up(i / 2, 2 + i % 2);
+        link_up(2, 4); /* who is asked */
+        w.ways = true;
+        leave(0);
+        if (!crossing) run(0);
+        assert_int_equal(stay_may_go(w.s[0], w.now), !crossing);
+        leave(1);
+        run(0);
+        STAYS(0);
+        STAYS(1);
+        assert_false(stay_answered(w.s[0]));
+        run(10000 * MS);
+        for (uint32_t i = 0; i < 2; i++) {
+            STAYS(i);
+            assert_true(stay_answered(w.s[i]));
+            assert_int_equal(stay_cut_off(w.s[i], NULL, 0), 1);
+        }
+        world_free();
+    }
+}
+
+/* A link that was the way ends; another way is found, or there is none. */
+static void test_way_ends(void **state) {
+    (void)state;
+    for (int other = 0; other < 2; other++) {
+        world_new(4, 0);
+        for (uint32_t i = 1; i < 3; i++) link_up(0, i);
+        link_up(1, 2);
+        if (other) link_up(1, 3), link_up(2, 3);
+        leave(0);
+        run(0);
+        MAY_GO(0);
+        link_down(1, 2);
+        run(0);
+        assert_int_equal(stay_may_go(w.s[0], w.now), other); /* a search finds it in no time */
+        run(10000 * MS);
+        assert_int_equal(stay_may_go(w.s[0], w.now), other);
+        assert_int_equal(stay_cut_off(w.s[0], NULL, 0), !other);
+        world_free();
+    }
+}
+
+/* One has a way to the other, but not the reverse: what it has found may be over one that leaves. */
+static void test_contrary(void **state) {
+    (void)state;
+    for (int lacks = 0; lacks < 2; lacks++) {
+        world_new(3, 0);
+        link_up(0, 1);
+        link_up(0, 2);
+        leave(0);
+        for (uint32_t i = 1; i < 3; i++) {
+            struct peers_frame f = {.kind = PEERS_READY, .count = w.s[0]->number - 2 + i, .n = i == 2 && lacks};
+            f.e[0].id = node(1);
+            f.e[0].lifetime = READY_LACK;
+            assert_int_equal(step(0, (struct stay_event){.kind = STAY_EV_FRAME, .link = number_of(0, i), .frame = &f}),
+                             0);
+        }
+        assert_int_equal(stay_may_go(w.s[0], w.now), !lacks);
+        assert_int_equal(stay_cut_off(w.s[0], NULL, 0), lacks);
+        world_free();
+    }
+}
+
 static void test_refused(void **state) {
     (void)state;
     world_new(3, 7);
@@ -682,6 +751,8 @@ int main(void) {
         cmocka_unit_test(test_force),         cmocka_unit_test(test_force_finds_a_way),
         cmocka_unit_test(test_force_random),  cmocka_unit_test(test_answered),
         cmocka_unit_test(test_force_row),     cmocka_unit_test(test_row_waits),
+        cmocka_unit_test(test_way_leaves),    cmocka_unit_test(test_way_ends),
+        cmocka_unit_test(test_contrary),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
