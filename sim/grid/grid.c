@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define TOLD 64u              /* at once; more at the next look */
 #define LATE (600 * MOYAI_MS) /* as long as it takes to go, or longer */
 #define TICK (100 * MOYAI_MS)
 
@@ -173,6 +174,41 @@ static void late_calls(struct grid_node *n) {
                  g->lives[rng_below(&g->rng, g->live)]);
 }
 
+static void go_away(void *who, uint64_t what);
+
+/* As src/object/drain.c does: those that depend on it leave, too. */
+static void tell_dependants(struct grid_node *n) {
+    struct grid *g = n->g;
+    struct moyai_node_id ids[TOLD], from;
+    const size_t all = n->forces ? overlay_dependants(n->o, ids, TOLD, &from) : 0;
+    for (size_t i = 0; i < all && i < TOLD; i++) {
+        struct grid_node *d = grid_node_of(g, ids[i].b);
+        if (!grid_is_now(d, ids[i].b) || d->gone || d->forces || d->u->stopped) continue;
+        grid_say(g, d, "depends on %" PRIu32 ", and is to leave", n->u->index);
+        g->count.leaves += !d->leaving;
+        g->count.dependants++;
+        d->well_left = d->leaving ? d->well_left : grid_well(d, g->w->now);
+        d->told_to = n->told_to;
+        d->told_by = n->u->index + 1;
+        d->forces = true;
+        ground_enter(d->u);
+        overlay_depends(d->o, from.b);
+        ground_leave(d->u);
+        if (!d->leaving) world_in(g->w, 0, go_away, d, 0);
+        d->leaving = true;
+    }
+}
+
+/* They go first. */
+static bool waits_for_told(const struct grid_node *n) {
+    const struct grid *g = n->g;
+    for (uint32_t i = 0; i < g->live; i++) {
+        const struct grid_node *d = g->node[g->lives[i]];
+        if (d->told_by == n->u->index + 1 && overlay_linked(n->o, d->u->id.b)) return true;
+    }
+    return false;
+}
+
 /* Second phase, when the first is over: when those that stay are connected without it, or its time is over. */
 static void go_away(void *who, uint64_t what) {
     struct grid_node *n = who;
@@ -180,7 +216,8 @@ static void go_away(void *who, uint64_t what) {
     (void)what;
     if (!n->o || n->gone) return;
     const bool over = n->told_to && g->w->now - n->told_to >= (moyai_ns)g->cfg.deadline;
-    if (n->u->stopped || (n->told_to && !over && !overlay_may_leave(n->o))) {
+    if (!n->u->stopped) tell_dependants(n);
+    if (n->u->stopped || (n->told_to && !over && (!overlay_may_leave(n->o) || waits_for_told(n)))) {
         world_in(g->w, 2 * MOYAI_MS, go_away, n, 0);
         return;
     }
@@ -199,20 +236,29 @@ static void go_away(void *who, uint64_t what) {
     if (!later) end(n, false);
 }
 
-void grid_leave(struct grid *g, uint32_t a) {
+static void begin_to_leave(struct grid *g, uint32_t a, bool forces) {
     struct grid_node *n = g->node[g->lives[a]];
     if (n->u->stopped || n->leaving) return;
     g->count.leaves++;
     grid_say(g, n, "is to leave");
     n->well_left = grid_well(n, g->w->now);
     n->leaving = true;
-    if (rng_below(&g->rng, 100) >= g->cfg.abrupt) { /* or its program just ends */
+    n->forces = forces;
+    if (forces || rng_below(&g->rng, 100) >= g->cfg.abrupt) { /* or its program just ends */
         n->told_to = g->w->now;
         ground_enter(n->u);
         overlay_leaves(n->o);
         ground_leave(n->u);
     }
     go_away(n, 0);
+}
+
+void grid_leave(struct grid *g, uint32_t a) {
+    begin_to_leave(g, a, false);
+}
+
+void grid_leave_all(struct grid *g, uint32_t a) {
+    begin_to_leave(g, a, true);
 }
 
 uint32_t grid_leaving(const struct grid *g) {

@@ -96,6 +96,7 @@ struct grid {
         uint64_t relayed;               /* session frames under a label */
         moyai_dur leaving;              /* the longest that one took to go, after the longest wait ... */
         moyai_dur waiting;              /* ... for those that stay to be connected without it; */
+        uint64_t dependants;            /* so many were told to leave by others */
         uint64_t cut_short,
             in_vain; /* so many have not waited for that, of these so many though those that stay could be connected */
         uint32_t links_most, peers_most, passing_most;
@@ -119,6 +120,7 @@ void grid_name(struct grid *g, uint32_t a);
 void grid_crash(struct grid *g, uint32_t a);
 void grid_witness(struct grid *g, uint32_t a, uint32_t index); /* the a-th sees that the node of that index has ended */
 void grid_leave(struct grid *g, uint32_t a);
+void grid_leave_all(struct grid *g, uint32_t a);           /* with those that depend on it (09-leave, 11.10) */
 uint32_t grid_leaving(const struct grid *g);               /* so many are on their way out */
 void grid_stop(struct grid *g, uint32_t a);                /* until grid_trouble(g, NULL) */
 void grid_connect(struct grid *g, uint32_t a, uint32_t b); /* a direct link, as after TELL (03-peers, 4.7) */

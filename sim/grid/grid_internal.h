@@ -23,6 +23,8 @@ struct grid_node {
     bool cleared;       /* its farewell says so */
     bool well_left;     /* it was well then: to nobody it is dead */
     moyai_ns told_to;   /* to leave, since when; 0: it was not */
+    bool forces;        /* with those that depend on it */
+    uint32_t told_by;   /* 1 + the index of the node on which it depends; 0: it was not told so */
     moyai_ns leaves;    /* since when */
     bool ill;           /* stopped, without links */
     bool told;          /* that it is dead, and has not joined again */

@@ -441,6 +441,41 @@ static const char *exodus(uint64_t seed, const struct options *o, uint64_t *hash
     return why ? why : no;
 }
 
+/* Most of those by whom the others are connected leave, in rows, with all that depend on them: nobody waits until his
+ * time is over, and those that stay are one grid. */
+static const char *forced(uint64_t seed, const struct options *o, uint64_t *hash) {
+    static struct run x;
+    struct moyai_rng r;
+    rng_seed(&r, seed);
+    const struct grid_cfg cfg = {.sites = 2 + pick(&r, 6),
+                                 .first = 1 + pick(&r, 40),
+                                 .open = 1 + pick(&r, 3),
+                                 .delay = 1 + (moyai_dur)rng_below(&r, 50 * (uint64_t)MOYAI_MS),
+                                 .degree = 3 + pick(&r, 5),
+                                 .checked = 50};
+    const uint32_t nodes = o->nodes ? o->nodes : 8 + pick(&r, 40);
+    begin(&x, seed, o, &cfg);
+    grid_join(&x.g, nodes, MOYAI_SEC);
+    (void)go(&x, 60 * MOYAI_SEC);
+    const char *no = NULL;
+    for (uint32_t k = 0; k < x.g.live; k++)
+        if (x.g.net.site[x.g.net.node[x.g.lives[k]]->site] == GROUND_OPEN && pick(&x.rng, 8)) grid_leave_all(&x.g, k);
+    const moyai_ns until = x.w.now + 35 * SECOND;
+    while (grid_leaving(&x.g) && x.w.now < until && go(&x, 10 * MOYAI_MS)) {
+    }
+    const struct grid_view v = grid_look(&x.g);
+    if (grid_leaving(&x.g)) no = wrong("%.0f that leave are still there", grid_leaving(&x.g));
+    if (!no && x.g.count.cut_short) no = wrong("%.0f waited until their time was over", (double)x.g.count.cut_short);
+    if (!no && !x.g.broken && v.parts > 1) no = wrong("those that stay are in %.0f parts", v.parts);
+    if (o->trace || o->runs < 50) {
+        report(&x);
+        printf("  %" PRIu64 " left, %" PRIu64 " of them as they depended on others, within %.1f s\n", x.g.count.leaves,
+               x.g.count.dependants, (double)x.g.count.waiting * 1e-9);
+    }
+    const char *why = finish(&x, hash);
+    return why ? why : no;
+}
+
 enum { DEGREE = 3 };
 /* Without a link between them, and with places for one: a node takes three times DEGREE. */
 static bool strangers(const struct run *x, uint32_t a, uint32_t b) {
@@ -617,6 +652,7 @@ static const struct kind kinds[] = {
     {"witnessed", witnessed, 4, {1000044, 1000357}},
     {"leaves", leaves, 4, {3040}},
     {"exodus", exodus, 1, {0}},
+    {"forced", forced, 1, {0}},
     {"begun", begun, 1, {0}},
     {"few", few, 4, {0}},
     {"hubs", hubs, 8, {12, 906, 5000, 7072}},
