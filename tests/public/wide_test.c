@@ -119,7 +119,12 @@ static int m_once(moyai_request *rq, void *self) {
     (*begun)++;
     return 0;
 }
-static const struct moyai_method once_methods[] = {{"once", m_once}, {NULL, NULL}};
+static int m_never(moyai_request *rq, void *self) {
+    (void)self;
+    return moyai_sleep_masked(moyai_request_node(rq), MOYAI_FOREVER);
+}
+
+static const struct moyai_method once_methods[] = {{"once", m_once}, {"never", m_never}, {NULL, NULL}};
 static const struct moyai_class once = MOYAI_CLASS("Once", once_methods, NULL);
 
 /* NAME FILE: it counts there what it executes. */
@@ -440,55 +445,82 @@ static void relays_leave(void **state) {
     kit_end(relay[3]);
 }
 
+/* What came of the calls of one that was called on and on, until it had been gone for a while. */
+struct tally {
+    uint32_t answered, never, unknown, after; /* after: never, of those that were made when it was gone */
+};
+
+/* It is told to leave when so many calls have been answered, and so is another node. */
+enum { OPEN = 16, FIRST = 100, AFTER = 50 };
+static struct tally call_on(moyai_node *n, moyai_ref *ref, pid_t pid, pid_t with) {
+    struct tally t = {0};
+    moyai_set *set = kit_set(n);
+    moyai_future *f;
+    uint32_t after = 0;
+    for (bool gone = false; after < AFTER || moyai_set_count(set) > 0;) {
+        while (after < AFTER && moyai_set_count(set) < OPEN) {
+            f = moyai_call_async(ref, "once", MOYAI_NONE);
+            moyai_future_set_user(f, gone ? &t : NULL);
+            KIT_OK(moyai_set_add(set, f));
+            after += gone;
+        }
+        KIT_OK(moyai_wait_masked(set, MOYAI_FOREVER));
+        while ((f = moyai_set_next(set))) {
+            struct moyai_error e;
+            const int rc = moyai_future_error(f, 0, &e);
+            t.answered += rc == 0;
+            t.never += rc < 0 && e.executed == MOYAI_NEVER_EXECUTED;
+            t.after += rc < 0 && e.executed == MOYAI_NEVER_EXECUTED && moyai_future_user(f);
+            t.unknown += rc < 0 && e.executed != MOYAI_NEVER_EXECUTED;
+            if (t.answered == FIRST && rc == 0) {
+                FIBER_ASSERT(kill(pid, SIGTERM) == 0);
+                FIBER_ASSERT(!with || kill(with, SIGTERM) == 0);
+            }
+            moyai_future_free(f);
+        }
+        if (!gone) gone = kit_gone(pid);
+    }
+    if (with) FIBER_ASSERT_INT(kit_reap(with), 0);
+    FIBER_ASSERT(t.answered >= FIRST);
+    FIBER_ASSERT_INT(t.after, AFTER); /* never sent at all */
+    moyai_set_free(set);
+    return t;
+}
+
 /* Nodes beyond a relay are called on and on, and leave, each other one together with another relay. Of each call it is
- * known whether it was executed, whatever frames of it were on their way when its node ended. */
+ * known whether it was executed, whatever frames of it were on their way when its node ended. But not of those of one
+ * that is cut short. */
 static void who_is_called_beyond_others_leaves(void **state) {
     (void)state;
-    enum { LEAVERS = 8, OPEN = 16, FIRST = 100, AFTER = 50 };
-    uint32_t refused = 0;
+    enum { LEAVERS = 9 };
     begin_grid(2);
     pid_t relay = start("relay", 0);
     moyai_node *n = join();
-    moyai_set *set = kit_set(n);
     struct moyai_node_stats s = {.size = sizeof s};
     for (int i = 0; i < LEAVERS; i++) {
         char name[16], other[16], file[160];
-        moyai_future *f;
-        uint32_t answered = 0, after = 0;
+        const bool cut = i == LEAVERS - 1;
         snprintf(name, sizeof name, "counter%d", i);
         snprintf(file, sizeof file, "%s/begun%d", kit_dir(), i);
-        begun = kit_shared(file, 1);
         snprintf(other, sizeof other, "other%d", i);
+        begun = kit_shared(file, 1);
+        if (cut) setenv("MOYAI_LEAVE_DEADLINE", "300ms", 1);
         pid_t with = i % 2 ? start(other, 1) : 0, pid = start_as("counter", name, -1, file);
+        unsetenv("MOYAI_LEAVE_DEADLINE");
         moyai_ref *ref = kit_lookup(n, name);
         KIT_UNTIL(n, (moyai_node_stats(n, &s), s.links >= (with ? 2 : 1)));
-        for (bool gone = false; after < AFTER || moyai_set_count(set) > 0;) {
-            while (after < AFTER && moyai_set_count(set) < OPEN) {
-                KIT_OK(moyai_set_add(set, moyai_call_async(ref, "once", MOYAI_NONE)));
-                after += gone;
-            }
-            KIT_OK(moyai_wait_masked(set, MOYAI_FOREVER));
-            while ((f = moyai_set_next(set))) {
-                struct moyai_error e;
-                const int rc = moyai_future_error(f, 0, &e);
-                if (rc < 0 && e.executed != MOYAI_NEVER_EXECUTED) FIBER_FAIL("not known: %s", e.text);
-                answered += rc == 0;
-                refused += rc < 0;
-                if (answered == FIRST && rc == 0) {
-                    FIBER_ASSERT(kill(pid, SIGTERM) == 0);
-                    FIBER_ASSERT(!with || kill(with, SIGTERM) == 0);
-                }
-                moyai_future_free(f);
-            }
-            if (!gone) gone = kit_gone(pid);
+        moyai_future *never = cut ? moyai_call_async(ref, "never", MOYAI_NONE) : NULL;
+        const struct tally t = call_on(n, ref, pid, with);
+        if (never) {
+            KIT_RC(moyai_future_get(never, MOYAI_NONE), MOYAI_ECLOSED);
+            FIBER_ASSERT(*begun >= t.answered && *begun <= t.answered + t.unknown);
+        } else {
+            FIBER_ASSERT_INT(t.unknown, 0);
+            FIBER_ASSERT_INT(*begun, t.answered);
         }
-        if (with) FIBER_ASSERT_INT(kit_reap(with), 0);
-        FIBER_ASSERT(answered >= FIRST);
-        FIBER_ASSERT_INT(*begun, answered);
+        moyai_future_free(never);
         moyai_ref_unref(ref);
     }
-    FIBER_ASSERT(refused >= LEAVERS * AFTER);
-    moyai_set_free(set);
     moyai_node_free(n);
     kit_end(relay);
 }
