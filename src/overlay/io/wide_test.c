@@ -6,11 +6,13 @@
 #include "overlay/io/wide.h"
 
 #include "link/key.h"
+#include "link/rundir.h"
 #include "link/tls.h"
 #include "member/leave.h"
 #include "overlay/death.h"
 #include "overlay/io/depart.h"
 #include "overlay/io/dial.h"
+#include "overlay/io/leaving.h"
 #include "overlay/peers_internal.h"
 #include "overlay/peers_wire.h"
 #include "overlay/session_wire.h"
@@ -52,6 +54,7 @@ static struct world {
     struct link *called; /* by the other one */
     bool answered;       /* it has read what came by that */
     bool up, read;       /* the offer was accepted; and what came after that was read */
+    bool was_refused;    /* an offer was */
     bool refused, told;  /* a session was; of one that has left */
     uint32_t leaves;     /* the leave protocol that it speaks */
     char left[16];       /* frames by which the node leaves, in order: F(arewell), S(eek), R(oot), A(ck) */
@@ -110,6 +113,7 @@ static int on_frame(struct link *l, const struct frame_head *h, uint8_t *payload
         w.was_offered = true;
     }
     w.answered |= l == w.called && h->type == FRAME_PONG;
+    w.was_refused |= l == w.called && h->type == FRAME_PEERS + PEERS_REFUSE;
     if (l != w.offered) return 0;
     w.farewell |= h->type == FRAME_FAREWELL;
     if (h->type == FRAME_FAREWELL) left('F');
@@ -147,15 +151,15 @@ static void on_down(struct link *l, const struct moyai_error *why) {
 
 static const struct link_ops other_ops = {.frame = on_frame, .place = on_place, .room = on_room, .down = on_down};
 
-static struct link *greet(int fd, struct tls *tls, const struct moyai_node_id *id) {
-    static const uint8_t nowhere[16];
+static const uint8_t nowhere[16];
+
+static struct link *greet(int fd, struct tls *tls, const struct moyai_node_id *id, const uint8_t host[16]) {
     struct link_hello h;
     uint8_t bytes[HELLO_MAX];
-    assert_non_null(tls);
     struct link *l = link_new(w.x, fd, tls, &other_ops, NULL);
     assert_non_null(l);
     w.n_links++;
-    hello_fill(&h, id, nowhere, "other", FRAME_MAX, 1000000);
+    hello_fill(&h, id, host, "other", FRAME_MAX, 1000000);
     h.n_endpoints = 1;
     h.leave = w.leaves;
     snprintf(h.endpoints[0], sizeof h.endpoints[0], "%s", w.at);
@@ -170,13 +174,14 @@ static void on_accept(struct exec_fd *f, int events, void *arg) {
     (void)f, (void)events, (void)arg;
     struct tcp_addr from;
     int fd;
-    while (tcp_accept(w.listener, &fd, &from, NULL) == 0) (void)greet(fd, tls_new(w.tls, fd, true, 0), &w.other);
+    while (tcp_accept(w.listener, &fd, &from, NULL) == 0)
+        (void)greet(fd, tls_new(w.tls, fd, true, 0), &w.other, nowhere);
 }
 
 static void on_dialled(void *arg, const struct dialled *got, const struct moyai_error *why) {
     (void)arg;
     if (!got) fail_msg("the node does not take a connection: %s", why->text);
-    w.called = greet(got->fd, got->tls, &w.caller);
+    w.called = greet(got->fd, got->tls, &w.caller, nowhere);
     say(w.called, FRAME_PING, "all read", 8);
     link_flush(w.called);
 }
@@ -186,7 +191,8 @@ static void say_peers(struct link *l, const struct moyai_node_id *self, enum pee
                       const struct moyai_node_id *ids, uint32_t n) {
     uint8_t bytes[2000], text[PEERS_TEXT];
     uint32_t n_text = 0;
-    struct peers_frame f = {.kind = kind, .flags = kind <= PEERS_ACCEPT ? PEERS_ACCEPTS : 0, .n = n + 1};
+    struct peers_frame f = {
+        .kind = kind, .flags = kind <= PEERS_ACCEPT ? PEERS_ACCEPTS : 0, .n = n + 1, .count = kind == PEERS_OFFER};
     assert_true(peers_address_put(text, sizeof text, &n_text, "127.0.0.1:1"));
     f.e[0] = (struct peers_endpoint){.id = *self, .accepts = true, .lifetime = 600, .n_text = w.n_text, .text = w.text};
     for (uint32_t i = 0; i < n; i++)
@@ -378,6 +384,66 @@ static void call_the_node(void) {
     UNTIL(w.answered);
 }
 
+static void link_up(void) {
+    UNTIL(w.offered);
+    say_peers(w.offered, &w.other, PEERS_ACCEPT, NULL, 0);
+    w.up = true;
+    say(w.offered, FRAME_PING, "all read", 8);
+    link_flush(w.offered);
+    UNTIL(w.read);
+    assert_int_equal(sem_trywait(&w.heard), 0);
+}
+
+/* As one on the same machine does, whose sessions use the link; it is none of the mesh. */
+static void call_by_unix(void) {
+    struct rundir *d;
+    int fd;
+    assert_int_equal(rundir_open(&d, w.dir, NULL), 0);
+    assert_int_equal(rundir_connect(d, &w.o->cfg.self, &fd, NULL, NULL), 0);
+    memset(w.caller.b, 0x99, sizeof w.caller.b);
+    w.called = greet(fd, NULL, &w.caller, rundir_host(d));
+    rundir_close(d);
+}
+
+static void is_answered(void) {
+    w.answered = false;
+    say(w.called, FRAME_PING, "all read", 8);
+    link_flush(w.called);
+    UNTIL(w.answered || !w.called);
+    if (!w.called) fail_msg("the link has ended; log: %s", w.said);
+}
+
+/* Who has such a link to a node sends what is for it by that, and what it is to pass on. */
+static void what_is_forwarded_comes_by_unix(void **state) {
+    (void)state;
+    link_up();
+    call_by_unix();
+    is_answered();
+    for (int to = 0; to < 2; to++) {
+        uint8_t bytes[48] = {0};
+        memcpy(bytes, to ? w.other.b : w.o->cfg.self.b, 16);
+        memcpy(bytes + 16, w.caller.b, 16);
+        bytes[32] = FRAME_PING;
+        say(w.called, FRAME_FORWARD, bytes, sizeof bytes);
+        is_answered();
+    }
+    assert_string_equal(w.said, "");
+}
+
+/* A leaver takes no new link of the mesh, but its sessions go on, and who has them hears its farewell. */
+static void who_offers_to_a_leaver_by_unix_keeps_the_link(void **state) {
+    (void)state;
+    link_up();
+    call_by_unix();
+    is_answered();
+    overlay_leaves(w.o);
+    say_peers(w.called, &w.caller, PEERS_OFFER, NULL, 0);
+    is_answered();
+    assert_true(w.was_refused);
+    is_answered(); /* what is reset goes down from the loop */
+    assert_string_equal(w.said, "");
+}
+
 /* The node says goodbye to the rendezvous, and does not hear any more what others agree to. They are not told that the
  * link had broken, and nobody logs that: they hear the farewell by it. */
 static void who_agrees_too_late_hears_the_farewell(void **state) {
@@ -399,16 +465,6 @@ static void a_hello_renews_the_word_of_a_node(void **state) {
     const moyai_ns before = peers_find(p, w.other.b)->until;
     call_the_node();
     assert_true(peers_find(p, w.other.b)->until > before);
-}
-
-static void link_up(void) {
-    UNTIL(w.offered);
-    say_peers(w.offered, &w.other, PEERS_ACCEPT, NULL, 0);
-    w.up = true;
-    say(w.offered, FRAME_PING, "all read", 8);
-    link_flush(w.offered);
-    UNTIL(w.read);
-    assert_int_equal(sem_trywait(&w.heard), 0);
 }
 
 /* That the node leaves says more than that it has no such session. */
@@ -624,6 +680,8 @@ int main(void) {
         LEAVING(an_older_neighbour_hears_the_farewell_only),
         LEAVING(a_frame_that_is_none_ends_the_link),
         LEAVING(a_question_without_number_ends_the_link),
+        LEAVING(what_is_forwarded_comes_by_unix),
+        LEAVING(who_offers_to_a_leaver_by_unix_keeps_the_link),
         cmocka_unit_test_setup_teardown(who_opens_a_session_too_late_is_not_refused, open_world, close_world),
         cmocka_unit_test_setup_teardown(the_dead_are_not_known_once_more, open_world, close_world),
         cmocka_unit_test_setup_teardown(who_leaves_tells_of_others_before, open_world, close_world),
