@@ -139,6 +139,13 @@ void grid_witness(struct grid *g, uint32_t a, uint32_t index) {
     ground_leave(n->u);
 }
 
+void grid_pass_on(struct grid *g, uint32_t a, uint32_t b, uint32_t index) {
+    struct grid_node *n = g->node[g->lives[a]];
+    ground_enter(n->u);
+    mourn_pass_on(n->o, g->node[g->lives[b]]->u->id.b, g->node[index]->u->id.b);
+    ground_leave(n->u);
+}
+
 void grid_crash(struct grid *g, uint32_t a) {
     struct grid_node *n = g->node[g->lives[a]];
     g->count.crashes++;

@@ -119,6 +119,8 @@ void grid_lookup(struct grid *g, uint32_t a, uint32_t b, moyai_dur wait); /* of 
 void grid_name(struct grid *g, uint32_t a);
 void grid_crash(struct grid *g, uint32_t a);
 void grid_witness(struct grid *g, uint32_t a, uint32_t index); /* the a-th sees that the node of that index has ended */
+/* The a-th says to the b-th what it knows of the end of the node of that index, if anything. */
+void grid_pass_on(struct grid *g, uint32_t a, uint32_t b, uint32_t index);
 void grid_leave(struct grid *g, uint32_t a);
 void grid_leave_all(struct grid *g, uint32_t a);           /* with those that depend on it (09-leave, 11.10) */
 uint32_t grid_leaving(const struct grid *g);               /* so many are on their way out */

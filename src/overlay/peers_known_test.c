@@ -44,6 +44,10 @@ static void test_which(void **state) {
     assert_int_equal(step(t, EV(ENTRY, .endpoint = &e)), MOYAI_EINVAL);
     assert_int_equal(step(t, EV(ENTRY)), MOYAI_EINVAL);
     tested_free(t);
+    t = started((struct peers_cfg){.known = 8, .text = 10}); /* both fit, and no byte more would */
+    knows(t, open_node(7));
+    assert_int_equal(peers_knowns(t->p)[0].n_text, 10);
+    tested_free(t);
 }
 
 static void test_newer(void **state) {
@@ -195,6 +199,27 @@ static void test_found(void **state) {
     tested_free(t);
 }
 
+/* Where there is room for no byte more the last address, and one in the middle, are taken away all the same, and
+ * nothing of the next endpoint. */
+static void test_found_full(void **state) {
+    (void)state;
+    static const char *const places[][4] = {{"home:7", "c:3", "gw:1"}, {"home:7", "gw:1", "c:3"}};
+    for (int i = 0; i < 2; i++) {
+        struct tested *t = started((struct peers_cfg){.known = 8, .text = 16});
+        uint8_t text[PEERS_TEXT], next[PEERS_TEXT];
+        static const uint8_t left[16] = "\6home:7\3c:3";
+        knows(t, at_places(1, text, places[i]));
+        knows(t, at_places(2, next, AT("away:8", "d:4", "gw:2")));
+        assert_int_equal(peers_knowns(t->p)[0].n_text, 16);
+        struct peers_endpoint e = at_places(9, text, AT("gw:1"));
+        assert_int_equal(step(t, EV(FOUND, .endpoint = &e)), 0);
+        assert_int_equal(peers_knowns(t->p)[0].n_text, 11);
+        assert_memory_equal(peers_text(t->p, 0), left, 16);
+        assert_memory_equal(peers_text(t->p, 1), next, 16);
+        tested_free(t);
+    }
+}
+
 /* However many earlier lives of a node are known, each call that leads to the new one is no failure, after which others
  * would wait. */
 static void test_earlier_lives(void **state) {
@@ -244,6 +269,13 @@ static void test_give_way(void **state) {
     knows(t, open_node(newcomer));
     assert_true(known(t, newcomer));
     assert_int_equal(k->fails, 0);
+    for (newcomer = 62; known(t, newcomer); newcomer++) {
+    }
+    knows(t, open_node(newcomer));
+    assert_false(known(t, newcomer));
+    k->until = t->now; /* just now */
+    knows(t, open_node(newcomer));
+    assert_true(known(t, newcomer));
     for (uint32_t i = 101; i < 200; i++) { /* and an expired one to the next that comes, without a timeout between */
         t->now += 700 * SEC;
         knows(t, open_node(i));
@@ -641,13 +673,14 @@ static void test_no_gap(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_again),         cmocka_unit_test(test_hasten), cmocka_unit_test(test_inward),
-        cmocka_unit_test(test_gap),           cmocka_unit_test(test_which),  cmocka_unit_test(test_newer),
-        cmocka_unit_test(test_shares),        cmocka_unit_test(test_fair),   cmocka_unit_test(test_give_way),
-        cmocka_unit_test(test_candidate),     cmocka_unit_test(test_found),  cmocka_unit_test(test_earlier_lives),
-        cmocka_unit_test(test_in_turn),       cmocka_unit_test(test_newest), cmocka_unit_test(test_vain),
-        cmocka_unit_test(test_reached),       cmocka_unit_test(test_no_gap), cmocka_unit_test(test_renewed),
-        cmocka_unit_test(test_reached_first), cmocka_unit_test(test_pause),  cmocka_unit_test(test_in_vain),
+        cmocka_unit_test(test_again),         cmocka_unit_test(test_hasten),        cmocka_unit_test(test_inward),
+        cmocka_unit_test(test_gap),           cmocka_unit_test(test_which),         cmocka_unit_test(test_newer),
+        cmocka_unit_test(test_shares),        cmocka_unit_test(test_fair),          cmocka_unit_test(test_give_way),
+        cmocka_unit_test(test_candidate),     cmocka_unit_test(test_found),         cmocka_unit_test(test_found_full),
+        cmocka_unit_test(test_earlier_lives), cmocka_unit_test(test_in_turn),       cmocka_unit_test(test_newest),
+        cmocka_unit_test(test_vain),          cmocka_unit_test(test_reached),       cmocka_unit_test(test_no_gap),
+        cmocka_unit_test(test_renewed),       cmocka_unit_test(test_reached_first), cmocka_unit_test(test_pause),
+        cmocka_unit_test(test_in_vain),
     };
     return cmocka_run_group_tests_name("peers known", tests, NULL, NULL);
 }

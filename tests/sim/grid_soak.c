@@ -625,6 +625,36 @@ static const char *told(uint64_t seed, const struct options *o, uint64_t *hash) 
     return why ? why : no;
 }
 
+/* Who has died is remembered as long as others may pass on where it was, and no longer (doc/spec/06-death.md, 5.4):
+ * here for longer than three times `reattach`. */
+static const char *kept(uint64_t seed, const struct options *o, uint64_t *hash) {
+    static struct run x;
+    const struct grid_cfg cfg = {.sites = 10, .open = 5, .delay = 20 * MOYAI_MS, .reattach = 5 * MOYAI_SEC};
+    static const moyai_dur at[] = {74 * MOYAI_SEC, 76 * MOYAI_SEC};
+    begin(&x, seed, o, &cfg);
+    grid_join(&x.g, o->nodes ? o->nodes : 30, MOYAI_SEC);
+    (void)go(&x, 40 * MOYAI_SEC);
+    const uint32_t a = pick(&x.rng, x.g.live), index = x.g.lives[a];
+    const moyai_ns from = x.w.now;
+    const char *no = NULL;
+    grid_crash(&x.g, a);
+    (void)go(&x, MOYAI_SEC / 2);
+    uint32_t who = 0;
+    while (who < x.g.live && !grid_mourns(&x.g, x.g.lives[who], index)) who++;
+    if (!x.g.broken && who == x.g.live) no = "nobody knows of a death";
+    for (int i = 0; i < 2 && !no; i++) {
+        (void)go(&x, (moyai_dur)(from + (moyai_ns)at[i] - x.w.now));
+        const uint64_t before = x.g.count.forwarded[FRAME_DEATH + DEATH_DEAD];
+        if (x.g.broken) break;
+        grid_pass_on(&x.g, who, (who + 1) % x.g.live, index);
+        (void)go(&x, MOYAI_SEC / 2);
+        const bool said = x.g.count.forwarded[FRAME_DEATH + DEATH_DEAD] > before;
+        if (said != (i == 0)) no = said ? "a death is remembered for too long" : "a death has been forgotten";
+    }
+    const char *why = finish(&x, hash);
+    return why ? why : no;
+}
+
 /* Once in `every` runs; and seeds that once failed, and of what. churn: 102, 321: ways that did not work were tried
  * again and again; 1033: full relays, too; 1139: each new probe of a silent link put off its end;
  * 1199: several silent links, one after the other; 5055: what locating alone had been told of a death; 1000074: judged
@@ -647,6 +677,7 @@ static const struct kind kinds[] = {
     {"churn", churn, 1, {102, 321, 1033, 1139, 1199, 5055, 1000074, 2000007, 7000013, 8100061, 8500023}},
     {"crowd", crowd, 1, {1, 906, 3004, 3016, 3038, 3044, 4243}},
     {"told", told, 1, {0}},
+    {"kept", kept, 4, {0}},
     {"deaths", deaths, 4, {0}},
     {"hosts", hosts, 4, {3044}},
     {"witnessed", witnessed, 4, {1000044, 1000357}},
