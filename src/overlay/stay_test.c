@@ -38,7 +38,7 @@ static struct {
     struct stay *s[NODES];
     struct stay_cfg cfg[NODES];
     size_t size;
-    bool linked[NODES][NODES], blocked[NODES][NODES], gone[NODES], deaf[NODES], ways;
+    bool linked[NODES][NODES], blocked[NODES][NODES], gone[NODES], deaf[NODES], reached[NODES], ways;
     uint32_t connects, searches, frames, leaves[NODES];
     struct way *first, **last;
     moyai_ns now;
@@ -79,6 +79,7 @@ static struct peers_endpoint endpoint(uint32_t i) {
     return (struct peers_endpoint){.id = node(i),
                                    .site = w.cfg[i].site,
                                    .accepts = w.cfg[i].accepts,
+                                   .reached = w.reached[i],
                                    .lifetime = 600,
                                    .n_text = sizeof some_text,
                                    .text = some_text};
@@ -276,6 +277,7 @@ static void test_hub(void **state) {
     run(1 * MS);
     MAY_GO(0);
     assert_int_equal(stay_cut_off(w.s[0], NULL, 0), 0);
+    assert_int_equal(w.s[0]->least.weight, 0); /* no part is weighed where there is but one */
     for (uint32_t i = 1; i < 6; i++) {
         assert_int_equal(w.leaves[i], 1);
         assert_true(w.linked[i][i % 5 + 1]);
@@ -309,6 +311,7 @@ static void test_nothing_to_do(void **state) {
 static void test_one_neighbour(void **state) {
     (void)state;
     world_new(2, 3);
+    STAYS(0);
     leave(0);
     MAY_GO(0); /* alone */
     link_up(0, 1);
@@ -355,6 +358,10 @@ static void test_gateway(void **state) {
     STAYS(0);
     assert_int_equal(stay_cut_off(w.s[0], cut, 4), 2); /* not 1 or 2; and they have a way to each other */
     assert_int_equal(cut[0].b[0] + cut[1].b[0], 3 + 4);
+    memset(cut, 0, sizeof cut);
+    assert_int_equal(stay_dependants(w.s[0], cut, 1, &cut[3]), 2); /* but one is asked for */
+    assert_true(cut[0].b[0] >= 3 && cut[3].b[0] < 3);
+    assert_int_equal(cut[1].b[0], 0);
     assert_true(w.searches > 0);
     w.blocked[5][2] = false; /* another way for them appears, and is found */
     link_up(5, 2);
@@ -705,6 +712,129 @@ static void test_contrary(void **state) {
     }
 }
 
+static void hear_leave(uint32_t from, uint32_t number, uint32_t named, uint32_t lifetime) {
+    struct peers_frame f = {.kind = PEERS_LEAVE, .count = number, .n = named > 0};
+    f.e[0].id = node(named);
+    f.e[0].lifetime = lifetime;
+    assert_int_equal(step(0, (struct stay_event){.kind = STAY_EV_FRAME, .link = number_of(0, from), .frame = &f}), 0);
+}
+
+/* Of whom a leaver has its least, and for how long: until that one names another, or has not known that this one
+ * leaves. */
+static void test_least(void **state) {
+    (void)state;
+    world_new(4, 0);
+    for (uint32_t i = 1; i < 4; i++) link_up(0, i);
+    leave(0);
+    hear_leave(2, 1, 9, NAMED_STAYS);
+    assert_int_equal(w.s[0]->least.id[0], 1); /* the first of its own */
+    assert_int_equal(w.s[0]->parent, 0);
+    hear_leave(2, 2, 9, NAMED_STAYS + 2 * 5); /* but it weighs more */
+    assert_int_equal(w.s[0]->least.id[0], 9);
+    assert_int_equal(w.s[0]->least.weight, 5);
+    assert_int_equal(w.s[0]->parent, number_of(0, 2));
+    assert_false(w.s[0]->least.last);
+    hear_leave(2, 3, 9, NAMED_STAYS + 2 * 5 + 1);
+    assert_true(w.s[0]->least.last);
+    hear_leave(3, 1, 8, NAMED_STAYS + 2 * 5); /* as much, and a lower id */
+    assert_int_equal(w.s[0]->least.id[0], 8);
+    assert_int_equal(w.s[0]->parent, number_of(0, 3));
+    assert_false(w.s[0]->least.last);
+    hear_leave(3, 2, 7, NAMED_STAYS); /* less: it has thought better of it */
+    assert_int_equal(w.s[0]->least.id[0], 8);
+    assert_int_equal(w.s[0]->parent, 0);
+    world_free();
+}
+
+/* What a leaver that goes has named is for others to name, who pass it on if none of their own neighbours stays. */
+static void test_orphans(void **state) {
+    (void)state;
+    world_new(4, 0);
+    for (uint32_t i = 2; i < 4; i++) link_up(0, i);
+    leave(0);
+    hear_leave(2, 1, 9, NAMED_STAYS);
+    hear_leave(3, 1, 7, NAMED_STAYS);
+    run(0);
+    assert_int_equal(w.s[3]->needs_n, 1);
+    link_down(0, 2);
+    run(0);
+    assert_int_equal(w.s[3]->needs_n, 2);
+    for (uint32_t i = 0; i < 2; i++)
+        assert_int_equal(stay_needs_of(w.s[3])[i].orphan, stay_needs_of(w.s[3])[i].id[0] == 9);
+    world_free();
+}
+
+/* It does not go while its own have no way to one that another has named who has gone, unless that one has gone, too.
+ */
+static void test_orphan_lacks(void **state) {
+    (void)state;
+    world_new(3, 0);
+    for (uint32_t i = 1; i < 3; i++) link_up(0, i);
+    leave(0);
+    hear_leave(2, 1, 9, NAMED_STAYS);
+    link_down(0, 2);
+    run(10000 * MS);
+    STAYS(0);
+    assert_int_equal(step(1, (struct stay_event){.kind = STAY_EV_GONE, .id = node(9)}), 0);
+    run(10000 * MS);
+    MAY_GO(0);
+    world_free();
+}
+
+/* Parts are compared by who was reached, who accepts, and how many they are, but not who is stopped. 2 and 3 are one.
+ */
+static void test_weight(void **state) {
+    (void)state;
+    const uint32_t least[3] = {1, 2, 1}, weight[3] = {(1 * 12 + 1) * 12 + 1, 2 * 12 + 2, 1 * 12 + 1};
+    for (int turn = 0; turn < 3; turn++) {
+        world_new(5, 0x1e);
+        memset(w.blocked, 1, sizeof w.blocked);
+        w.reached[1] = turn == 0;
+        w.deaf[3] = turn == 2;
+        for (uint32_t i = 1; i < 5; i++) link_up(0, i);
+        link_up(2, 3);
+        leave(0);
+        run(20000 * MS);
+        assert_int_equal(w.s[0]->least.id[0], least[turn]);
+        assert_int_equal(w.s[0]->least.weight, weight[turn]);
+        world_free();
+    }
+}
+
+#define MANY 40u
+
+/* To the only one that can be connected to no more are named than there is room for in a word. */
+static void test_many(void **state) {
+    (void)state;
+    const struct stay_cfg c = {.self = node(200), .seed = 1, .links = MANY};
+    const size_t n = (stay_size(&c) + 15) & ~(size_t)15;
+    struct stay *s = aligned_alloc(16, n);
+    struct stay_effect fx;
+    uint32_t words = 0, named = 0;
+    assert_non_null(s);
+    memset(s, 0, n);
+    assert_int_equal(stay_init(s, &c), 0);
+    for (uint32_t i = 1; i <= MANY; i++) {
+        const struct peers_endpoint e = {.id = node(i), .accepts = i == 1, .site = i};
+        const struct stay_event ev = {.kind = STAY_EV_UP, .now = MS, .link = i, .endpoint = &e};
+        assert_int_equal(stay_step(s, &ev), 0);
+        assert_false(stay_next(s, &fx));
+    }
+    const struct stay_event ev = {.kind = STAY_EV_LEAVE, .now = MS};
+    assert_int_equal(stay_step(s, &ev), 0);
+    while (stay_next(s, &fx)) {
+        assert_int_equal(fx.kind, STAY_FX_SEND);
+        words++;
+        if (fx.link == 1) named = fx.frame.n;
+        if (fx.link != 1) assert_int_equal(fx.frame.n, 1);
+    }
+    assert_int_equal(words, MANY);
+    assert_int_equal(named, PEERS_ENTRIES);
+    assert_int_equal(s->edges_n, PEERS_ENTRIES + MANY - 1);
+    assert_true(stay_check(s, NULL));
+    free(s);
+}
+
 static void test_refused(void **state) {
     (void)state;
     world_new(3, 7);
@@ -752,7 +882,9 @@ int main(void) {
         cmocka_unit_test(test_force_random),  cmocka_unit_test(test_answered),
         cmocka_unit_test(test_force_row),     cmocka_unit_test(test_row_waits),
         cmocka_unit_test(test_way_leaves),    cmocka_unit_test(test_way_ends),
-        cmocka_unit_test(test_contrary),
+        cmocka_unit_test(test_contrary),      cmocka_unit_test(test_least),
+        cmocka_unit_test(test_many),          cmocka_unit_test(test_orphans),
+        cmocka_unit_test(test_orphan_lacks),  cmocka_unit_test(test_weight),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
