@@ -206,7 +206,7 @@ static void over(struct leave *l, struct leaver *k, enum state state) {
     k->state = state;
     k->seconds = (double)(moyai_now() - k->began) * 1e-9;
     if (state == GONE) (void)moyai_sleep(l->o->node, LAST_WORD); /* what it has said before is taken in */
-    if (k->cut > 0) say(l, k, "has cut short, as its time was over: %s", k->what);
+    if (k->cut > 0) say(l, k, "has cut short: %s", k->what);
     if (k->left > 0)
         say(l, k, "has left %llu node%s without a way to the grid: %s", (unsigned long long)k->left,
             k->left == 1 ? "" : "s", k->who);

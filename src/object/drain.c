@@ -21,6 +21,7 @@
  */
 #include "object/drain.h"
 #include "object/move.h"
+#include "object/takers.h"
 
 #include "base/dur.h"
 #include "base/err.h"
@@ -87,6 +88,7 @@ static void run_on_leave(struct exec_task *t) {
     n->active++;
     fiber_begin(n, &c);
     c.scope = ob;
+    c.leave_told = true; /* by this */
     if (!ob->ended) {
         moyai_leave_fn fn = klass_on_leave(ob->klass);
         move_enter(ob);
@@ -372,7 +374,6 @@ static size_t describe(const moyai_node *n, char *out, size_t cap) {
 
 static void depart_now(void *arg) {
     moyai_node *n = arg;
-    n->drain.gone = true;
     names_fail(n);
     overlay_farewell(n->o);
 }
@@ -381,7 +382,7 @@ static void depart_now(void *arg) {
  * it, and whatever it waits for there fails. */
 static void depart(moyai_node *n) {
     if (n->leaving || n->drain.freeing) return; /* it does */
-    n->leaving = true;
+    n->leaving = n->drain.gone = true;
     if (!overlay_withdraw(n->o, depart_now, n)) depart_now(n);
 }
 
@@ -468,6 +469,7 @@ void drain_done(moyai_node *n) {
     exec_timer_clear(n->x, &n->drain.timer);
     if (n->drain.looks) exec_hook_remove(n->x, &n->drain.hook);
     for (size_t i = 0; i < LEAVE_ASKERS; i++) moyai_ref_unref(n->drain.asker[i]);
+    takers_done(n);
     free(n->drain.dependant);
     n->drain.dependant = NULL;
     n->drain.n_told = 0;

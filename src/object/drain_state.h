@@ -9,8 +9,8 @@
 
 struct blocked;
 struct object;
+struct takers;
 
-#define USELESS      64u /* nodes that are not asked again to take objects */
 #define LEAVE_ASKERS 8u  /* of those who have told it, the last: they are told what was cut short */
 
 /* One that depends on this node, and was told to leave. */
@@ -31,9 +31,9 @@ struct drain {
     struct object *away;  /* those that no fiber has begun with */
     size_t asked;         /* moves that the program has asked for, and that are not over */
     size_t stay;          /* that could not move */
+    size_t stay_told;     /* of these, those of which who has told it to leave has heard */
     struct moyai_error why_stay;
-    struct moyai_node_id useless[USELESS];
-    size_t n_useless;
+    struct takers *takers; /* who takes them, by class */
     size_t hooks;    /* on_leave functions that have not returned */
     bool rest;       /* all is over but that what was said is taken */
     uint32_t wave;   /* how often that has come true */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Names that are located among the nodes: a fiber waits for what the overlay is told by others. */
 #include "base/err.h"
+#include "object/drain.h"
 #include "object/internal.h"
 
 #define OTHERS_TIME (3 * MOYAI_SEC) /* for a link, before a look-up that is not to wait for its name gives up */
@@ -34,6 +35,11 @@ static void begin(moyai_node *n, struct asking *a, const char *what) {
     blocked_init(n, &a->b, what);
 }
 
+/* Nobody answers any more. */
+static int ended(moyai_node *n, struct moyai_error *e) {
+    return drain_gone(n, e) < 0 ? e->code : err_set(e, MOYAI_ECLOSED, "this node leaves its grid");
+}
+
 /* rc: of asking. name: to be said if it takes long; or NULL. */
 static int wait_for(struct asking *a, int rc, moyai_ns until, bool masked, const char *name) {
     moyai_node *n = a->node;
@@ -54,7 +60,9 @@ static int wait_for(struct asking *a, int rc, moyai_ns until, bool masked, const
 int located_claim(moyai_node *n, const char *name, const uint8_t object[16], struct moyai_error *e) {
     struct asking a;
     begin(n, &a, "waits for a name to be its own");
-    int rc = wait_for(&a, overlay_name_claim(n->o, name, object, &a.ask), UINT64_MAX, true, NULL);
+    int rc = overlay_name_claim(n->o, name, object, &a.ask);
+    if (rc == MOYAI_ECLOSED) return ended(n, e);
+    rc = wait_for(&a, rc, UINT64_MAX, true, NULL);
     if (rc == MOYAI_EAGAIN)
         return err_set(e, MOYAI_ELIMIT, "this node has as many names as it may have in a grid without a directory");
     if (rc == MOYAI_EEXIST) return err_set(e, rc, "the name \"%s\" belongs to another object of this process", name);
@@ -73,6 +81,7 @@ int located_claim(moyai_node *n, const char *name, const uint8_t object[16], str
             entry_called(who, a.home, "", 0);
         return err_set(e, MOYAI_EEXIST, "the name \"%s\" belongs to an object of %s", name, who);
     }
+    if (a.code == MOYAI_ECLOSED) return ended(n, e);
     return a.code < 0 ? err_set(e, a.code, "%s", moyai_strerror(a.code)) : 0;
 }
 
@@ -117,13 +126,16 @@ static int find_once(moyai_node *n, const char *name, moyai_ns until, uint8_t ob
                      struct moyai_error *e) {
     struct asking a;
     begin(n, &a, "waits for a name");
-    int rc = wait_for(&a, overlay_name_find(n->o, name, until, &a.ask), until ? until : UINT64_MAX, false, name);
+    int rc = overlay_name_find(n->o, name, until, &a.ask);
+    if (rc == MOYAI_ECLOSED) return ended(n, e);
+    rc = wait_for(&a, rc, until ? until : UINT64_MAX, false, name);
     if (rc == MOYAI_EAGAIN) return err_set(e, MOYAI_ELIMIT, "too many look-ups are under way");
     if (rc == MOYAI_ETIMEDOUT) return rc;
     if (rc != 0) {
         *e = context_get(n)->last; /* block has said why */
         return rc;
     }
+    if (a.code == MOYAI_ECLOSED) return ended(n, e);
     if (a.code < 0) return until && a.code == MOYAI_ENOENT ? MOYAI_ETIMEDOUT : a.code;
     memcpy(object, a.object, 16);
     memcpy(node, a.home, 16);

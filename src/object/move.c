@@ -21,6 +21,7 @@
 #include "base/events.h"
 #include "object/drain.h"
 #include "object/moved.h"
+#include "object/takers.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +29,6 @@
 #define HOST_TIME (5 * MOYAI_SEC) /* for a node to say whether it takes objects */
 #define BYTE_TIME (1 * MOYAI_US)  /* and as long more for each byte of a state, to take it: at least */
 #define MOVERS    32u             /* objects of a node that leaves, at once */
-#define TARGETS   256u            /* nodes looked at to find one for an object */
 
 /* ---- its scope ------------------------------------------------------------------------------- */
 
@@ -353,64 +353,33 @@ bool move_away(struct object *ob) {
     return true;
 }
 
-/* Nodes that may take it, those that are linked first. */
-struct targets {
-    const moyai_node *n;
-    size_t count;
-    uint8_t id[TARGETS][16];
-};
-
-static bool add_target(struct targets *t, const uint8_t id[16]) {
-    if (node_is(t->n, id)) return true;
-    for (size_t i = 0; i < t->count; i++)
-        if (id_equal(t->id[i], id)) return true;
-    memcpy(t->id[t->count++], id, 16);
-    return t->count < TARGETS;
+/* Nor any other object, then: it leaves, has gone, or does not answer. */
+static bool takes_none(int code) {
+    return code == MOYAI_ELEAVING || code == MOYAI_ECLOSED || code == MOYAI_EDEAD || code == MOYAI_EUNREACHABLE ||
+           code == MOYAI_ETIMEDOUT;
 }
 
-static bool add_linked(const struct overlay_link_info *l, void *ctx) {
-    return l->observer || add_target(ctx, l->peer);
-}
-
-static bool add_known(const struct overlay_known *k, void *ctx) {
-    return add_target(ctx, k->id);
-}
-
-static bool add_entry(const struct rdv_node *node, const struct moyai_error *bad, void *ctx) {
-    return bad || node->leaving || add_target(ctx, node->id.b);
-}
-
-/* Nodes that leave, do not answer, or cannot be reached are not asked for each object again. Lock not held. */
-static bool is_useless(moyai_node *n, const uint8_t id[16]) {
-    bool found = false;
-    exec_lock(n->x);
-    for (size_t i = 0; i < n->drain.n_useless && !found; i++) found = id_equal(n->drain.useless[i].b, id);
-    exec_unlock(n->x);
-    return found;
-}
-
-static void add_useless(moyai_node *n, const uint8_t id[16]) {
-    exec_lock(n->x);
-    if (n->drain.n_useless < USELESS) memcpy(n->drain.useless[n->drain.n_useless++].b, id, 16);
-    exec_unlock(n->x);
-}
-
-/* Lock not held. The first that takes it; who was asked by another object begins elsewhere. */
-static int move_somewhere(struct object *ob, struct targets *t, struct moyai_error *e) {
+/* The first that takes it, beginning at one that depends on the object. Lock not held. */
+static int move_somewhere(struct object *ob, struct moyai_error *e) {
     moyai_node *n = ob->node;
-    const size_t from = t->count ? id_hash(ob->id) % t->count : 0;
-    int rc = err_set(e, MOYAI_ELEAVING, "no node that stays takes objects of its class (moyai_accept)");
-    for (size_t i = 0; rc != 0 && i < t->count && !n->drain.late; i++) {
-        const uint8_t *to = t->id[(from + i) % t->count];
-        struct moyai_error why = {0};
-        moyai_ref *host = NULL;
-        if (is_useless(n, to)) continue;
-        const int asked = host_at(n, to, klass_name(ob->klass), &host, &why);
-        if (asked == 0 && (rc = hand_over(ob, host, to, UINT64_MAX, &why)) < 0) *e = why;
-        if (asked < 0 && asked != MOYAI_ENOENT) add_useless(n, to);
-        moyai_ref_unref(host);
+    struct takers *t;
+    int rc = MOYAI_ELEAVING;
+    while (rc != 0 && !n->drain.late && (t = takers_of(n, klass_name(ob->klass), e))) {
+        moyai_ref *host;
+        uint8_t to[16];
+        bool lost = false;
+        const size_t all = takers_count(t), from = id_hash(ob->id) % all;
+        for (size_t i = 0; i < all && rc != 0 && !n->drain.late && taker_at(n, t, (from + i) % all, &host, to); i++) {
+            *e = (struct moyai_error){0};
+            rc = hand_over(ob, host, to, UINT64_MAX, e);
+            moyai_ref_unref(host);
+            lost = rc < 0 && takes_none(e->code);
+            if (lost) taker_lost(n, t, to);
+            if (lost) break;
+        }
+        if (!lost) break;
     }
-    return rc;
+    return rc == 0 ? 0 : e->code;
 }
 
 /* It has gone, or not: then it is as any other from now on. */
@@ -425,10 +394,15 @@ static void stays(struct object *ob, int rc, const struct moyai_error *e) {
         snprintf(text, sizeof text,
                  "this node leaves, and %zu of its objects end%s with it that could have moved: class \"%.60s\": %s",
                  n->drain.stay, n->drain.stay == 1 ? "s" : "", klass_name(ob->klass), n->drain.why_stay.text);
-        if (n->drain.why_stay.code == MOYAI_ELEAVING) /* as always when all leave */
+        if (n->drain.why_stay.code == MOYAI_ELEAVING) { /* as always when all leave */
             log_warning(n->log, "object", "MOYAI-LEAVE-STAYS", "%s", text);
-        else
+        } else {
             log_error(n->log, "object", "MOYAI-LEAVE-STAYS", "%s", text);
+            const size_t more = n->drain.stay - n->drain.stay_told;
+            snprintf(text, sizeof text, "%zu object%s that could have moved", more, more == 1 ? "" : "s");
+            if (more > 0) drain_cut(n, more, text, 0, "");
+            n->drain.stay_told = n->drain.stay;
+        }
     }
     move_unpark(ob);
     object_leave(ob);
@@ -437,19 +411,9 @@ static void stays(struct object *ob, int rc, const struct moyai_error *e) {
 /* Lock held, and released meanwhile. */
 static void run_one(moyai_node *n, struct object *ob) {
     struct moyai_error e = {0};
-    struct targets *t = calloc(1, sizeof *t);
-    int rc = t ? freeze(ob, UINT64_MAX, &e) : err_set(&e, MOYAI_ENOMEM, "out of memory");
-    struct rdv *r = overlay_rdv(n->o);
-    if (t) {
-        t->n = n;
-        overlay_each_link(n->o, add_linked, t);
-        if (t->count < TARGETS) overlay_each_known(n->o, add_known, t);
-        if (t->count < TARGETS && r && rdv_nodes(r, add_entry, t, NULL) < 0)
-            r = NULL; /* those that are linked have to do */
-    }
+    int rc = freeze(ob, UINT64_MAX, &e);
     api_leave(n);
-    if (rc == 0) rc = move_somewhere(ob, t, &e);
-    free(t);
+    if (rc == 0) rc = move_somewhere(ob, &e);
     api_enter(n);
     stays(ob, rc, &e);
 }

@@ -25,7 +25,8 @@
 #define NOWHERE_DEAD 3u                           /* or so often, if its home is dead */
 #define SOON         ((moyai_ns)(100 * MOYAI_MS))
 #define SEEN_TIME    ((moyai_ns)(60 * MOYAI_SEC)) /* settle is said again for 30 s (move.c) */
-#define GONE_TIME    ((moyai_ns)MOYAI_SEC)        /* that it was nowhere is believed so long */
+#define GONE_TIME    ((moyai_ns)MOYAI_SEC)        /* that it was nowhere is believed so long, */
+#define GONE_TWICE   5u                           /* and twice as long each time that it is found nowhere again */
 
 struct whereabouts {
     UT_hash_handle hh;
@@ -36,6 +37,7 @@ struct whereabouts {
     moyai_ns found;      /* when it was looked for last */
     unsigned soon;       /* how often again, each time soon after that */
     moyai_ns gone;       /* when it was found nowhere; 0: not so */
+    unsigned gone_again; /* and how often before, without having been found since */
     uint64_t seen;       /* the latest move by which it has been here; 0: none */
     moyai_ns left;       /* when it went */
     size_t out;          /* calls that were sent, all to one home, and are waited for before any goes elsewhere */
@@ -107,6 +109,7 @@ void moved_put(moyai_node *n, const uint8_t object[16], const uint8_t home[16], 
     w->known = w->fresh = true;
     w->here = false;
     w->gone = 0;
+    w->gone_again = 0;
     w->seen = seen;
     w->left = moyai_now();
 }
@@ -117,13 +120,14 @@ void moved_here(moyai_node *n, const uint8_t object[16]) {
     w->known = w->fresh = false;
     w->here = true;
     w->gone = 0;
+    w->gone_again = 0;
 }
 
 enum moved_whither moved_whither(const moyai_node *n, const uint8_t object[16], uint8_t to[16]) {
     const struct whereabouts *w = place_find(n, object);
     if (!w) return n->places_lost ? MOVED_UNKNOWN : MOVED_ENDED;
     if (w->here) return MOVED_ENDED;
-    if (!w->known || (w->seeking && !w->fresh) || node_is(n, w->home)) return MOVED_UNKNOWN;
+    if (!w->known || w->gone || (w->seeking && !w->fresh) || node_is(n, w->home)) return MOVED_UNKNOWN;
     memcpy(to, w->home, 16);
     return MOVED_THERE;
 }
@@ -350,14 +354,20 @@ static void seek(void *arg) {
         memcpy(w->home, home, 16);
         w->known = true;
         w->gone = 0;
+        w->gone_again = 0;
         w->round = ++n->rounds;
         send_all(w);
-    } else {
-        w->known = false;
+    } else { /* what is said of it is where it was last */
+        w->gone_again += w->gone && w->gone_again < GONE_TWICE;
         w->gone = moyai_now();
         fail_all(w);
     }
     api_leave(n);
+}
+
+/* It has been looked for, and nobody who refused it has said since where it is. */
+static bool is_gone(const struct whereabouts *w) {
+    return w->gone && !w->fresh && !w->returned && moyai_now() - w->gone < GONE_TIME << w->gone_again;
 }
 
 static bool is_elsewhere(const moyai_future *f, const struct moyai_error *e) {
@@ -371,7 +381,7 @@ bool moved_again(moyai_future *f, const struct moyai_error *e) {
     moyai_node *n = f->node;
     if (!is_elsewhere(f, e)) return false;
     struct whereabouts *w = place_get(n, f->object);
-    if (!w || (w->gone && moyai_now() - w->gone < GONE_TIME)) return false;
+    if (!w || is_gone(w)) return false;
     struct failure *why = failure_new(e, NULL);
     if (!why || (!w->seeking && !seek_begins(w, why))) {
         failure_unref(why);

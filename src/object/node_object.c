@@ -427,11 +427,32 @@ static moyai_value *do_host(moyai_node *n, struct arguments *a, struct moyai_err
     return NULL;
 }
 
+#define NEAR_MOST 64u
+
+struct near {
+    uint8_t id[NEAR_MOST][16];
+    size_t n;
+};
+
+static bool add_near(const struct overlay_link_info *l, void *ctx) {
+    struct near *all = ctx;
+    if (!l->observer) memcpy(all->id[all->n++], l->peer, 16);
+    return all->n < NEAR_MOST;
+}
+
+/* near(): whom it is linked to, for one that looks for a node of some kind. */
+static moyai_value *do_near(moyai_node *n, struct arguments *a, struct moyai_error *no) {
+    struct near all = {.n = 0};
+    if (get(n, a, MOYAI_NONE, no) < 0) return NULL;
+    overlay_each_link(n->o, add_near, &all);
+    return moyai_value_new(moyai_bytes(all.id, 16 * all.n));
+}
+
 static const struct {
     const char *name;
     moyai_value *(*run)(moyai_node *n, struct arguments *a, struct moyai_error *no);
-} methods[] = {{"info", do_info},   {"objects", do_objects}, {"ping", do_ping}, {"way", do_way},
-               {"leave", do_leave}, {"depend", do_depend},   {"host", do_host}, {"move", do_move}};
+} methods[] = {{"info", do_info},     {"objects", do_objects}, {"ping", do_ping}, {"way", do_way},  {"leave", do_leave},
+               {"depend", do_depend}, {"host", do_host},       {"move", do_move}, {"near", do_near}};
 
 int node_object_call(moyai_node *n, const struct peer *p, const struct request_head *h, const uint8_t *bytes,
                      size_t len, struct codec_out *out, uint8_t *buf, size_t cap, struct moyai_error *no) {
@@ -443,7 +464,8 @@ int node_object_call(moyai_node *n, const struct peer *p, const struct request_h
     if (m == n_methods)
         return failure_set(
             no, MOYAI_ENOMETHOD, MOYAI_AT_PEER, MOYAI_NEVER_EXECUTED,
-            "a node has no method '%.*s', but 'depend', 'host', 'info', 'leave', 'move', 'objects', 'ping' and 'way'",
+            "a node has no method '%.*s', but 'depend', 'host', 'info', 'leave', 'move', 'near', 'objects', 'ping' and "
+            "'way'",
             h->method_len, h->method);
     if (p && overlay_owes_much(p))
         return failure_set(no, MOYAI_EBUSY, MOYAI_AT_PEER, MOYAI_NEVER_EXECUTED,

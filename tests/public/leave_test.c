@@ -5,6 +5,9 @@
  */
 #include "tests/public/kit.h"
 
+#include "link/key.h"
+#include "tests/support/port.h"
+
 #include <pthread.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -91,6 +94,7 @@ static void on_leave(moyai_node *n, moyai_ref *ref, void *self) {
     FIBER_ASSERT(n == node && moyai_ref_is_local(ref));
     counts[HOOKS]++;
     if (!keeper) return;
+    KIT_OK(moyai_sleep(n, MOYAI_MS));                                         /* it knows that the node leaves */
     KIT_OK(moyai_call(keeper, "echo", MOYAI_ARGS(41), MOYAI_INTO(&x), NULL)); /* blocks: others run meanwhile */
     FIBER_ASSERT_INT(x, 41);
     KIT_OK(moyai_signal(ref));
@@ -405,8 +409,14 @@ static int role_late(int argc, char **argv) {
     node = kit_node(&opts);
     moyai_ref *ref = kit_object(node, &slow, NULL), *other = kit_lookup(node, "stays"), *nobody;
     KIT_OK(moyai_register(ref, argv[0]));
+    struct moyai_error e;
     if (waits) {
         KIT_RC(moyai_lookup_wait(node, "nobody", MOYAI_FOREVER, &nobody), MOYAI_ECLOSED);
+        moyai_last_error(node, &e);
+        KIT_TEXT(e.text, "node"); /* it was ended, or has left */
+        KIT_RC(moyai_lookup_wait(node, "nobody", MOYAI_FOREVER, &nobody), MOYAI_ECLOSED);
+        moyai_last_error(node, &e);
+        KIT_TEXT(e.text, "this node has left its grid");
     } else {
         while (!moyai_leaving(node)) kit_compute(MOYAI_MS);
         kit_compute(200 * MOYAI_MS);
@@ -414,7 +424,6 @@ static int role_late(int argc, char **argv) {
     int x = 0;
     while (!waits && moyai_call(other, "echo", MOYAI_ARGS(1), MOYAI_INTO(&x), NULL) == 0) kit_compute(MOYAI_MS);
     KIT_RC(moyai_call(other, "echo", MOYAI_ARGS(1), MOYAI_INTO(&x), NULL), MOYAI_ECLOSED);
-    struct moyai_error e;
     moyai_last_error(node, &e);
     KIT_TEXT(e.text, "this node has left its grid");
     FIBER_ASSERT_INT(e.executed, MOYAI_NEVER_EXECUTED);
@@ -431,14 +440,15 @@ static int role_late(int argc, char **argv) {
     return 0;
 }
 
-static void who_does_not_end_it_is_gone(void **state) {
-    (void)state;
-    node = kit_node(NULL);
+static void end_late(const struct moyai_node_opts *opts, const char *run_dir) {
+    char dir[160];
+    snprintf(dir, sizeof dir, "MOYAI_RUN_DIR=%s", run_dir);
+    node = kit_node(opts);
     moyai_ref *self = kit_object(node, &stayer, NULL);
     KIT_OK(moyai_register(self, "stays"));
     for (int waits = 0; waits < 2; waits++) {
         const char *name = waits ? "waiting" : "computing";
-        pid_t pid = kit_child_quiet("late", waits ? "MOYAI_LEAVE_DEADLINE=50ms" : "MOYAI_GRACE=50ms", name,
+        pid_t pid = kit_child_quiet("late", dir, waits ? "MOYAI_LEAVE_DEADLINE=50ms" : "MOYAI_GRACE=50ms", name,
                                     waits ? "waits" : "computes", NULL);
         moyai_ref *ref = kit_lookup(node, name);
         moyai_future *f = moyai_call_async(ref, "slow", MOYAI_NONE); /* in progress, or not begun */
@@ -457,13 +467,46 @@ static void who_does_not_end_it_is_gone(void **state) {
     moyai_node_free(node);
 }
 
+static void who_does_not_end_it_is_gone(void **state) {
+    (void)state;
+    end_late(NULL, getenv("MOYAI_RUN_DIR"));
+}
+
+/* The same where names are located. */
+static void on_several_hosts_too(void **state) {
+    (void)state;
+    struct moyai_node_opts opts = MOYAI_NODE_OPTS_INIT;
+    struct keyring r = {.n = 1};
+    char place[40], key[160], here[160], there[160], *grid = strdup(getenv("MOYAI_GRID"));
+    snprintf(place, sizeof place, "127.0.0.1:%u", test_free_port());
+    snprintf(key, sizeof key, "%s/key", kit_dir());
+    snprintf(here, sizeof here, "%s/here", kit_dir());
+    snprintf(there, sizeof there, "%s/there", kit_dir());
+    KIT_OK(key_new(&r.key[0], NULL));
+    KIT_OK(keyfile_write(&r, key, false, NULL));
+    setenv("MOYAI_GRID", place, 1);
+    setenv("MOYAI_KEY_FILE", key, 1);
+    opts.listen = place;
+    opts.run_dir = here;
+    end_late(&opts, there);
+    unsetenv("MOYAI_KEY_FILE");
+    setenv("MOYAI_GRID", grid, 1);
+    free(grid);
+}
+
 static int tests(void) {
     const struct CMUnitTest list[] = {
-        cmocka_unit_test(what_has_begun_is_finished),       cmocka_unit_test(who_is_called_on_and_on_leaves),
-        cmocka_unit_test(nested_calls_are_taken),           cmocka_unit_test(objects_are_told),
-        cmocka_unit_test(answers_are_taken_before_the_end), cmocka_unit_test(what_takes_too_long_is_cut_short),
-        cmocka_unit_test(whoever_waits_is_told_once),       cmocka_unit_test(who_frees_it_waits),
-        cmocka_unit_test(classes_of_before_have_none),      cmocka_unit_test(who_does_not_end_it_is_gone),
+        cmocka_unit_test(what_has_begun_is_finished),
+        cmocka_unit_test(who_is_called_on_and_on_leaves),
+        cmocka_unit_test(nested_calls_are_taken),
+        cmocka_unit_test(objects_are_told),
+        cmocka_unit_test(answers_are_taken_before_the_end),
+        cmocka_unit_test(what_takes_too_long_is_cut_short),
+        cmocka_unit_test(whoever_waits_is_told_once),
+        cmocka_unit_test(who_frees_it_waits),
+        cmocka_unit_test(classes_of_before_have_none),
+        cmocka_unit_test(who_does_not_end_it_is_gone),
+        cmocka_unit_test(on_several_hosts_too),
     };
     return cmocka_run_group_tests(list, NULL, NULL);
 }

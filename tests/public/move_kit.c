@@ -11,7 +11,7 @@ moyai_node *node;
 _Atomic uint32_t *counts;
 moyai_ref *host[HOSTS];
 pid_t pid[HOSTS];
-bool wide, bare;
+bool wide, hidden, bare;
 char grid[128];
 uint32_t expected;
 int called;
@@ -375,10 +375,10 @@ static int role_host(int argc, char **argv) {
     (void)argc;
     struct moyai_node_opts opts = MOYAI_NODE_OPTS_INIT;
     opts.signals = true;
+    opts.outbound_only = getenv("HIDDEN") != NULL;
     counts = kit_shared(getenv("COUNTS"), COUNTS);
     node = kit_node(&opts);
-    KIT_OK(moyai_accept(node, counter_class()));
-    KIT_OK(moyai_accept(node, counter_class()));
+    for (int i = 0; i < 2 && !getenv("TAKES_NONE"); i++) KIT_OK(moyai_accept(node, counter_class()));
     KIT_OK(moyai_accept(node, &big_class));
     moyai_ref *ref = kit_object(node, &host_class, NULL);
     KIT_OK(moyai_register(ref, argv[0]));
@@ -414,6 +414,8 @@ pid_t start(const char *name, int at) {
     snprintf(file, sizeof file, "MOYAI_KEY_FILE=%s", key);
     snprintf(dir, sizeof dir, "MOYAI_RUN_DIR=%s/%s", kit_dir(), name);
     snprintf(listens, sizeof listens, "MOYAI_LISTEN=%s", place[at]);
+    if (hidden && at > 0) return kit_child("host", at_grid, file, dir, "HIDDEN=yes", name, NULL);
+    if (hidden) return kit_child("host", at_grid, file, dir, listens, "TAKES_NONE=yes", name, NULL);
     return wide ? kit_child("host", at_grid, file, dir, listens, name, NULL) : kit_child("host", at_grid, name, NULL);
 }
 

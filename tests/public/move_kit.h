@@ -54,6 +54,7 @@ enum { HOSTS = 3, BULK = 8 << 20 };
 extern moyai_ref *host[HOSTS];
 extern pid_t pid[HOSTS];
 extern bool wide;      /* a grid of several hosts, on one: each node has a run directory of its own */
+extern bool hidden;    /* and of that the first host alone can be connected to, and takes no Counter */
 extern bool bare;      /* Counter has no on_leave */
 extern char grid[128]; /* not empty: a directory instead of kit_dir() */
 

@@ -446,6 +446,25 @@ static void whatever_fails_there_is_one(void **state) {
     close_hosts(2);
 }
 
+/* Whoever takes it is linked to a third alone, as the leaver is: that one takes none. */
+static void who_takes_it_is_far(void **state) {
+    (void)state;
+    if (!wide) return;
+    hidden = true;
+    open_hosts(3);
+    hidden = false;
+    moyai_ref *ref = made_at(1, "far");
+    (void)call_next(ref);
+    kit_end(pid[1]);
+    pid[1] = 0;
+    FIBER_ASSERT_INT(call_next(ref), pid[2]);
+    expect_sum(ref);
+    moyai_ref_unref(ref);
+    kit_end(pid[2]); /* the first is its only way, and would wait for it */
+    pid[2] = 0;
+    close_hosts(3);
+}
+
 static int on_several_hosts(void **state) {
     (void)state;
     wide = true;
@@ -468,6 +487,7 @@ static int tests(void) {
         cmocka_unit_test(who_does_not_take_it_has_it_not),
         cmocka_unit_test(nobody_takes_it),
         cmocka_unit_test(whatever_fails_there_is_one),
+        cmocka_unit_test(who_takes_it_is_far),
     };
     return cmocka_run_group_tests(all, NULL, NULL) + cmocka_run_group_tests(all, on_several_hosts, NULL);
 }

@@ -23,6 +23,7 @@ int overlay_name_find(struct overlay *o, const char *name, moyai_ns until, struc
     struct locate_event ev = {
         .kind = until ? LOCATE_EV_WAIT : LOCATE_EV_LOOKUP, .key_kind = LOCATE_NAME, .until = until};
     overlay_name_key(name, ev.key);
+    if (o->closing) return MOYAI_ECLOSED; /* nobody would answer */
     struct find *f = calloc(1, sizeof *f);
     if (!f) return MOYAI_ENOMEM;
     f->ask = a;
@@ -74,6 +75,7 @@ int overlay_name_claim(struct overlay *o, const char *name, const uint8_t object
     struct locate_event ev = {.kind = LOCATE_EV_NAME_ADD, .moved = !a};
     overlay_name_key(name, ev.key);
     memcpy(ev.object.b, object, 16);
+    if (o->closing) return MOYAI_ECLOSED;
     if (claim_find(t, ev.key)) return MOYAI_EEXIST;
     struct claim *c = calloc(1, sizeof *c);
     if (!c) return MOYAI_ENOMEM;

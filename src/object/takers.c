@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A node that leaves asks others for their hosts: those that it is linked to, those of which it knows, and then those
+ * that these are linked to, and so on, until some take its objects. Many are asked at once, so one that does not answer
+ * holds up nothing that another could say.
+ */
+#include "object/takers.h"
+
+#include "base/err.h"
+#include "object/drain.h"
+
+#include <stdlib.h>
+
+#define ASK_TIME    (5 * MOYAI_SEC) /* for an answer */
+#define ASKS        32u             /* at once */
+#define ASKED_MOST  256u            /* nodes */
+#define TAKERS_MOST 16u             /* enough: objects are spread over them */
+#define MORE_TIME   (50 * MOYAI_MS) /* so long after the first, others are taken as well */
+#define LOOK_TIME   (10 * MOYAI_MS) /* another fiber looks for them */
+
+struct asked {
+    uint8_t id[16];
+    moyai_future *f; /* host, then near */
+    bool near;
+    bool again; /* near is to be asked for */
+};
+
+struct taker {
+    moyai_ref *host;
+    uint8_t id[16];
+};
+
+struct takers {
+    struct takers *next; /* of another class */
+    struct asked asked[ASKED_MOST];
+    size_t n_asked, begun;
+    struct taker found[TAKERS_MOST];
+    size_t n_found;
+    size_t stay; /* have said that they do not take them */
+    bool looking;
+    char cls[];
+};
+
+/* ---- whom to ask ----------------------------------------------------------------------------- */
+
+static bool add(struct takers *t, const moyai_node *n, const uint8_t id[16]) {
+    if (node_is(n, id)) return true;
+    for (size_t i = 0; i < t->n_asked; i++)
+        if (id_equal(t->asked[i].id, id)) return true;
+    if (t->n_asked == ASKED_MOST) return false;
+    memcpy(t->asked[t->n_asked++].id, id, 16);
+    return true;
+}
+
+struct adding {
+    struct takers *t;
+    const moyai_node *n;
+};
+
+static bool add_linked(const struct overlay_link_info *l, void *ctx) {
+    struct adding *a = ctx;
+    return l->observer || add(a->t, a->n, l->peer);
+}
+
+static bool add_known(const struct overlay_known *k, void *ctx) {
+    struct adding *a = ctx;
+    return add(a->t, a->n, k->id);
+}
+
+static bool add_entry(const struct rdv_node *node, const struct moyai_error *bad, void *ctx) {
+    struct adding *a = ctx;
+    return bad || node->leaving || add(a->t, a->n, node->id.b);
+}
+
+/* Lock held, which the directory gives back meanwhile. Those of an earlier time are not asked again. */
+static void add_all(moyai_node *n, struct takers *t) {
+    struct adding a = {t, n};
+    struct rdv *r = overlay_rdv(n->o);
+    overlay_each_link(n->o, add_linked, &a);
+    overlay_each_known(n->o, add_known, &a);
+    if (r) (void)!rdv_nodes(r, add_entry, &a, NULL); /* those that are linked have to do */
+}
+
+static void add_near(moyai_node *n, struct takers *t, const uint8_t *ids, size_t bytes) {
+    for (; bytes >= 16; ids += 16, bytes -= 16) (void)add(t, n, ids);
+}
+
+/* ---- asking ---------------------------------------------------------------------------------- */
+
+static bool begin(moyai_node *n, struct takers *t, moyai_set *set, struct asked *k) {
+    struct moyai_node_id id;
+    moyai_ref *ref = NULL;
+    memcpy(id.b, k->id, 16);
+    if (moyai_node_ref(n, id, &ref) < 0) return false;
+    k->f = k->near ? moyai_call_async(ref, "near", MOYAI_NONE) : moyai_call_async(ref, "host", MOYAI_ARGS(t->cls));
+    moyai_ref_unref(ref);
+    moyai_future_deadline(k->f, ASK_TIME);
+    moyai_future_set_user(k->f, k);
+    if (moyai_set_add(set, k->f) == 0) return true;
+    moyai_future_free(k->f);
+    k->f = NULL;
+    return false;
+}
+
+static void take_host(struct takers *t, struct asked *k) {
+    struct moyai_error e = {0};
+    moyai_ref *host = NULL;
+    if (moyai_future_get_masked(k->f, MOYAI_INTO(&host)) == 0) {
+        if (t->n_found < TAKERS_MOST) {
+            t->found[t->n_found].host = host;
+            memcpy(t->found[t->n_found++].id, k->id, 16);
+        } else {
+            moyai_ref_unref(host);
+        }
+        return;
+    }
+    (void)moyai_future_error(k->f, 0, &e);
+    t->stay += e.code == MOYAI_ENOENT;
+    k->again = e.code == MOYAI_ENOENT || e.code == MOYAI_ELEAVING; /* it may know of others */
+}
+
+static void take_near(moyai_node *n, struct takers *t, struct asked *k) {
+    const void *ids = NULL;
+    size_t bytes = 0;
+    if (moyai_future_get_masked(k->f, MOYAI_INTO(moyai_into_bytes(&ids, &bytes))) == 0) add_near(n, t, ids, bytes);
+}
+
+/* The next to be asked; NULL: there is none just now. */
+static struct asked *next_of(struct takers *t) {
+    if (t->begun < t->n_asked) return &t->asked[t->begun++];
+    for (size_t i = 0; i < t->begun && t->n_found == 0; i++) {
+        struct asked *k = &t->asked[i];
+        if (!k->again) continue;
+        k->again = false;
+        k->near = true;
+        return k;
+    }
+    return NULL;
+}
+
+static void look(moyai_node *n, struct takers *t, moyai_set *set) {
+    moyai_ns enough = UINT64_MAX;
+    size_t open = 0;
+    while (!n->drain.late && t->n_found < TAKERS_MOST && moyai_now() < enough) {
+        for (struct asked *k; open < ASKS && (k = next_of(t));) open += begin(n, t, set, k);
+        if (open == 0) break;
+        const moyai_ns now = moyai_now();
+        const int rc = moyai_wait_masked(set, enough == UINT64_MAX ? ASK_TIME : (moyai_dur)(enough - now));
+        if (rc < 0 && rc != MOYAI_ETIMEDOUT) break; /* the node ends */
+        for (moyai_future *f; (f = moyai_set_next(set));) {
+            struct asked *k = moyai_future_user(f);
+            if (k->near)
+                take_near(n, t, k);
+            else
+                take_host(t, k);
+            moyai_future_free(f);
+            k->f = NULL;
+            open--;
+        }
+        if (t->n_found > 0 && enough == UINT64_MAX) enough = moyai_now() + (moyai_ns)MORE_TIME;
+    }
+    for (size_t i = 0; i < t->begun; i++) { /* who has not answered is not waited for */
+        moyai_future_free(t->asked[i].f);
+        t->asked[i].f = NULL;
+    }
+}
+
+/* ---- those that have been found --------------------------------------------------------------- */
+
+static struct takers *find(moyai_node *n, const char *cls) {
+    struct takers *t = n->drain.takers;
+    while (t && strcmp(t->cls, cls) != 0) t = t->next;
+    if (t) return t;
+    t = calloc(1, sizeof *t + strlen(cls) + 1);
+    if (!t) return NULL;
+    memcpy(t->cls, cls, strlen(cls) + 1);
+    t->next = n->drain.takers;
+    n->drain.takers = t;
+    return t;
+}
+
+struct takers *takers_of(moyai_node *n, const char *cls, struct moyai_error *e) {
+    moyai_set *set = NULL;
+    exec_lock(n->x);
+    struct takers *t = find(n, cls);
+    while (t && t->looking) {
+        exec_unlock(n->x);
+        (void)moyai_sleep_masked(n, LOOK_TIME);
+        exec_lock(n->x);
+    }
+    const bool looks = t && t->n_found == 0;
+    if (looks) {
+        t->looking = true;
+        add_all(n, t);
+    }
+    exec_unlock(n->x);
+    if (!t || (looks && moyai_set_new(n, &set) < 0)) {
+        if (t) t->looking = false;
+        err_set(e, MOYAI_ENOMEM, "out of memory");
+        return NULL;
+    }
+    if (looks) {
+        look(n, t, set);
+        moyai_set_free(set);
+        exec_lock(n->x);
+        t->looking = false;
+        exec_unlock(n->x);
+    }
+    if (t->n_found > 0) return t;
+    if (t->stay > 0)
+        err_set(e, MOYAI_ENOENT, "no node that stays takes objects of its class (moyai_accept), of %zu that were asked",
+                t->stay);
+    else
+        err_set(e, MOYAI_ELEAVING, "there is no node that stays");
+    return NULL;
+}
+
+size_t takers_count(const struct takers *t) {
+    return t->n_found;
+}
+
+bool taker_at(moyai_node *n, struct takers *t, size_t i, moyai_ref **host, uint8_t id[16]) {
+    exec_lock(n->x);
+    const bool is = i < t->n_found;
+    if (is) *host = moyai_ref_ref(t->found[i].host);
+    if (is) memcpy(id, t->found[i].id, 16);
+    exec_unlock(n->x);
+    return is;
+}
+
+void taker_lost(moyai_node *n, struct takers *t, const uint8_t id[16]) {
+    moyai_ref *host = NULL;
+    exec_lock(n->x);
+    for (size_t i = 0; i < t->n_found && !host; i++) {
+        if (!id_equal(t->found[i].id, id)) continue;
+        host = t->found[i].host;
+        t->found[i] = t->found[--t->n_found];
+    }
+    exec_unlock(n->x);
+    moyai_ref_unref(host);
+}
+
+void takers_done(moyai_node *n) {
+    for (struct takers *t; (t = n->drain.takers);) {
+        n->drain.takers = t->next;
+        for (size_t i = 0; i < t->n_found; i++) moyai_ref_unref(t->found[i].host);
+        free(t);
+    }
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who takes the objects of a node that leaves (doc/spec/10-moving.md, 3.5). On a fiber, the node lock not held, unless
+ * said otherwise.
+ */
+#ifndef OBJECT_TAKERS_H
+#define OBJECT_TAKERS_H
+
+#include "object/internal.h"
+
+struct takers;
+
+/* Those who take objects of that class, looked for when they are asked for first, and again when none of these is left;
+ * NULL: *e says why there are none. ELEAVING: nobody stays. ENOENT: nobody who stays takes them. */
+struct takers *takers_of(moyai_node *n, const char *cls, struct moyai_error *e);
+size_t takers_count(const struct takers *t);
+/* The i-th: its host, to be freed, and its id. False: there are no more. */
+bool taker_at(moyai_node *n, struct takers *t, size_t i, moyai_ref **host, uint8_t id[16]);
+/* It leaves, has gone, or cannot be reached: the next takes its place. */
+void taker_lost(moyai_node *n, struct takers *t, const uint8_t id[16]);
+void takers_done(moyai_node *n); /* lock held */
+
+#endif
