@@ -44,7 +44,8 @@ static size_t layout(struct stay *s, const struct stay_cfg *c) {
     s->off_class = (uint32_t)(at += s->links_cap * sizeof(uint32_t));
     s->off_ltexts = (uint32_t)(at += (s->links_cap + 1) * sizeof(uint32_t));
     s->off_ntexts = (uint32_t)(at += (size_t)s->links_cap * s->text);
-    at += (size_t)(STAY_NEEDS + 1) * s->text;
+    s->off_gone = (uint32_t)(at += (size_t)(STAY_NEEDS + 1) * s->text);
+    at += (size_t)STAY_SETS * STAY_GONE * 16;
     return (at + 15) & ~(size_t)15;
 }
 
@@ -73,14 +74,23 @@ struct stay_link *stay_link_of(const struct stay *s, uint64_t link) {
     return NULL;
 }
 
+/* Of its set: the latest first. */
+static uint8_t *gone_set(const struct stay *s, const uint8_t id[16]) {
+    return (uint8_t *)stay_at(s, s->off_gone) + (id_hash(id) >> 32) % STAY_SETS * STAY_GONE * 16;
+}
+
 bool stay_is_gone(const struct stay *s, const uint8_t id[16]) {
-    for (uint32_t i = 0; i < STAY_GONE; i++)
-        if (id_equal(s->gone[i], id)) return true;
+    const uint8_t *set = gone_set(s, id);
+    for (uint32_t i = 0; i < STAY_GONE && !id_zero(set + (size_t)i * 16); i++)
+        if (id_equal(set + (size_t)i * 16, id)) return true;
     return false;
 }
 
 static void gone(struct stay *s, const uint8_t id[16]) {
-    if (!stay_is_gone(s, id)) memcpy(s->gone[s->gone_at++ % STAY_GONE], id, 16);
+    uint8_t *set = gone_set(s, id);
+    if (stay_is_gone(s, id)) return;
+    memmove(set + 16, set, (size_t)(STAY_GONE - 1) * 16);
+    memcpy(set, id, 16);
 }
 
 /* Addresses that do not all fit are the first of them. */
@@ -99,6 +109,17 @@ static void need_remove(struct stay *s, uint32_t i) {
     if (i != last) memcpy(stay_ntext(s, i), stay_ntext(s, last), s->text);
     memset(&k[last], 0, sizeof *k);
     memset(stay_ntext(s, last), 0, s->text);
+}
+
+/* Leavers may go by the thousand, and all name the same: what is known of orphans is not to depend on how many are
+ * remembered to have gone, and each is kept once. */
+static void forget_orphans(struct stay *s) {
+    const struct stay_need *k = stay_needs_of(s);
+    for (uint32_t i = s->needs_n; i-- > 0;) {
+        bool known = stay_is_gone(s, k[i].id);
+        for (uint32_t at = 0; at < i && !known; at++) known = !k[at].link && id_equal(k[at].id, k[i].id);
+        if (!k[i].link && known) need_remove(s, i);
+    }
 }
 
 /* --- effects -------------------------------------------------------------------------------------- */
@@ -378,6 +399,7 @@ static void settle(struct stay *s, moyai_ns now) {
     for (uint32_t i = 0; i < s->links_n; i++)
         if (now >= stay_links(s)[i].opens) stay_links(s)[i].opens = 0;
     for (uint32_t i = 0; i < s->needs_n && !s->leaving; i++) look(s, i, now);
+    if (s->leaving) forget_orphans(s);
     if (s->leaving) stay_plan(s, now);
     if (s->leaving) look_leaving(s);
     for (uint32_t i = 0; i < s->links_n; i++)

@@ -12,6 +12,7 @@
  *   ltexts  links_cap * text bytes  addresses of the nodes of links
  *   ntexts  (STAY_NEEDS + 1) * text and of needs, and of `least`
  *   fx      stay_fx[fx_cap]         effects of the last step
+ *   gone    16 * STAY_GONE bytes for each of STAY_SETS: who has left or died
  */
 #ifndef OVERLAY_STAY_INTERNAL_H
 #define OVERLAY_STAY_INTERNAL_H
@@ -22,7 +23,8 @@
 
 #define STAY_NEEDS ((uint32_t)64)
 #define STAY_SEEN  ((uint32_t)64)
-#define STAY_GONE  ((uint32_t)64)
+#define STAY_SETS  ((uint32_t)64) /* of who has gone: by id, the latest STAY_GONE of each */
+#define STAY_GONE  ((uint32_t)16)
 #define STAY_NEAR  ((uint32_t)3) /* links that a search passes first */
 #define STAY_HOPS  ((uint32_t)32)
 
@@ -105,18 +107,17 @@ struct stay {
     uint8_t self[16];
     uint64_t site, reply, attempt, search, again, quiet;
     uint32_t accepts, text, links_cap, edges_cap, fx_cap;
-    uint32_t off_links, off_needs, off_edges, off_order, off_class, off_ltexts, off_ntexts, off_fx;
+    uint32_t off_links, off_needs, off_edges, off_order, off_class, off_ltexts, off_ntexts, off_fx, off_gone;
     struct moyai_rng rng;
     uint32_t leaving, number;
-    uint32_t depends, zero; /* as it depends on another leaver: `least` is one from whom it is cut off then */
+    uint32_t depends; /* as it depends on another leaver: `least` is one from whom it is cut off then */
+    uint32_t seen_at;
     uint32_t links_n, needs_n, edges_n, fx_n, fx_at;
-    uint32_t flooded; /* in this step: there is room for one */
-    uint32_t seen_at, gone_at;
+    uint32_t flooded;       /* in this step: there is room for one */
     uint64_t parent;        /* link: of the leaver of whom it has `least`; 0: it is its own */
     uint64_t quiet_at;      /* so long others that leave may still have something to say */
     struct stay_need least; /* of those that stay, as far as leavers have told each other; id 0: none */
     struct stay_seen seen[STAY_SEEN];
-    uint8_t gone[STAY_GONE][16];
 };
 
 static inline void *stay_at(const struct stay *s, uint32_t off) {

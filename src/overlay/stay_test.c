@@ -781,6 +781,46 @@ static void test_orphan_lacks(void **state) {
     world_free();
 }
 
+static void many_go(uint32_t n) {
+    struct stay_event ev = {.kind = STAY_EV_GONE};
+    for (uint64_t i = 1; i <= n; i++) {
+        const uint64_t x = i * 0xbf58476d1ce4e5b9u;
+        memcpy(ev.id.b, &x, 8);
+        memcpy(ev.id.b + 8, &i, 8);
+        assert_int_equal(step(0, ev), 0);
+    }
+}
+
+/* However many go after it, who has gone does not come back as an orphan that nobody has a way to; nor, be they some
+ * hundreds, as what one has said that has not heard of it. Whom several have named is one orphan. */
+static void test_orphan_of_many(void **state) {
+    (void)state;
+    world_new(5, 0);
+    for (uint32_t i = 1; i < 5; i++) link_up(0, i);
+    link_up(1, 4); /* who leaves by the script only */
+    leave(0);
+    for (uint32_t i = 2; i < 4; i++) {
+        hear_leave(i, 1, 9, NAMED_STAYS);
+        link_down(0, i);
+    }
+    hear_leave(4, 1, 0, NAMED_STAYS);
+    run(10000 * MS);
+    STAYS(0);
+    assert_int_equal(w.s[0]->needs_n, 1);
+    assert_int_equal(step(0, (struct stay_event){.kind = STAY_EV_GONE, .id = node(9)}), 0);
+    many_go(5000);
+    run(10000 * MS);
+    MAY_GO(0);
+    assert_int_equal(w.s[0]->needs_n, 0);
+    assert_int_equal(step(0, (struct stay_event){.kind = STAY_EV_GONE, .id = node(8)}), 0);
+    many_go(500);
+    hear_leave(4, 2, 8, NAMED_STAYS);
+    link_down(0, 4);
+    run(10000 * MS);
+    MAY_GO(0);
+    world_free();
+}
+
 /* Parts are compared by who was reached, who accepts, and how many they are, but not who is stopped. 2 and 3 are one.
  */
 static void test_weight(void **state) {
@@ -873,18 +913,31 @@ static void test_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_hub),           cmocka_unit_test(test_nothing_to_do),
-        cmocka_unit_test(test_one_neighbour), cmocka_unit_test(test_one_way),
-        cmocka_unit_test(test_gateway),       cmocka_unit_test(test_dependants_leave),
-        cmocka_unit_test(test_deaf),          cmocka_unit_test(test_chain),
-        cmocka_unit_test(test_random),        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_force),         cmocka_unit_test(test_force_finds_a_way),
-        cmocka_unit_test(test_force_random),  cmocka_unit_test(test_answered),
-        cmocka_unit_test(test_force_row),     cmocka_unit_test(test_row_waits),
-        cmocka_unit_test(test_way_leaves),    cmocka_unit_test(test_way_ends),
-        cmocka_unit_test(test_contrary),      cmocka_unit_test(test_least),
-        cmocka_unit_test(test_many),          cmocka_unit_test(test_orphans),
-        cmocka_unit_test(test_orphan_lacks),  cmocka_unit_test(test_weight),
+        cmocka_unit_test(test_hub),
+        cmocka_unit_test(test_nothing_to_do),
+        cmocka_unit_test(test_one_neighbour),
+        cmocka_unit_test(test_one_way),
+        cmocka_unit_test(test_gateway),
+        cmocka_unit_test(test_dependants_leave),
+        cmocka_unit_test(test_deaf),
+        cmocka_unit_test(test_chain),
+        cmocka_unit_test(test_random),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_force),
+        cmocka_unit_test(test_force_finds_a_way),
+        cmocka_unit_test(test_force_random),
+        cmocka_unit_test(test_answered),
+        cmocka_unit_test(test_force_row),
+        cmocka_unit_test(test_row_waits),
+        cmocka_unit_test(test_way_leaves),
+        cmocka_unit_test(test_way_ends),
+        cmocka_unit_test(test_contrary),
+        cmocka_unit_test(test_least),
+        cmocka_unit_test(test_many),
+        cmocka_unit_test(test_orphans),
+        cmocka_unit_test(test_orphan_lacks),
+        cmocka_unit_test(test_weight),
+        cmocka_unit_test(test_orphan_of_many),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
