@@ -165,9 +165,9 @@ static void test_first(void **state) {
     expect(t, "ENDED9>12");
     assert_int_equal(link_end(t, 13, DEATH_BROKEN, ""), 0); /* it may have died with it */
     expect(t, "ENDED9>14 probe13 ENDED13>13");
-    struct death_frame f = {.kind = DEATH_DEAD, .subject = node(10)};
+    struct death_frame f = {.kind = DEATH_DEAD, .subject = node(10), .number = 9};
     (void)step(t, EV(FRAME, .id = node(50), .frame = &f));
-    expect(t, "dead10:0:0"); /* now we are the third */
+    expect(t, "dead10:0:9"); /* now we are the third */
     says(t, 12, DEATH_ENDED, 9);
     says(t, 13, DEATH_ENDED, 9);
     says(t, 14, DEATH_ENDED, 9);
@@ -223,9 +223,9 @@ static void test_first(void **state) {
         link_up(t, 52);
         assert_int_equal(link_end(t, 9, DEATH_BROKEN, "10 50"), 0);
         t->did[0] = 0;
-        f = (struct death_frame){.kind = DEATH_DEAD, .subject = node(9), .hops = 1};
+        f = (struct death_frame){.kind = DEATH_DEAD, .subject = node(9), .number = 9, .hops = 1};
         (void)step(t, EV(FRAME, .id = node(from), .frame = &f));
-        expect(t, from == 50 ? "dead9:0:0 DEAD9>52" : "dead9:0:0 DEAD9>52 DEAD9>10");
+        expect(t, from == 50 ? "dead9:0:9 DEAD9>52" : "dead9:0:9 DEAD9>52 DEAD9>10");
         tested_free(t);
     }
     /* We have objected before: all hear that we do not any more. */
@@ -481,9 +481,11 @@ static void test_final(void **state) {
     assert_int_equal(link_end(t, 18, DEATH_BROKEN, "4"), 0);
     expect(t, "left18 LEFT18>3 LEFT18>4");
     f.kind = DEATH_DEAD;
+    f.number = 9;
     f.subject = node(3);
     (void)step(t, EV(FRAME, .id = node(4), .frame = &f));
-    expect(t, "dead3:0:0 DEAD3>3");
+    expect(t, "dead3:0:9 DEAD3>3");
+    f.number = 0;
     /* Of ourselves; also from one who is dead, who is not told so in turn: it could go on for ever. */
     f.subject = node(100);
     f.cause = DEATH_LINKS;
@@ -526,9 +528,9 @@ static void test_chain(void **state) {
     t = asked();
     says(t, 1, DEATH_ENDED, 9);
     says(t, 2, DEATH_ENDED, 9);
-    struct death_frame f = {.kind = DEATH_DEAD, .subject = node(3)};
+    struct death_frame f = {.kind = DEATH_DEAD, .subject = node(3), .number = 9};
     (void)step(t, EV(FRAME, .id = node(2), .frame = &f));
-    expect(t, "dead3:0:0 dead9:2:0 DEAD9>1h1 DEAD9>2h1 DEAD9>50");
+    expect(t, "dead3:0:9 dead9:2:0 DEAD9>1h1 DEAD9>2h1 DEAD9>50");
     tested_free(t);
 }
 
@@ -631,6 +633,7 @@ static void test_random(void **state) {
             ev.host = rng_below(&r, 4);
             ev.how = (enum death_how)(rng_below(&r, 2) ? 0 : rng_below(&r, 3));
             ev.cause = (enum death_cause)rng_below(&r, DEATH_CAUSES);
+            ev.number = ev.cause == DEATH_SIGNAL ? 9 : 0;
             ev.n = (uint32_t)rng_below(&r, 5);
             for (uint32_t k = 0; k < ev.n; k++)
                 m[k] = f.m[k] = (struct death_member){node((uint32_t)rng_below(&r, 10)), rng_below(&r, 4)};
@@ -641,6 +644,7 @@ static void test_random(void **state) {
             f.host = rng_below(&r, 4);
             f.seq = rng_below(&r, 200);
             f.cause = (uint32_t)rng_below(&r, DEATH_CAUSES);
+            f.number = f.cause == DEATH_SIGNAL ? 9 : 0;
             f.hops = (uint32_t)rng_below(&r, 2);
             (void)step(t, ev);
             t->did[0] = 0;

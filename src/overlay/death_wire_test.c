@@ -72,19 +72,33 @@ static void test_bytes(void **state) {
         assert_int_equal(get(kind, out, 31), MOYAI_EPROTO);
         assert_int_equal(get(kind, out, 33), MOYAI_EPROTO);
     }
-    f = (struct death_frame){
-        .kind = DEATH_DEAD, .subject = ID(7), .cause = DEATH_OTHER, .number = 0x01020304, .hops = 1};
-    static const uint8_t dead[] = {7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 7, 1, 4, 0, 0, 4, 3, 2, 1};
+    f = (struct death_frame){.kind = DEATH_DEAD, .subject = ID(7), .cause = DEATH_EXIT, .number = 255, .hops = 1};
+    static const uint8_t dead[] = {7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 7, 1, 1, 0, 0, 255, 0, 0, 0};
     death_wire_put(out, &f);
     assert_int_equal(death_wire_size(&f), sizeof dead);
     assert_memory_equal(out, dead, sizeof dead);
     assert_int_equal(death_wire_get(FRAME_DEATH + DEATH_DEAD, out, 24, &g, NULL), 0);
-    assert_true(g.cause == DEATH_OTHER && g.number == 0x01020304 && g.hops == 1 && g.seq == 0 && g.host == 0);
+    assert_true(g.cause == DEATH_EXIT && g.number == 255 && g.hops == 1 && g.seq == 0 && g.host == 0);
     static const struct { uint8_t at, value; } bad[] = {{16, 2}, {17, DEATH_CAUSES}, {18, 1}, {19, 1}};
     for (size_t i = 0; i < 4; i++) {
         death_wire_put(out, &f);
         out[bad[i].at] = bad[i].value;
         assert_int_equal(get(DEATH_DEAD, out, 24), MOYAI_EPROTO);
+    }
+    /* Nobody dies of a signal that there cannot be, nor with such a status. */
+    static const struct {
+        uint32_t cause, number;
+        bool good;
+    } numbers[] = {{DEATH_SIGNAL, 0, false},   {DEATH_SIGNAL, 1, true},           {DEATH_SIGNAL, 127, true},
+                   {DEATH_SIGNAL, 128, false}, {DEATH_SIGNAL, 0xc57c8c12, false}, {DEATH_EXIT, 0, true},
+                   {DEATH_EXIT, 256, false},   {DEATH_EXIT, 0x01000000, false},   {DEATH_LINKS, 0, true},
+                   {DEATH_LINKS, 1, false},    {DEATH_REFUSED, 0, true},          {DEATH_REFUSED, 1, false},
+                   {DEATH_OTHER, 0, true},     {DEATH_OTHER, 0x01020304, false}};
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        f.cause = numbers[i].cause;
+        f.number = numbers[i].number;
+        death_wire_put(out, &f);
+        assert_int_equal(get(DEATH_DEAD, out, 24), numbers[i].good ? 0 : MOYAI_EPROTO);
     }
     f.kind = DEATH_LEFT; /* has no cause */
     death_wire_put(out, &f);

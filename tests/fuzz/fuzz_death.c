@@ -64,6 +64,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         ev.host = more % 4;
         ev.how = (enum death_how)(what >> 6);
         ev.cause = (enum death_cause)(more >> 4);
+        ev.number = ev.cause == DEATH_SIGNAL ? 9 : 0;
         if (ev.kind == DEATH_EV_END || ev.kind == DEATH_EV_WITNESSED) ev.n = more >> 2 & 3;
         for (uint32_t i = 0; i < ev.n; i++) m[i] = (struct death_member){node(byte(&in) % 12), byte(&in) % 4};
         if (ev.kind == DEATH_EV_FRAME) {
