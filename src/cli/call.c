@@ -53,6 +53,7 @@ static error_t on_option(int key, char *arg, struct argp_state *state) {
         return 0;
     case ARGP_KEY_ARG:
         if (!r->target) {
+            cli_filled(state, "the name of the object", arg);
             r->target = arg;
         } else if (!r->method) {
             if (!*arg || strlen(arg) > 255) cli_usage(state, "a method's name has 1 to 255 bytes");

@@ -67,6 +67,9 @@ void cli_parse(const struct argp *parser, int argc, char **argv, enum cli_order 
     "SIZE is a number of bytes, also with one of the units k, M, G and T (or KiB, MiB, GiB and TiB) of 1024, or kB, "  \
     "MB, GB and TB of 1000."
 
+/* The value of an option, or what an argument is called ("the node"), is not empty, as a shell's variable that is not
+ * set is; exits with a usage hint if it is. */
+void cli_filled(const struct argp_state *state, const char *what, const char *text);
 /* The value of an option that is a time; exits with a usage hint if it is none. */
 moyai_dur cli_duration(const struct argp_state *state, const char *option, const char *text);
 /* --leave-deadline, as MOYAI_LEAVE_DEADLINE: of this process and those that it starts. */

@@ -227,12 +227,15 @@ static error_t on_option(int key, char *arg, struct argp_state *state) {
     cli_help(key, state);
     switch (key) {
     case KEY_LISTEN:
+        cli_filled(state, "--listen", arg);
         listen_option(r, arg, state);
         return 0;
     case KEY_PORT_FILE:
+        cli_filled(state, "--port-file", arg);
         r->port_file = arg;
         return 0;
     case KEY_KEY_FILE:
+        cli_filled(state, "--key-file", arg);
         r->key_file = arg;
         return 0;
     case KEY_ENTRIES:

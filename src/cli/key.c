@@ -32,7 +32,7 @@ static error_t on_option(int key, char *arg, struct argp_state *state) {
         r->json = true;
         return 0;
     case KEY_FILE:
-        if (!*arg) cli_usage(state, "--key-file: the path is empty");
+        cli_filled(state, "--key-file", arg);
         r->file = arg;
         return 0;
     case KEY_KEEP:

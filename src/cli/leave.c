@@ -37,9 +37,14 @@ static error_t on_option(int key, char *arg, struct argp_state *state) {
     if (observe_option(key, arg, state, &q->o)) return 0;
     switch (key) {
     case KEY_HOST:
+        cli_filled(state, "--host", arg);
         q->host = arg;
         return 0;
     case KEY_SITE:
+        if (!*arg) /* many nodes have none */
+            cli_usage(state,
+                      "--site: it is empty; is a variable not set? Nodes that have no site are told by --host, or "
+                      "by their ids");
         q->site = arg;
         return 0;
     case KEY_DEADLINE:
@@ -52,6 +57,7 @@ static error_t on_option(int key, char *arg, struct argp_state *state) {
         return 0;
     case ARGP_KEY_ARG:
         if (q->n_targets == TARGETS) cli_usage(state, "more than %u nodes: --host and --site name many", TARGETS);
+        cli_filled(state, "the name of a node", arg);
         q->target[q->n_targets++] = arg;
         return 0;
     case ARGP_KEY_END:
@@ -178,9 +184,10 @@ static int add_matching(struct leave *l, struct moyai_error *why) {
             rc = err_set(why, MOYAI_ENOMEM, "out of memory");
     }
     if (rc == 0 && !any)
-        rc = err_set(why, MOYAI_ENOENT, "no node of %s%s%s%s%s is in the grid: moyai ps shows hosts and sites",
-                     l->q->host ? "host " : "", l->q->host ? l->q->host : "", l->q->host && l->q->site ? " and " : "",
-                     l->q->site ? "site " : "", l->q->site ? l->q->site : "");
+        rc =
+            err_set(why, MOYAI_ENOENT, "no node of %s%.200s%s%s%.200s%s is in the grid: moyai ps shows hosts and sites",
+                    l->q->host ? "host '" : "", l->q->host ? l->q->host : "", l->q->host && l->q->site ? "' and " : "",
+                    l->q->site ? "site '" : "", l->q->site ? l->q->site : "", "'");
     crawl_done(&c);
     return rc;
 }

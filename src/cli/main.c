@@ -73,6 +73,10 @@ void cli_grid(const struct argp_state *state, struct cli_grid *g, const char *te
     g->all = text;
 }
 
+void cli_filled(const struct argp_state *state, const char *what, const char *text) {
+    if (!*text) cli_usage(state, "%s: it is empty; is a variable not set?", what);
+}
+
 moyai_dur cli_duration(const struct argp_state *state, const char *option, const char *text) {
     moyai_dur d = 0;
     int rc = config_parse_duration(text, &d);

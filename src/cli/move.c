@@ -37,6 +37,7 @@ static error_t on_option(int key, char *arg, struct argp_state *state) {
         return 0;
     case ARGP_KEY_ARG:
         if (q->node) cli_usage(state, "unknown argument '%s'", arg);
+        cli_filled(state, q->object ? "the name of the node" : "the name of the object", arg);
         *(q->object ? &q->node : &q->object) = arg;
         return 0;
     case ARGP_KEY_END:

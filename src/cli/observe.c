@@ -48,6 +48,7 @@ const char *cli_which_grid(const char *title, const struct cli_grid *given) {
 
 void cli_key_file(const struct argp_state *state, const char *path) {
     char full[PATH_MAX];
+    cli_filled(state, "--key-file", path);
     if (!realpath(path, full)) cli_usage(state, "--key-file: '%s': %s", path, strerror(errno));
     if (setenv("MOYAI_KEY_FILE", full, 1) < 0) argp_failure(state, CLI_FAILED, errno, "--key-file");
 }
@@ -76,6 +77,7 @@ bool observe_target(int key, char *arg, const struct argp_state *state, const ch
     switch (key) {
     case ARGP_KEY_ARG:
         if (*target) cli_usage(state, "unknown argument '%s'", arg);
+        cli_filled(state, "the name of a node", arg);
         *target = arg;
         return true;
     case ARGP_KEY_NO_ARGS:

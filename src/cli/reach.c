@@ -31,7 +31,7 @@ void reach_blame(struct moyai_error *e) {
 }
 
 static void check_filled(const char *option, const char *text, const struct argp_state *state) {
-    if (!text[strspn(text, " \t\n,")]) cli_usage(state, "--%s: it is empty", option);
+    if (!text[strspn(text, " \t\n,")]) cli_usage(state, "--%s: it is empty; is a variable not set?", option);
 }
 
 /* As the variable is looked at. */
@@ -78,6 +78,7 @@ bool reach_option(int key, char *arg, const struct argp_state *state, struct cli
 }
 
 const char *reach_site(const char *name, const struct argp_state *state) {
+    cli_filled(state, "--site", name);
     check("site", name, state);
     return name;
 }

@@ -133,13 +133,14 @@ static error_t on_option(int key, char *arg, struct argp_state *state) {
         a->on_nodes = true;
         return 0;
     case KEY_DIR:
-        if (!*arg) cli_usage(state, "--dir: the path is empty");
+        cli_filled(state, "--dir", arg);
         a->dir = arg;
         return 0;
     case KEY_ENV:
         add_env(a, state, arg);
         return 0;
     case KEY_GRID_FILE:
+        cli_filled(state, "--grid-file", arg);
         a->grid_file = arg;
         return 0;
     case KEY_PRINT_GRID:
@@ -149,6 +150,7 @@ static error_t on_option(int key, char *arg, struct argp_state *state) {
         a->keep = true;
         return 0;
     case KEY_OUTPUT:
+        cli_filled(state, "--output", arg);
         a->output = arg;
         return 0;
     case KEY_NO_PREFIX:
@@ -170,7 +172,7 @@ static error_t on_option(int key, char *arg, struct argp_state *state) {
         a->wall_time = wall_option(state, arg);
         return 0;
     case ARGP_KEY_ARG:
-        if (!*arg) cli_usage(state, "the program's name is empty");
+        cli_filled(state, "the program's name", arg);
         p->g->argv = state->argv + state->next - 1;
         state->next = state->argc;
         return 0;

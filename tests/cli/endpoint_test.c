@@ -455,7 +455,7 @@ static void where_to_listen_is_checked(void **state) {
         {"--listen", "[::1]:x", "\"[::1]:x\": a port is a number from 0 to 65535"},
         {"--listen", "[::1", "\"[::1\": the ']' is missing"},
         {"--listen", "127.1", "\"127.1\": not a numeric address"},
-        {"--listen", "", "\"\": no host"},
+        {"--listen", "", "--listen: it is empty; is a variable not set?"},
         {"--listen", ":99999", "--listen: ':99999': a port is a number from 0 to 65535"},
         {"--listen", ":7471x", "--listen: ':7471x': a port is a number from 0 to 65535"},
         {"--listen", ":-1", "--listen: ':-1': a port is a number from 0 to 65535"},

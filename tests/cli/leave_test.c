@@ -396,8 +396,14 @@ static void nobody_is_told_by_mistake(void **state) {
         {{"leave"}, 2, "who is to leave? Name nodes, or a --host or --site"},
         {{"leave", "--deadline", "0", "a"}, 2, "--deadline: a node needs some time to leave in order"},
         {{"leave", "a", "nosuch"}, 1, "nobody has registered the name"},
-        {{"leave", "--host", "nosuch"}, 1, "no node of host nosuch is in the grid: moyai ps shows hosts and sites"},
-        {{"leave", "a", "--site", "x", "--host", "y"}, 1, "no node of host y and site x is in the grid"},
+        {{"leave", "--host", "nosuch"}, 1, "no node of host 'nosuch' is in the grid: moyai ps shows hosts and sites"},
+        {{"leave", "a", "--site", "x", "--host", "y"}, 1, "no node of host 'y' and site 'x' is in the grid"},
+        {{"leave", "--site", "x"}, 1, "no node of site 'x' is in the grid"},
+        /* as of --site "$SITE": the nodes of this grid have none */
+        {{"leave", "--site", ""}, 2, "--site: it is empty; is a variable not set? Nodes that have no site"},
+        {{"leave", "--host", ""}, 2, "--host: it is empty; is a variable not set?"},
+        {{"leave", "a", "--site="}, 2, "--site: it is empty"},
+        {{"leave", "a", ""}, 2, "the name of a node: it is empty; is a variable not set?"},
     };
     serve(&a, "a");
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
