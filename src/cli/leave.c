@@ -80,7 +80,8 @@ struct leaver {
     moyai_future *asked;
     bool told;
     enum state state;
-    int64_t in_progress; /* as was said last; -1: nothing was */
+    int64_t in_progress; /* as was said last; -1: nothing was. Calls, and ... */
+    int64_t hooks;       /* ... on_leave of objects, which count as well */
     int64_t cut_off;     /* nodes that depend on it */
     size_t by;           /* 1 + whom it depends on, who has told it; 0: it was named */
     moyai_ref *judge;    /* told what is cut short */
@@ -265,12 +266,19 @@ static void take_info(struct leave *l, struct leaver *k, const moyai_value *info
             cut_off == 1 ? "" : "s", cut_off == 1 ? "s" : "ve", info_text(info, "waits_for"));
     k->cut_off = cut_off;
     const int64_t n = info_int(info, "leaving");
-    if (n == k->in_progress || !moyai_value_find(info, "leaving")) return; /* an agent ends its commands instead */
+    const int64_t hooks = moyai_value_find(info, "on_leave") ? info_int(info, "on_leave") : 0, calls = n - hooks;
+    if (!moyai_value_find(info, "leaving")) return; /* an agent ends its commands instead */
+    if (n == k->in_progress && hooks == k->hooks) return;
     k->in_progress = n;
-    if (n > 0)
-        say(l, k, "finishes %lld call%s", (long long)n, n == 1 ? "" : "s");
-    else
+    k->hooks = hooks;
+    if (n == 0)
         say(l, k, "has finished its calls");
+    else if (hooks <= 0)
+        say(l, k, "finishes %lld call%s", (long long)n, n == 1 ? "" : "s");
+    else if (calls <= 0)
+        say(l, k, "finishes %lld on_leave", (long long)hooks);
+    else
+        say(l, k, "finishes %lld call%s and %lld on_leave", (long long)calls, calls == 1 ? "" : "s", (long long)hooks);
 }
 
 static void take(struct leave *l, size_t i) {

@@ -197,6 +197,7 @@ static moyai_value *info(moyai_node *n) {
     put_uint(&f, "fibers", n->active);
     if (n->agent.ref) put(&f, "agent", agent_of(n));
     if (n->drain.begun) put_uint(&f, "leaving", n->wanted + n->drain.hooks);
+    if (n->drain.begun) put_uint(&f, "on_leave", n->drain.hooks);
     if (n->drain.cut_off > 0) {
         char who[CUT_OFF_TEXT];
         put_uint(&f, "cut_off", drain_cut_off(n, who, sizeof who));

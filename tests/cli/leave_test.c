@@ -218,6 +218,28 @@ static void what_is_cut_short_is_said(void **state) {
     cli_free(&a);
 }
 
+/* What is finished is not always a call of somebody's. */
+static void a_function_that_leaves_is_no_call(void **state) {
+    (void)state;
+    struct cli a, call, c;
+    for (int calls = 0; calls < 2; calls++) {
+        char id[9];
+        cli_start(&a, NULL, "run", "--grid", grid, "@n", "hooked", "a", NULL);
+        (void)cli_line(&a, 1, "serving a");
+        find_node(id);
+        if (calls) cli_start(&call, NULL, "call", "a", "stay", NULL);
+        if (calls) await_fibers(id, 1);
+        assert_int_equal(cli_do(&c, "leave", "a", "--deadline", "2s", NULL), 1);
+        HAS(c.text[0].p, calls ? " finishes 1 call and 1 on_leave\n" : " finishes 1 on_leave\n");
+        HAS(c.text[0].p, "1 on_leave that has not returned");
+        cli_free(&c);
+        if (calls) assert_int_equal(cli_wait(&call), 1);
+        if (calls) cli_free(&call);
+        (void)cli_wait(&a);
+        cli_free(&a);
+    }
+}
+
 /* What an agent and a run have begun is commands, of which each may take longer than the time that is left. Told
  * again, the shorter time holds. */
 static void the_time_holds_for_commands(void **state) {
@@ -430,6 +452,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_run_gives_its_processes_a_time),
         cmocka_unit_test(who_does_not_go_is_gone),
         cmocka_unit_test(what_is_cut_short_is_said),
+        cmocka_unit_test(a_function_that_leaves_is_no_call),
         cmocka_unit_test(the_time_holds_for_commands),
         cmocka_unit_test(told_twice_is_told_once),
         cmocka_unit_test(who_has_died_cannot_leave),

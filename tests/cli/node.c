@@ -3,6 +3,7 @@
  * A process of a run that is a node.
  *
  *   cli_node serve NAME   an object under that name, until asked to end
+ *   cli_node hooked NAME  the same, whose on_leave never returns
  *   cli_node move NAME    the same, of one that moves, to nodes of such
  *   cli_node once         a node that ends at once, in order
  *   cli_node master       does what standard input says, one line each, and writes one line to say how it went:
@@ -136,6 +137,13 @@ static const struct moyai_method methods[] = {{"echo", echo},     {"mixed", mixe
                                               {NULL, NULL}};
 static const struct moyai_class server_class = MOYAI_CLASS("Server", methods, NULL);
 
+static void on_leave(moyai_node *n, moyai_ref *ref, void *self) {
+    (void)ref, (void)self;
+    (void)moyai_sleep_masked(n, MOYAI_FOREVER);
+}
+
+static const struct moyai_class hooked_class = MOYAI_CLASS_LEAVING("Hooked", methods, NULL, on_leave);
+
 /* What moves: it has no state but where it began. */
 static int pack(moyai_node *n, void *self, moyai_value **state) {
     (void)n;
@@ -173,7 +181,7 @@ static moyai_node *join(bool signals) {
     return n;
 }
 
-static int serve(const char *name, bool moves) {
+static int serve(const char *name, bool moves, const struct moyai_class *cls) {
     moyai_node *n = join(true);
     struct server s = {0};
     moyai_ref *ref;
@@ -182,8 +190,7 @@ static int serve(const char *name, bool moves) {
     if (!began) die("object", "out of memory");
     *began = (uint64_t)getpid();
     if (moves && moyai_accept(n, &mover_class) < 0) die("accept", name);
-    int made = moves ? moyai_object_new(n, &mover_class, began, &ref, &why)
-                     : moyai_object_new(n, &server_class, &s, &ref, &why);
+    int made = moyai_object_new(n, cls, moves ? (void *)began : &s, &ref, &why);
     if (made < 0) die("object", why.text);
     if (!moves) free(began);
     int rc = moyai_register(ref, name);
@@ -268,8 +275,9 @@ static int master(void) {
 }
 
 int main(int argc, char **argv) {
-    if (argc == 3 && strcmp(argv[1], "serve") == 0) return serve(argv[2], false);
-    if (argc == 3 && strcmp(argv[1], "move") == 0) return serve(argv[2], true);
+    if (argc == 3 && strcmp(argv[1], "serve") == 0) return serve(argv[2], false, &server_class);
+    if (argc == 3 && strcmp(argv[1], "hooked") == 0) return serve(argv[2], false, &hooked_class);
+    if (argc == 3 && strcmp(argv[1], "move") == 0) return serve(argv[2], true, &mover_class);
     if (argc == 2 && strcmp(argv[1], "master") == 0) return master();
     if (argc == 2 && strcmp(argv[1], "once") == 0) {
         moyai_node_free(join(false));
