@@ -156,15 +156,31 @@ static void on_signal(int sig, void *arg) {
     default:
         break;
     }
-    if (sig == SIGUSR1 && h->ending) return; /* a notice, which hurries nobody */
-    if (linger_hurry(&h->linger)) return;
-    size_t n = agent_running(h->agent);
+    /* The first signal asks as if nobody had done so before, and the second one is for more haste. */
+    const bool notice = sig == SIGUSR1, again = h->linger.asked && !notice;
+    if (notice && (h->ending || h->linger.on)) return; /* which hurries nobody */
+    h->linger.asked |= !notice;
+    if (h->linger.on) {
+        linger_signal(&h->linger, sig, again);
+        return;
+    }
+    const size_t n = agent_running(h->agent);
+    const char *by = notice ? CLI_TWICE : sig == SIGINT ? "another Ctrl-C" : "another signal";
     char what[40];
-    if (h->ending) cut(h, n); /* the second one */
-    if (!h->ending && n > 0)
-        say(h, "%s: ending %zu command%s in order; another %s kills %s", cli_signal_text(sig, what), n,
-            n == 1 ? "" : "s", sig == SIGINT ? "Ctrl-C" : "signal", n == 1 ? "it" : "them");
-    end(h, false);
+    (void)cli_signal_text(sig, what);
+    if (again) {
+        cut(h, n);
+        end(h, true);
+    } else if (h->ending) { /* they have been asked before, and are killed no later for that */
+        if (n > 0)
+            say(h, "%s: %zu command%s end%s already; %s kills %s", what, n, n == 1 ? "" : "s", n == 1 ? "s" : "", by,
+                n == 1 ? "it" : "them");
+    } else {
+        if (n > 0)
+            say(h, "%s: ending %zu command%s in order; %s kills %s", what, n, n == 1 ? "" : "s", by,
+                n == 1 ? "it" : "them");
+        end(h, false);
+    }
 }
 
 /* By moyai leave: as by SIGTERM, but that it may be told so again, and the time for it. */
@@ -176,7 +192,7 @@ static void on_told(moyai_ns until, void *arg) {
     h->until = until;
     if (h->ending) return;
     if (n > 0)
-        say(h, "told to leave: ending %zu command%s in order; a signal kills %s", n, n == 1 ? "" : "s",
+        say(h, "told to leave: ending %zu command%s in order; " CLI_TWICE " kills %s", n, n == 1 ? "" : "s",
             n == 1 ? "it" : "them");
     else
         say(h, "told to leave");
@@ -206,7 +222,7 @@ static void on_wall(struct exec *x, struct exec_timer *t) {
     char text[100];
     wall_text(w, text);
     if (!h->ending && n > 0)
-        say(h, "%s: ending %zu command%s in order; a signal kills %s", text, n, n == 1 ? "" : "s",
+        say(h, "%s: ending %zu command%s in order; " CLI_TWICE " kills %s", text, n, n == 1 ? "" : "s",
             n == 1 ? "it" : "them");
     else if (!h->ending)
         say(h, "%s: leaves", text);
@@ -218,7 +234,7 @@ static void on_wall(struct exec *x, struct exec_timer *t) {
 static void end_now(void *arg) {
     struct host *h = arg;
     h->orphaned = true;
-    (void)linger_hurry(&h->linger);
+    linger_hurry(&h->linger);
     end(h, true);
     moyai_node_stop(h->node);
 }

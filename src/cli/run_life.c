@@ -70,6 +70,7 @@ struct run {
     int first_status;    /* of the first of them that did not end well */
     int status;          /* what to exit with, once ON is left */
     bool by_itself;      /* it is that of the first group */
+    bool own;            /* ON was left for no reason from outside, so that its status may change yet */
     bool hurry;          /* do not wait for a reader of our output */
     bool spawning;       /* a child may be there that is not known yet */
     bool stopped;        /* by Ctrl-Z */
@@ -199,6 +200,7 @@ static void end_run(struct run *r, int status, bool hurry) {
     if (r->state != RUN_ON) return;
     r->state = RUN_ENDING;
     r->status = status;
+    r->own = !hurry;
     look_unmet(r);
     exec_timer_clear(r->x, &r->timeout);
     exec_timer_clear(r->x, &r->wall);
@@ -320,6 +322,32 @@ static void ask_all(struct run *r, const char *what, const char *by, int status)
     end_run(r, status, true);
 }
 
+/* Does it wait for processes, and not for a reader of their output only? */
+static bool is_anybody_left(const struct run *r) {
+    return alive(r) > 0 || r->spawning || is_any_left(r);
+}
+
+/* The first signal, where they have been asked to end already: they are killed no later for that. */
+static void ask_again(struct run *r, const char *what, const char *by) {
+    const size_t n = alive(r) + r->spawning;
+    r->hurry = r->told = true;
+    if (r->nodes) nodes_hurry(r->nodes);
+    if (n > 0)
+        output_say(r->out, "%s: %s: %zu process%s already; %s kills %s", r->a->title, what, n,
+                   n == 1 ? " ends" : "es end", by, n == 1 ? "it" : "them");
+}
+
+static void cut_short(struct run *r, int sig) {
+    if (r->own) { /* the first group had ended; we cut short what comes after it */
+        r->status = 128 + sig;
+        r->by_itself = false;
+    }
+    r->hurry = true;
+    r->told = false;
+    if (r->nodes) nodes_hurry(r->nodes);
+    kill_all(r);
+}
+
 static void on_signal(int sig, void *arg) {
     struct run *r = arg;
     switch (sig) {
@@ -338,21 +366,20 @@ static void on_signal(int sig, void *arg) {
     default:
         break;
     }
+    const bool notice = sig == SIGUSR1, again = r->linger.asked; /* a notice hurries nobody */
+    const char *by = notice ? CLI_TWICE : sig == SIGINT ? "another Ctrl-C" : "another signal";
+    char what[40];
+    (void)cli_signal_text(sig, what);
+    r->linger.asked |= !notice;
     if (r->state == RUN_ON) {
-        char what[40];
-        (void)cli_signal_text(sig, what);
-        ask_all(r, what, sig == SIGINT ? "another Ctrl-C" : "another signal", 128 + sig);
-    } else if (r->state == RUN_ENDING && sig != SIGUSR1) {
-        if (!r->hurry) { /* the first group had ended; we cut short what comes after it */
-            r->status = 128 + sig;
-            r->by_itself = false;
-        }
-        r->hurry = true;
-        r->told = false;
-        if (r->nodes) nodes_hurry(r->nodes);
-        kill_all(r);
-    } else if (sig != SIGUSR1) {
-        (void)linger_hurry(&r->linger);
+        ask_all(r, what, by, 128 + sig);
+    } else if (!notice && r->state == RUN_ENDING) {
+        if (again || !is_anybody_left(r))
+            cut_short(r, sig);
+        else
+            ask_again(r, what, by);
+    } else if (!notice) {
+        linger_signal(&r->linger, sig, again);
     }
 }
 
@@ -360,7 +387,7 @@ static void on_signal(int sig, void *arg) {
 static void end_now(void *arg) {
     struct run *r = arg;
     r->orphaned = true;
-    (void)linger_hurry(&r->linger);
+    linger_hurry(&r->linger);
     kill_all(r);
     r->state = RUN_OVER;
     moyai_node_stop(r->node);
@@ -371,7 +398,7 @@ static void on_told(moyai_ns until, void *arg) {
     struct run *r = arg;
     r->leave_by = until;
     r->told = true;
-    if (r->state == RUN_ON) ask_all(r, "told to leave", "a signal", 128 + SIGTERM);
+    if (r->state == RUN_ON) ask_all(r, "told to leave", CLI_TWICE, 128 + SIGTERM);
     if (r->state == RUN_ENDING) kill_at(r, until);
 }
 

@@ -572,8 +572,8 @@ void node_drain(moyai_node *n, moyai_dur patience) {
     await_drained(n);
 }
 
-void node_drain_hurry(moyai_node *n) {
-    drain_begin(n, 1);
+void node_drain_hurry(moyai_node *n, moyai_dur most) {
+    drain_begin(n, most > 0 ? most : 1);
 }
 
 _Static_assert(NODE_CUT_OFF >= CUT_OFF_TEXT, "three names fit");

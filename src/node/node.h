@@ -38,7 +38,7 @@ void node_on_leave(moyai_node *n, void (*fn)(moyai_ns until, void *arg), void *a
 /* And then: leave as moyai_leave does, and wait until that is over or the time for it. Lock not held; may switch
  * fibers. */
 void node_drain(moyai_node *n, moyai_dur patience);
-void node_drain_hurry(moyai_node *n); /* that time is over now. Lock held */
+void node_drain_hurry(moyai_node *n, moyai_dur most); /* that time is over then, if not before; 0: now. Lock held */
 /* How many of its neighbours a node that leaves waits for, as they have no other way, and who: three of them. Lock
  * held.
  */

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static char grid[100], places[60];
@@ -240,6 +241,92 @@ static void a_function_that_leaves_is_no_call(void **state) {
     }
 }
 
+/* Others' signals, as of a batch system or systemd, come while it is told to leave: the first one asks in order, as if
+ * it were the first thing that was heard, and the second one kills. */
+enum begun { BY_LEAVE, BY_NOTICE, BY_SIGNAL };
+
+static void begin(enum begun by, const struct cli *c, struct cli *leave, const char *title) {
+    char id[9];
+    find_titled(title, id);
+    if (by == BY_LEAVE) cli_start(leave, NULL, "leave", id, "--deadline", "1h", NULL);
+    if (by == BY_NOTICE) assert_int_equal(kill(c->pid, SIGUSR1), 0);
+    if (by == BY_SIGNAL) assert_int_equal(kill(c->pid, SIGTERM), 0);
+}
+
+/* One that kills counts from 100 ms after the last: until it has worked, or is heard. */
+static void kill_until_gone(const struct cli *c) {
+    for (siginfo_t si = {0}; waitid(P_PID, (id_t)c->pid, &si, WEXITED | WNOWAIT | WNOHANG) == 0 && si.si_pid == 0;) {
+        (void)kill(c->pid, SIGTERM);
+        usleep(1000);
+    }
+}
+
+static const char *const begins[] = {"told to leave", "got SIGUSR1", "got SIGTERM"};
+static const char *const kills[] = {"a second SIGTERM or Ctrl-C", "a second SIGTERM or Ctrl-C", "another signal"};
+
+static void the_second_signal_kills_processes(void **state) {
+    (void)state;
+    for (enum begun by = BY_LEAVE; by <= BY_SIGNAL; by++) {
+        struct cli run, c;
+        char line[160];
+        /* One that ends in order when its input ends, and one that does not. */
+        cli_start(&run, NULL, "run", "--grid", grid, "--grace", "1h", "@h", "until-asked", "0", ":", "@h", "stubborn",
+                  NULL);
+        cli_await(&run, 1, "ready", 2);
+        begin(by, &run, &c, "moyai run");
+        snprintf(line, sizeof line, "moyai run: %s: ending 2 processes in order; %s kills them", begins[by], kills[by]);
+        (void)cli_line(&run, 2, line);
+        if (by != BY_SIGNAL) {
+            assert_int_equal(kill(run.pid, SIGTERM), 0);
+            (void)cli_line(&run, 2, "moyai run: got SIGTERM: 2 processes end already; another signal kills them");
+        }
+        cli_close_in(&run);
+        (void)cli_line(&run, 1, "ends in order");
+        kill_until_gone(&run);
+        assert_int_equal(cli_wait(&run), by == BY_NOTICE ? 128 + SIGUSR1 : 143);
+        cli_free(&run);
+        if (by != BY_LEAVE) continue;
+        cli_close_in(&c);
+        (void)cli_wait(&c);
+        HAS(c.text[0].p, " has left after ");
+        cli_free(&c);
+    }
+}
+
+static void the_second_signal_kills_commands(void **state) {
+    (void)state;
+    for (enum begun by = BY_LEAVE; by <= BY_SIGNAL; by++) {
+        struct cli node, run, c;
+        char line[160];
+        cli_start(&node, NULL, "node", "--slots", "2", "--grace", "1h", NULL);
+        (void)cli_line(&node, 2, "takes commands");
+        cli_start(&run, NULL, "run", "--grid", grid, "--on-nodes", "sh", "-c",
+                  "trap 'sleep 1; echo in order; exit' TERM; echo ready; while :; do sleep 0.1; done", ":", "@h",
+                  "stubborn", NULL);
+        cli_await(&run, 1, "ready", 2);
+        begin(by, &node, &c, "moyai node");
+        snprintf(line, sizeof line, "moyai node: %s: ending 2 commands in order; %s kills them", begins[by], kills[by]);
+        (void)cli_line(&node, 2, line);
+        if (by != BY_SIGNAL) {
+            assert_int_equal(kill(node.pid, SIGTERM), 0);
+            (void)cli_line(&node, 2, "moyai node: got SIGTERM: 2 commands end already; another signal kills them");
+        }
+        (void)cli_line(&run, 1, "in order");
+        kill_until_gone(&node);
+        assert_int_equal(cli_wait(&node), 0);
+        cli_free(&node);
+        cli_close_in(&run);
+        (void)cli_wait(&run);
+        cli_free(&run);
+        if (by != BY_LEAVE) continue;
+        cli_close_in(&c);
+        assert_int_equal(cli_wait(&c), 1);
+        HAS(c.text[0].p, " has cut short: "); /* the one, or both, if the other's end was not seen yet */
+        HAS(c.text[0].p, " has left after ");
+        cli_free(&c);
+    }
+}
+
 /* What an agent and a run have begun is commands, of which each may take longer than the time that is left. Told
  * again, the shorter time holds. */
 static void the_time_holds_for_commands(void **state) {
@@ -453,6 +540,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(who_does_not_go_is_gone),
         cmocka_unit_test(what_is_cut_short_is_said),
         cmocka_unit_test(a_function_that_leaves_is_no_call),
+        cmocka_unit_test(the_second_signal_kills_processes),
+        cmocka_unit_test(the_second_signal_kills_commands),
         cmocka_unit_test(the_time_holds_for_commands),
         cmocka_unit_test(told_twice_is_told_once),
         cmocka_unit_test(who_has_died_cannot_leave),

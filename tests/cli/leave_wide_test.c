@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static char key[120], host[100], grid[200];
@@ -164,12 +165,12 @@ static void start_hub(struct cli *c, const char *option, const char *value) {
 static void a_run_is_there_for_others(void **state) {
     (void)state;
     struct cli hub, a, b, c;
-    for (int how = 0; how < 3; how++) {
+    for (int how = 0; how < 4; how++) {
         start_hub(&hub, "--grace", "1s");
         start_outbound(&a, "a");
         start_outbound(&b, "b");
         await_nodes(2);
-        if (how == 0) { /* until a signal ends that at once */
+        if (how == 0) { /* until a second signal ends that at once */
             assert_int_equal(kill(hub.pid, SIGTERM), 0);
             (void)cli_line(&hub, 2, WAITS);
             assert_int_equal(kill(hub.pid, SIGTERM), 0);
@@ -179,6 +180,23 @@ static void a_run_is_there_for_others(void **state) {
             HAS(c.text[0].p, " waits for 1 node that has no other way to the grid: ");
             HAS(c.text[0].p, " has left 1 node without a way to the grid: ");
             HAS(c.text[0].p, " has left after ");
+            cli_free(&c);
+            unsetenv("MOYAI_RUN_DIR");
+            unsetenv("MOYAI_LISTEN");
+        } else if (how == 2) { /* the same, but that the first signal, which may be another's, leaves it 10 s */
+            look_from("look");
+            cli_start(&c, NULL, "leave", "--grid", grid, "--site", "hub", "--deadline", "1h", NULL);
+            (void)cli_line(&hub, 2, "; a second SIGTERM or Ctrl-C ends it at once");
+            assert_int_equal(kill(hub.pid, SIGTERM), 0);
+            (void)cli_line(&hub, 2, "moyai run: got SIGTERM: leaves within 10 s; another signal ends it at once");
+            for (siginfo_t si = {0};
+                 waitid(P_PID, (id_t)hub.pid, &si, WEXITED | WNOWAIT | WNOHANG) == 0 && !si.si_pid;) {
+                (void)kill(hub.pid, SIGTERM);
+                usleep(10000);
+            }
+            cli_close_in(&c);
+            assert_int_equal(cli_wait(&c), 1);
+            HAS(c.text[0].p, " has left 1 node without a way to the grid: ");
             cli_free(&c);
             unsetenv("MOYAI_RUN_DIR");
             unsetenv("MOYAI_LISTEN");
@@ -192,7 +210,7 @@ static void a_run_is_there_for_others(void **state) {
         assert_int_equal(cli_wait(&hub), 143);
         HAS(hub.text[1].p, WAITS);
         assert_int_equal(kit_count(&hub.text[1], "MOYAI-LEAVE-WAITS this node is to leave, and waits for 1 node"), 1);
-        assert_int_equal(kit_count(&hub.text[1], "MOYAI-LEAVE-CUT"), how == 2 ? 0 : 1);
+        assert_int_equal(kit_count(&hub.text[1], "MOYAI-LEAVE-CUT"), how == 3 ? 0 : 1);
         cli_free(&hub);
         for (int i = 0; i < 2; i++) {
             struct cli *one = i ? &b : &a;
