@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* moyai call: one call from the shell. Values are JSON, both ways (value_json.h). */
+#include "base/dur.h"
 #include "base/err.h"
+#include "base/utf8.h"
 #include "cli/cli.h"
 #include "cli/observe.h"
 #include "cli/seek.h"
@@ -122,9 +124,14 @@ static void print_level(const char *title, unsigned level, const struct moyai_er
            executed_text(e->executed), known ? "\"" : "", known ? origin : "null", known ? "\"" : "");
 }
 
-static void print_errors(const char *title, const moyai_future *f, const struct request *q) {
+static void print_errors(const struct observer *o, const moyai_ref *ref, const char *title, const moyai_future *f,
+                         const struct request *q) {
     struct moyai_error e;
-    for (unsigned level = 0; moyai_future_error(f, level, &e) != 0; level++) print_level(title, level, &e, q->o.json);
+    for (unsigned level = 0; moyai_future_error(f, level, &e) != 0; level++) {
+        if (level == 0 && e.executed == MOYAI_NEVER_EXECUTED && !seek_way(o, moyai_ref_home(ref)))
+            seek_unanswered(o, q->target, moyai_ref_home(ref), q->o.timeout, &e);
+        print_level(title, level, &e, q->o.json);
+    }
     if (q->o.json) printf("]}\n");
 }
 
@@ -206,7 +213,8 @@ static void completed(moyai_future *f, void *arg) {
 }
 
 /* Until it has completed, the time is over, or a signal asks to end. */
-static int await(struct observer *o, moyai_future *f, const char *title, const struct request *q) {
+static int await(struct observer *o, const moyai_ref *ref, moyai_future *f, const char *title,
+                 const struct request *q) {
     struct moyai_error e = {0};
     if (!moyai_future_ready(f)) {
         if (moyai_future_then(f, completed, o->node) < 0) {
@@ -217,16 +225,21 @@ static int await(struct observer *o, moyai_future *f, const char *title, const s
         (void)moyai_node_serve(o->node, q->oneway ? q->o.timeout : MOYAI_FOREVER);
     }
     if (!moyai_future_ready(f)) {
-        bool late = !moyai_node_stopping(o->node);
-        err_set(&e, late ? MOYAI_ETIMEDOUT : MOYAI_ECANCELED, "%s",
-                late ? "the object's node has not taken the call in time" : "interrupted");
+        const bool late = !moyai_node_stopping(o->node);
+        const struct moyai_node_id home = moyai_ref_home(ref);
+        if (late) /* it may have been sent, over a link that is no more */
+            err_set(&e, MOYAI_ETIMEDOUT, "the node of '%.*s' has not taken the call within %s%s",
+                    (int)utf8_cut(q->target, strlen(q->target), 71), q->target, DUR(q->o.timeout),
+                    seek_way(o, home) ? "" : ": " SEEK_NO_WAY);
+        else
+            err_set(&e, MOYAI_ECANCELED, "interrupted");
         (void)print_error(title, &e, q);
         return late ? CLI_TIMED_OUT : CLI_INTERRUPTED;
     }
     int code = moyai_future_error(f, 0, &e);
     if (code == 0 && q->oneway && q->o.json) printf("{\"results\": []}\n");
     if (code == 0) return q->oneway ? CLI_OK : print_results(o, f, title, q);
-    print_errors(title, f, q);
+    print_errors(o, ref, title, f, q);
     print_hint(title, &e, q);
     return code == MOYAI_ETIMEDOUT && q->o.timeout != MOYAI_FOREVER ? CLI_TIMED_OUT : CLI_FAILED;
 }
@@ -243,7 +256,7 @@ static int call(struct observer *o, moyai_ref *ref, const char *title, const str
     moyai_future *f = q->oneway ? node_call_oneway(ref, q->method, &args) : moyai_call_async(ref, q->method, &args);
     free(a);
     if (!q->oneway && q->o.timeout != MOYAI_FOREVER) moyai_future_deadline(f, q->o.timeout);
-    int status = await(o, f, title, q);
+    int status = await(o, ref, f, title, q);
     if (status == CLI_INTERRUPTED) moyai_future_cancel(f);
     moyai_future_free(f);
     return status;

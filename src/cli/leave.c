@@ -158,6 +158,7 @@ static int add_named(struct leave *l, const char *target, struct moyai_error *wh
     moyai_future_deadline(f, l->q->o.timeout);
     rc = moyai_future_get(f, MOYAI_INTO(&info));
     if (rc < 0) (void)moyai_future_error(f, 0, why);
+    if (rc < 0) seek_unanswered(l->o, target, node, l->q->o.timeout, why);
     moyai_future_free(f);
     moyai_ref_unref(home);
     if (rc == 0 && !add(l, id, info_text(info, "title"), info_text(info, "host")))
@@ -293,6 +294,7 @@ static void take(struct leave *l, size_t i) {
         take_told(l, k, seconds);
     } else {
         (void)moyai_future_error(k->asked, 0, &k->why);
+        seek_unanswered(l->o, k->id, moyai_ref_home(k->ref), l->q->o.timeout, &k->why);
     }
     if (rc == MOYAI_ECLOSED)
         over(l, k, GONE);

@@ -100,6 +100,7 @@ static int find_node(struct moving_on *m, struct moyai_error *why) {
     m->to = moyai_ref_home(ref);
     moyai_ref_unref(ref);
     rc = ask(m, m->to, "info", MOYAI_NONE, &info, why);
+    if (rc < 0) seek_unanswered(m->o, m->q->node, m->to, m->q->o.timeout, why);
     if (rc == 0)
         snprintf(m->called, sizeof m->called, "node %.8s (%.63s, %.63s)", info_text(info, "node"),
                  info_text(info, "title"), info_text(info, "host"));
@@ -141,6 +142,7 @@ static int begin(struct moving_on *m, struct moyai_error *why) {
     do rc = ask(m, moyai_ref_home(m->object), "move", MOYAI_ARGS(m->object, to, s, m->judge), &yes, why);
     while (rc < 0 && rc != MOYAI_ESTATE && rc != MOYAI_EBUSY && find_again(m));
     moyai_value_free(yes);
+    if (rc < 0) seek_unanswered(m->o, m->q->object, moyai_ref_home(m->object), m->q->o.timeout, why);
     return rc;
 }
 

@@ -70,23 +70,11 @@ static void report(const struct statistics *s, const char *id, double seconds, b
         printf("round trip min/avg/max/mdev = %.3f/%.3f/%.3f/%.3f ms\n", s->least, mean, s->most, deviation);
 }
 
-/* As far as can be known from here, in time: where the ping has got to. */
-static const char *silence(const struct observer *o, moyai_ref *node, const struct moyai_error *e) {
-    const struct moyai_node_id id = moyai_ref_home(node);
-    struct overlay_way way;
-    if (e->executed != MOYAI_NEVER_EXECUTED) return "it was sent, and the node, or one on the way, has not answered";
-    exec_lock(node_exec(o->node));
-    const bool has_way = overlay_way(node_overlay(o->node), &id, 0, &way);
-    exec_unlock(node_exec(o->node));
-    if (has_way) return "it could not be sent, as the node, or one on the way, takes nothing: is it stopped?";
-    return "no way to the node is known: it does not answer, is in another part of the grid, or has never been";
-}
-
 static void say_lost(const struct observer *o, moyai_ref *node, int64_t seq, int rc, const struct request *q) {
     struct moyai_error e;
     char text[JSON_WORST * (MOYAI_ERROR_TEXT + 200)], all[MOYAI_ERROR_TEXT + 200];
     moyai_last_error(o->node, &e);
-    const char *reason = rc == MOYAI_ETIMEDOUT ? silence(o, node, &e) : "";
+    const char *reason = rc == MOYAI_ETIMEDOUT ? seek_silence(o, moyai_ref_home(node), &e) : "";
     snprintf(all, sizeof all, "%s%s%s", e.text, *reason ? ": " : "", reason);
     if (q->o.json) {
         size_t n = json_escape(text, all, strlen(all));

@@ -12,6 +12,17 @@ int seek_interrupted(const struct observer *o, bool json);
 /* observer_find has failed with that text: what may have been meant is added to it. */
 void seek_hint(const char *target, struct moyai_error *why);
 
+/* Is a way to that node known? What is said if not: */
+#define SEEK_NO_WAY                                                                                                    \
+    "no way to the node is known: it does not answer, is in another part of the grid, or has never been; moyai ps "    \
+    "shows who is there"
+bool seek_way(const struct observer *o, struct moyai_node_id id);
+/* A call to that node has timed out with that error: where it has got to, as far as can be known from here, in time. */
+const char *seek_silence(const struct observer *o, struct moyai_node_id id, const struct moyai_error *why);
+/* Its text then: what was given, and that. Other errors are left as they are. */
+void seek_unanswered(const struct observer *o, const char *target, struct moyai_node_id id, moyai_dur timeout,
+                     struct moyai_error *why);
+
 /* A list of nodes has none, and for all that is known there are none: an empty one would say so too softly. */
 void seek_nobody(const struct observer *o);
 

@@ -39,6 +39,8 @@ struct hop {
 };
 
 struct trace {
+    const struct observer *o;
+    const char *target;
     moyai_node *node;
     moyai_dur timeout;
     struct moyai_node_id end;
@@ -117,6 +119,7 @@ static int trace(struct trace *t, struct moyai_error *why) {
     for (int i = 0; i < TRIES && !t->whole && !moyai_node_stopping(t->node); i++) {
         forget(t);
         int rc = ask(t, t->end, "ping", MOYAI_NONE, NULL, why); /* lays the way, if there is none */
+        if (rc < 0) seek_unanswered(t->o, t->target, t->end, t->timeout, why);
         if (rc == 0) rc = follow(t, why);
         if (rc < 0) return rc;
     }
@@ -200,7 +203,8 @@ int cli_trace(int argc, char **argv) {
     static struct trace t;
     int rc = observer_find(&o, q.target, &ref, &why);
     if (rc == 0) {
-        t = (struct trace){.node = o.node, .timeout = q.o.timeout, .end = moyai_ref_home(ref)};
+        t = (struct trace){
+            .o = &o, .target = q.target, .node = o.node, .timeout = q.o.timeout, .end = moyai_ref_home(ref)};
         rc = trace(&t, &why);
     }
     status = seek_interrupted(&o, q.o.json);

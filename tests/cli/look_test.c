@@ -435,6 +435,38 @@ static void traces(const char *id, bool relayed) {
     cli_free(&c);
 }
 
+/* Of a node that nobody has heard of it is said what was given, and what may be the matter. */
+static void asks_who_has_never_been(const char *id) {
+    static const char nobody[] = "cafecafecafecafecafecafecafecafe";
+    static const char of_nobody[] = "moyai:00112233445566778899aabbccddeeff@cafecafecafecafecafecafecafecafe";
+    const struct {
+        const char *words[5];
+        int status;
+    } verbs[] = {{{"trace", nobody}, 1},
+                 {{"leave", nobody}, 1},
+                 {{"leave", of_nobody}, 1},
+                 {{"move", of_nobody, id}, 1},
+                 {{"move", of_nobody, nobody}, 1},
+                 {{"call", nobody, "info"}, 124},
+                 {{"call", of_nobody, "pid"}, 124},
+                 {{"call", "--oneway", of_nobody, "pid"}, 124},
+                 {{"ping", "-c", "1", nobody}, 1}};
+    for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++) {
+        for (int json = 0; json < 2; json++) {
+            const char *const *w = verbs[i].words, *all[9] = {w[0], "--timeout", "300ms"};
+            int n = 3;
+            if (json) all[n++] = "--json";
+            for (int k = 1; w[k]; k++) all[n++] = w[k];
+            assert_int_equal(in_grid(all), verbs[i].status);
+            const bool pinged = strcmp(w[0], "ping") == 0;
+            if (json || pinged) HAS(c.text[0].p, "no way to the node is known: it does not answer, is in another part");
+            if (!pinged) HAS(c.text[1].p, " within 300 ms: no way to the node is known: it does not answer, ");
+            if (!pinged) HAS(c.text[1].p, "cafecafe' ");
+            cli_free(&c);
+        }
+    }
+}
+
 /* No directory knows the nodes, and none but one can be connected to: who looks goes from that one to the others, and
  * talks to them through it. */
 static void several_hosts(void **state) {
@@ -476,6 +508,7 @@ static void several_hosts(void **state) {
         HAS(c.text[0].p, "2 sent, 2 answered");
         cli_free(&c);
         traces(id, i > 0);
+        if (i == 0) asks_who_has_never_been(id);
     }
     is_looked_over("left");
     for (int i = 2; i >= 0; i--) {
