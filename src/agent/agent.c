@@ -3,12 +3,14 @@
 #include "agent/internal.h"
 
 #include "base/err.h"
+#include "base/utf8.h"
 #include "object/node_object.h"
 
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -85,7 +87,8 @@ static int read_order(struct order *o, const moyai_value *v, struct moyai_error 
     if (env && !(o->env = words(env, "env", why))) return why->code;
     for (char **e = o->env; e && *e; e++)
         if (!strchr(*e, '=') || **e == '=')
-            return err_set(why, MOYAI_EARGS, "\"%.60s\" of \"env\" is not of the form NAME=VALUE", *e);
+            return err_set(why, MOYAI_EARGS, "\"%.*s\" of \"env\" is not of the form NAME=VALUE",
+                           (int)utf8_cut(*e, strlen(*e), 60), *e);
     if (!dir || moyai_value_kind(dir) == MOYAI_K_NULL) return 0;
     text = word(dir, &n);
     if (!text || n == 0) return err_set(why, MOYAI_EARGS, "\"dir\" is a text");
@@ -204,7 +207,8 @@ static int do_run(moyai_request *rq, void *self) {
 /* ---- the other methods ----------------------------------------------------------------------- */
 
 static int no_command(moyai_request *rq, const char *id) {
-    return moyai_raise(rq, MOYAI_ENOENT, "there is no command \"%.64s\" (any more)", id);
+    return moyai_raise(rq, MOYAI_ENOENT, "there is no command \"%.*s\" (any more)",
+                       (int)utf8_cut(id, strlen(id), AGENT_ID), id);
 }
 
 /* Something to tell, or the end. Lock held. ECANCELED, ECLOSED: the command is not to be looked at any more. */

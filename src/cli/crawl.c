@@ -87,7 +87,7 @@ static struct crawl_node *add(struct work *w, const char *text, const char *titl
         return NULL;
     }
     memcpy(k->id, id, sizeof k->id);
-    snprintf(k->title, sizeof k->title, "%s", title);
+    clean_cut(k->title, sizeof k->title, title);
     k->pid = pid;
     k->entry = entry;
     HASH_ADD_STR(w->c->all, id, k);
@@ -221,7 +221,7 @@ static void take(struct work *w, struct crawl_node *k, moyai_future *f) {
         return;
     }
     k->state = CRAWL_UP;
-    snprintf(k->title, sizeof k->title, "%s", info_text(k->info, "title"));
+    clean_cut(k->title, sizeof k->title, info_text(k->info, "title"));
     k->pid = info_int(k->info, "pid");
     add_links(w, k->info);
     if (w->c->seen) w->c->seen(k, w->c->arg);

@@ -6,6 +6,7 @@
 #include "base/dur.h"
 #include "base/err.h"
 #include "base/id.h"
+#include "base/utf8.h"
 #include "cli/cli.h"
 #include "cli/crawl.h"
 #include "cli/seek.h"
@@ -108,8 +109,9 @@ static int on_cut(moyai_request *rq, void *self) {
     int rc = moyai_args(rq, MOYAI_INTO(&cut, &what, &left, &who));
     if (rc < 0) return rc;
     const size_t n = strlen(k->what);
-    if (cut > 0) snprintf(k->what + n, sizeof k->what - n, "%s%s", n ? ", " : "", what);
-    if (left > 0) snprintf(k->who, sizeof k->who, "%s", who);
+    if (cut > 0 && n > 0 && n + 2 < sizeof k->what) strcat(k->what, ", ");
+    if (cut > 0) clean_cut(k->what + strlen(k->what), sizeof k->what - strlen(k->what), what);
+    if (left > 0) clean_cut(k->who, sizeof k->who, who);
     k->cut += cut;
     k->left = left > k->left ? left : k->left;
     return 0;
@@ -127,6 +129,7 @@ static struct leaver *leaver_of(const struct leave *l, const char *id) {
 static bool add(struct leave *l, const char *id, const char *title, const char *host) {
     struct moyai_node_id node;
     if (leaver_of(l, id)) return true;
+    if (!id_parse(id, 32, node.b)) return false;
     struct leaver **more = realloc(l->all, (l->n + 1) * sizeof(struct leaver *));
     if (more) l->all = more;
     struct leaver *k = more ? malloc(sizeof *k) : NULL; /* its place is its object's state */
@@ -134,10 +137,13 @@ static bool add(struct leave *l, const char *id, const char *title, const char *
     *k = (struct leaver){.in_progress = -1, .began = moyai_now()};
     more[l->n++] = k;
     snprintf(k->id, sizeof k->id, "%s", id);
-    const bool both = *title && *host;
-    snprintf(k->called, sizeof k->called, "node %.8s%s%.63s%s%.63s%s", id, *title || *host ? " (" : "", title,
-             both ? ", " : "", host, *title || *host ? ")" : "");
-    return id_parse(id, 32, node.b) && moyai_node_ref(l->o->node, node, &k->ref) == 0 &&
+    char t[64], h[65]; /* no host's name is longer */
+    clean_cut(t, sizeof t, title);
+    clean_cut(h, sizeof h, host);
+    const bool any = *t || *h;
+    snprintf(k->called, sizeof k->called, "node %.8s%s%s%s%s%s", id, any ? " (" : "", t, *t && *h ? ", " : "", h,
+             any ? ")" : "");
+    return moyai_node_ref(l->o->node, node, &k->ref) == 0 &&
            moyai_object_new(l->o->node, &judge_class, k, &k->judge, NULL) == 0;
 }
 
@@ -202,7 +208,7 @@ static void say(const struct leave *l, const struct leaver *k, const char *fmt, 
     va_list ap;
     if (l->q->o.json) return;
     va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
+    text[utf8_printed(text, sizeof text, vsnprintf(text, sizeof text, fmt, ap))] = 0;
     va_end(ap);
     print_clean(stdout, k->called);
     fputs(" ", stdout);
@@ -255,7 +261,7 @@ static void take_dependants(struct leave *l, size_t by, const moyai_value *info)
         if (strlen(id) != 32 || leaver_of(l, id) || !add(l, id, "", "")) continue; /* at the next look */
         struct leaver *k = l->all[l->n - 1];
         k->by = by + 1;
-        snprintf(k->called, sizeof k->called, "%.150s", info_text(one, "called"));
+        clean_cut(k->called, sizeof k->called, info_text(one, "called"));
         say(l, k, "leaves, too, as it depends on %s", l->all[by]->called);
     }
 }

@@ -101,9 +101,10 @@ static int find_node(struct moving_on *m, struct moyai_error *why) {
     moyai_ref_unref(ref);
     rc = ask(m, m->to, "info", MOYAI_NONE, &info, why);
     if (rc < 0) seek_unanswered(m->o, m->q->node, m->to, m->q->o.timeout, why);
-    if (rc == 0)
-        snprintf(m->called, sizeof m->called, "node %.8s (%.63s, %.63s)", info_text(info, "node"),
-                 info_text(info, "title"), info_text(info, "host"));
+    char title[64], host[65]; /* no host's name is longer */
+    clean_cut(title, sizeof title, info_text(info, "title"));
+    clean_cut(host, sizeof host, info_text(info, "host"));
+    if (rc == 0) snprintf(m->called, sizeof m->called, "node %.8s (%s, %s)", info_text(info, "node"), title, host);
     moyai_value_free(info);
     return rc;
 }

@@ -452,3 +452,25 @@ void print_clean(FILE *f, const char *text) {
         fwrite(c, 1, n, f);
     }
 }
+
+int clean_width(const char *text) {
+    int width = 0;
+    for (const char *c; *text; width++) (void)clean_next(&text, &c);
+    return width;
+}
+
+void print_cell(FILE *f, const char *text, int width) {
+    if (!*text) text = "-";
+    print_clean(f, text);
+    fprintf(f, "%*s", width - clean_width(text) > 0 ? width - clean_width(text) : 0, "");
+}
+
+void clean_cut(char *out, size_t cap, const char *text) {
+    const char *end = text;
+    for (const char *c, *next = text; *next; end = next) {
+        (void)clean_next(&next, &c);
+        if ((size_t)(next - text) >= cap) break;
+    }
+    memcpy(out, text, (size_t)(end - text));
+    out[end - text] = 0;
+}

@@ -95,5 +95,10 @@ int observer_find(struct observer *o, const char *target, moyai_ref **ret, struc
  * not come to a terminal, nor into XML: control characters, what is no character at all, and bytes that are no text. */
 size_t clean_next(const char **text, const char **c);
 void print_clean(FILE *f, const char *text);
+/* In columns: how many characters that prints, and blanks behind it up to so many; what is empty is "-". */
+int clean_width(const char *text);
+void print_cell(FILE *f, const char *text, int width);
+/* As many bytes as fit, cut between characters. */
+void clean_cut(char *out, size_t cap, const char *text);
 
 #endif

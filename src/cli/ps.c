@@ -50,12 +50,9 @@ static void put_time(double seconds, char out[CELL]) {
         snprintf(out, CELL, "%lldd%02lldh", s / 86400, s / 3600 % 24);
 }
 
-/* Cut between characters; nothing leaves what is there. */
+/* Nothing leaves what is there. */
 static void put_text(const char *text, char out[CELL]) {
-    size_t n = strlen(text);
-    if (n >= CELL)
-        for (n = CELL - 1; n > 0 && ((unsigned char)text[n] & 0xc0) == 0x80;) n--;
-    if (n > 0) snprintf(out, CELL, "%.*s", (int)n, text);
+    if (*text) clean_cut(out, CELL, text);
 }
 
 /* The link over which it was asked, or that of another who looks. */
@@ -108,15 +105,9 @@ static void put_row(const struct crawl *c, const struct crawl_node *k, const str
     put_time(info_double(v, "uptime"), cell[UPTIME]);
 }
 
-static int width_of(const char *text) {
-    int n = 0;
-    for (; *text; text++) n += ((unsigned char)*text & 0xc0) != 0x80;
-    return n;
-}
-
 static void print_row(char cell[COLUMNS][CELL], const int width[COLUMNS]) {
     for (int i = 0; i < COLUMNS; i++) {
-        int gap = width[i] - width_of(cell[i]);
+        int gap = width[i] - clean_width(cell[i]);
         if (i) fputs("  ", stdout);
         if (is_count(i)) printf("%*s", gap, "");
         print_clean(stdout, cell[i]);
@@ -128,11 +119,11 @@ static void print_row(char cell[COLUMNS][CELL], const int width[COLUMNS]) {
 static void print_table(const struct crawl *c, const struct request *q) {
     char cell[COLUMNS][CELL];
     int width[COLUMNS];
-    for (int i = 0; i < COLUMNS; i++) width[i] = width_of(heads[i]);
+    for (int i = 0; i < COLUMNS; i++) width[i] = clean_width(heads[i]);
     for (size_t k = 0; k < c->n; k++) {
         put_row(c, c->node[k], q, cell);
         for (int i = 0; i < COLUMNS; i++)
-            if (width_of(cell[i]) > width[i]) width[i] = width_of(cell[i]);
+            if (clean_width(cell[i]) > width[i]) width[i] = clean_width(cell[i]);
     }
     for (int i = 0; i < COLUMNS; i++) strcpy(cell[i], heads[i]);
     print_row(cell, width);

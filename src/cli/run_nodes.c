@@ -264,9 +264,10 @@ static void count_silent(struct nodes *s, const struct crawl *c) {
         const struct crawl_node *k = c->node[i];
         if (k->state != CRAWL_SILENT && k->state != CRAWL_FAILED) continue;
         if (s->silent++ > 0) continue;
-        char pid[32] = "";
+        char pid[32] = "", title[41];
+        clean_cut(title, sizeof title, k->title[0] ? k->title : "?");
         if (k->pid > 0) snprintf(pid, sizeof pid, ", pid %lld", (long long)k->pid);
-        snprintf(s->a_silent, sizeof s->a_silent, "node %.8s (%.40s%s)", k->id, k->title[0] ? k->title : "?", pid);
+        snprintf(s->a_silent, sizeof s->a_silent, "node %.8s (%s%s)", k->id, title, pid);
     }
 }
 

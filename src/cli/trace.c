@@ -89,7 +89,7 @@ static int follow(struct trace *t, struct moyai_error *why) {
         if (rc < 0 && t->n == 0) return rc;
         bool known = rc == 0 && parse_id(info_text(way, "next"), &h->id);
         if (known) {
-            snprintf(h->kind, sizeof h->kind, "%s", info_text(way, "kind"));
+            clean_cut(h->kind, sizeof h->kind, info_text(way, "kind"));
             const moyai_value *p = moyai_value_find(way, "path");
             if (!p || moyai_value_get(p, MOYAI_INTO(&path)->v[0]) < 0) path = 0;
             at = h->id;
@@ -129,25 +129,36 @@ static int trace(struct trace *t, struct moyai_error *why) {
 
 /* ---- printing -------------------------------------------------------------------------------- */
 
+/* Of the longest. */
+static int width_of(const struct trace *t, const char *key) {
+    int width = 0;
+    for (int i = 0; i < t->n; i++) {
+        const int one = clean_width(info_text(t->hop[i].info, key));
+        if (one > width) width = one;
+    }
+    return width;
+}
+
 static void print_text(const struct trace *t) {
+    const int host = width_of(t, "host"), site = width_of(t, "site"), title = width_of(t, "title");
     for (int i = 0; i < t->n; i++) {
         const struct hop *h = &t->hop[i];
         char id[33];
         moyai_node_id_format(h->id, id);
-        printf("%2d  %.8s  %-4s  ", i + 1, id, h->kind);
+        printf("%2d  %.8s  ", i + 1, id);
+        print_cell(stdout, h->kind, 4);
+        fputs("  ", stdout);
         if (h->ms >= 0)
             printf("%9.3f ms  ", h->ms);
         else
             printf("%9s     ", "-");
-        print_clean(stdout, info_text(h->info, "host"));
-        if (*info_text(h->info, "site")) {
+        print_cell(stdout, info_text(h->info, "host"), host);
+        fputs("  ", stdout);
+        if (site > 0) { /* one has one */
+            print_cell(stdout, info_text(h->info, "site"), site);
             fputs("  ", stdout);
-            print_clean(stdout, info_text(h->info, "site"));
         }
-        if (h->info) {
-            fputs("  ", stdout);
-            print_clean(stdout, info_text(h->info, "title"));
-        }
+        print_cell(stdout, info_text(h->info, "title"), h->ms < 0 ? title : 0);
         if (h->ms < 0) {
             fputs("  no answer: ", stdout);
             print_clean(stdout, h->why.text);

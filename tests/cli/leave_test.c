@@ -372,6 +372,28 @@ static void the_time_holds_for_commands(void **state) {
     cli_free(&run);
 }
 
+/* A host's name of as many letters as there may be, of two bytes each, is shown whole. */
+static void no_letter_is_cut(void **state) {
+    (void)state;
+    struct cli a, c;
+    char host[80] = "", want[100];
+    for (int i = 0; i < 32; i++) strcat(host, "\xc3\xa4");
+    snprintf(want, sizeof want, ", %s) leaves, within ", host);
+    cli_start(&a, NULL, "run", "--grid", grid, "sh", "-c",
+              "unshare --user --map-root-user --uts true || { echo impossible; exit 77; }\n"
+              "exec unshare --user --map-root-user --uts \"$0\" host \"$@\"",
+              kit_program("HELPER"), host, kit_program("NODE"), "serve", "a", NULL);
+    const bool possible = !strstr(cli_line(&a, 1, "[0.0] "), "impossible");
+    if (possible) {
+        assert_int_equal(cli_do(&c, "leave", "a", NULL), 0);
+        HAS(c.text[0].p, want);
+        cli_free(&c);
+    }
+    assert_int_equal(cli_wait(&a), possible ? 0 : 77);
+    cli_free(&a);
+    if (!possible) skip();
+}
+
 /* Named twice, and of the host besides: each is told once. Two at a time tell the same. */
 static void told_twice_is_told_once(void **state) {
     (void)state;
@@ -543,6 +565,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(the_second_signal_kills_processes),
         cmocka_unit_test(the_second_signal_kills_commands),
         cmocka_unit_test(the_time_holds_for_commands),
+        cmocka_unit_test(no_letter_is_cut),
         cmocka_unit_test(told_twice_is_told_once),
         cmocka_unit_test(who_has_died_cannot_leave),
         cmocka_unit_test(a_run_is_told),
