@@ -41,6 +41,7 @@ struct host {
     struct accepted *accepted;
     struct arrival *arrivals;
     size_t n_arrivals, n_missed;
+    size_t n_names;          /* of those that arrive */
     struct missed *missed;   /* the latest first */
     struct exec_timer timer; /* for the end of these */
 };
@@ -68,6 +69,7 @@ static void arrival_free(struct host *h, struct arrival *a) {
     while (*at != a) at = &(*at)->next;
     *at = a->next;
     h->n_arrivals--;
+    h->n_names -= a->names;
     struct peer_calls *pc = a->from ? peer_calls(a->from, false) : NULL;
     if (pc && --pc->in_room == 0) overlay_release(a->from);
     for (size_t i = 0; i < a->names; i++) free(a->name[i]);
@@ -190,6 +192,8 @@ static int arrive(const moyai_request *rq, struct arrival *a, const struct moyai
     if (n->drain.begun) return err_set(e, MOYAI_ELEAVING, "this node leaves");
     if (object_find(n, id) || moving_step(&at, MOVING_EV_ADOPT, number) != MOVING_SAY_YES)
         return err_set(e, MOYAI_EEXIST, "there is such an object here already");
+    if (overlay_name_room(n->o) < h->n_names + a->names) /* nobody would find it here */
+        return err_set(e, MOYAI_ELIMIT, "that node has as many names as it may have in a grid without a directory");
     if (p && !pc) return err_set(e, MOYAI_ENOMEM, "out of memory for a peer");
     if (p && peer_dead(p, e)) return e->code;
     int rc = object_make(n, cls, self, id, &a->ob, e);
@@ -202,6 +206,7 @@ static int arrive(const moyai_request *rq, struct arrival *a, const struct moyai
     a->next = h->arrivals;
     h->arrivals = a;
     h->n_arrivals++;
+    h->n_names += a->names;
     return 0;
 }
 

@@ -250,6 +250,8 @@ struct moyai_node {
     uint16_t rounds;                 /* the last one given to calls there */
     struct refused *refused;         /* refused.c */
     bool places_lost;                /* there were too many of these */
+    size_t looks;                    /* for objects that may move, under way */
+    struct blocked *look_waits;      /* and not begun */
     struct host *host;               /* of objects that move here: move.c. NULL: it takes none */
     uint64_t calls_inside;           /* of those open: made by methods and fibers */
     uint64_t id_steps;               /* requests looked at to find one by its id */

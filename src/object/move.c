@@ -353,10 +353,10 @@ bool move_away(struct object *ob) {
     return true;
 }
 
-/* Nor any other object, then: it leaves, has gone, or does not answer. */
+/* Nor any other object, then: it leaves, has gone, does not answer, or has no room for names. */
 static bool takes_none(int code) {
     return code == MOYAI_ELEAVING || code == MOYAI_ECLOSED || code == MOYAI_EDEAD || code == MOYAI_EUNREACHABLE ||
-           code == MOYAI_ETIMEDOUT;
+           code == MOYAI_ETIMEDOUT || code == MOYAI_ELIMIT;
 }
 
 /* The first that takes it, beginning at one that depends on the object. Lock not held. */

@@ -340,7 +340,8 @@ static void seek(void *arg) {
             rc = was_not ? 0 : MOYAI_ENOENT; /* it has come back */
             break;
         }
-        if (rc < 0 && (rc != MOYAI_ENOENT || is_nowhere(++nowhere, moyai_now() - began, dead))) break;
+        const bool crowded = rc == MOYAI_ELIMIT; /* others are looked for just now */
+        if (rc < 0 && !crowded && (rc != MOYAI_ENOENT || is_nowhere(++nowhere, moyai_now() - began, dead))) break;
         rc = pause_a_moment(n);
     }
     w->fresh = w->returned = false;

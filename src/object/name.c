@@ -531,9 +531,36 @@ static int find(moyai_node *n, const char *name, moyai_ns until, moyai_ref **ret
     return 0;
 }
 
+/* When thousands of objects are looked for at once, as their node has left, those who are asked have no room for what
+ * all want to know, and answer nothing: so some at a time. */
+#define LOOKS_MOST 128u
+
+static int look_begins(moyai_node *n) {
+    int rc = 0;
+    while (rc == 0 && n->looks == LOOKS_MOST) {
+        struct blocked b;
+        blocked_init(n, &b, "waits for others that are looked for");
+        wait_add(&n->look_waits, &b);
+        rc = block(n, &b, UINT64_MAX, true);
+        wait_remove(&b);
+    }
+    n->looks += rc == 0;
+    return rc;
+}
+
+static void look_ends(moyai_node *n) {
+    struct blocked *b = n->look_waits;
+    n->looks--;
+    if (b) wait_remove(b);
+    if (b) (void)blocked_wake(n, b, 0);
+}
+
 int name_where(moyai_node *n, const char *name, uint8_t home[16], struct moyai_error *e) {
     moyai_ref *ref;
-    int rc = find(n, name, 0, &ref, e);
+    int rc = look_begins(n);
+    if (rc < 0) return err_set(e, rc, "%s", moyai_strerror(rc));
+    rc = find(n, name, 0, &ref, e);
+    look_ends(n);
     if (rc == 0) memcpy(home, ref->home, 16);
     if (rc == 0) moyai_ref_unref(ref);
     return rc;

@@ -11,18 +11,22 @@
 
 #include <stdlib.h>
 
-#define ASK_TIME    (5 * MOYAI_SEC) /* for an answer */
-#define ASKS        32u             /* at once */
-#define ASKED_MOST  256u            /* nodes */
-#define TAKERS_MOST 16u             /* enough: objects are spread over them */
-#define MORE_TIME   (50 * MOYAI_MS) /* so long after the first, others are taken as well */
-#define LOOK_TIME   (10 * MOYAI_MS) /* another fiber looks for them */
+#define ASK_TIME    (5 * MOYAI_SEC)  /* for an answer */
+#define ASKS        32u              /* at once */
+#define ASKED_MOST  256u             /* nodes */
+#define TAKERS_MOST 16u              /* enough: objects are spread over them */
+#define MORE_TIME   (50 * MOYAI_MS)  /* so long after the first, others are taken as well */
+#define AGAIN_TIME  (300 * MOYAI_MS) /* before those who stay are asked again for whom they are linked to now, */
+#define AGAIN_MOST  4u               /* so often, if others leave */
+#define NOBODY_TIME (2 * MOYAI_SEC)  /* that there is nobody is believed so long */
+#define LOOK_TIME   (10 * MOYAI_MS)  /* another fiber looks for them */
 
 struct asked {
     uint8_t id[16];
     moyai_future *f; /* host, then near */
     bool near;
     bool again; /* near is to be asked for */
+    bool stays;
 };
 
 struct taker {
@@ -37,7 +41,9 @@ struct takers {
     struct taker found[TAKERS_MOST];
     size_t n_found;
     size_t stay; /* have said that they do not take them */
+    bool others; /* leave, or do not answer: who stays may be linked to others in a moment */
     bool looking;
+    moyai_ns nobody; /* when it was found that there is nobody */
     char cls[];
 };
 
@@ -115,8 +121,10 @@ static void take_host(struct takers *t, struct asked *k) {
         return;
     }
     (void)moyai_future_error(k->f, 0, &e);
-    t->stay += e.code == MOYAI_ENOENT;
-    k->again = e.code == MOYAI_ENOENT || e.code == MOYAI_ELEAVING; /* it may know of others */
+    k->stays = e.code == MOYAI_ENOENT;
+    t->stay += k->stays;
+    t->others |= !k->stays;
+    k->again = k->stays || e.code == MOYAI_ELEAVING; /* it may know of others */
 }
 
 static void take_near(moyai_node *n, struct takers *t, struct asked *k) {
@@ -165,6 +173,16 @@ static void look(moyai_node *n, struct takers *t, moyai_set *set) {
     }
 }
 
+/* False: there is nobody who could say more. */
+static bool look_again(moyai_node *n, struct takers *t, unsigned before) {
+    if (n->drain.late || (t->stay == 0 && before > 0) || moyai_sleep_masked(n, AGAIN_TIME) < 0) return false;
+    for (size_t i = 0; i < t->begun; i++) t->asked[i].again = t->asked[i].stays;
+    exec_lock(n->x);
+    add_all(n, t);
+    exec_unlock(n->x);
+    return true;
+}
+
 /* ---- those that have been found --------------------------------------------------------------- */
 
 static struct takers *find(moyai_node *n, const char *cls) {
@@ -183,12 +201,14 @@ struct takers *takers_of(moyai_node *n, const char *cls, struct moyai_error *e) 
     moyai_set *set = NULL;
     exec_lock(n->x);
     struct takers *t = find(n, cls);
-    while (t && t->looking) {
+    int rc = 0;
+    while (t && t->looking && rc == 0) { /* else the node ends */
         exec_unlock(n->x);
-        (void)moyai_sleep_masked(n, LOOK_TIME);
+        rc = moyai_sleep_masked(n, LOOK_TIME);
         exec_lock(n->x);
     }
-    const bool looks = t && t->n_found == 0;
+    const bool looks =
+        t && rc == 0 && t->n_found == 0 && (!t->nobody || moyai_now() - t->nobody > (moyai_ns)NOBODY_TIME);
     if (looks) {
         t->looking = true;
         add_all(n, t);
@@ -201,9 +221,12 @@ struct takers *takers_of(moyai_node *n, const char *cls, struct moyai_error *e) 
     }
     if (looks) {
         look(n, t, set);
+        for (unsigned i = 0; i < AGAIN_MOST && t->n_found == 0 && t->others && look_again(n, t, i); i++)
+            look(n, t, set);
         moyai_set_free(set);
         exec_lock(n->x);
         t->looking = false;
+        t->nobody = t->n_found == 0 ? moyai_now() : 0;
         exec_unlock(n->x);
     }
     if (t->n_found > 0) return t;

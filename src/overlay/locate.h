@@ -36,7 +36,7 @@ struct locate_cfg {
     uint64_t seed;
     uint32_t links;               /* 0: 45 */
     uint32_t told;                /* names told to neighbours; 0: 64 */
-    uint32_t names;               /* registered here; 0: 1024 */
+    uint32_t names;               /* registered here; 0: 16384 */
     uint32_t requests;            /* outstanding or just answered, own and others'; 0: 1024 */
     uint32_t lookups;             /* own tokens; 0: 4096 */
     uint32_t routes;              /* destinations; 0: 1024 */
@@ -224,6 +224,7 @@ bool locate_route(struct locate *l, const struct moyai_node_id *node, locate_set
                   struct locate_hop *hop);
 /* Where there is no route: a link by whose digest the node may be near, of those not in `avoid`. False: none. */
 bool locate_guess(struct locate *l, const struct moyai_node_id *node, locate_set avoid, uint32_t *link);
+uint32_t locate_names_most(const struct locate *l); /* names that this node may have */
 /* The neighbours of the node at a link's other end, as it told them; at most n. Returns how many. */
 uint32_t locate_neighbours(const struct locate *l, uint32_t link, struct locate_neighbour *out, uint32_t n);
 /* What is known of a node's end: 0, or enum locate_how. */

@@ -128,6 +128,10 @@ bool locate_route(struct locate *l, const struct moyai_node_id *node, locate_set
     return true;
 }
 
+uint32_t locate_names_most(const struct locate *l) {
+    return l->names.cap;
+}
+
 uint32_t locate_neighbours(const struct locate *l, uint32_t link, struct locate_neighbour *out, uint32_t n) {
     uint32_t k = 0;
     if (link >= l->links) return 0;

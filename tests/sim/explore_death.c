@@ -67,7 +67,7 @@ static uint64_t host(const struct world_cfg *c, uint32_t i) {
     return 100u + c->host[i];
 }
 static uint8_t list_of(const struct world_cfg *c, uint32_t i) {
-    return c->list[i] ? c->list[i] : (uint8_t)((1u << c->n) - 1);
+    return c->list[i] ? c->list[i] : (uint8_t)((1u << c->n) - 1u);
 }
 
 /* --- what may happen ------------------------------------------------------------------------------- */

@@ -112,6 +112,12 @@ void names_claimed(struct route *t, const struct locate_effect *fx) {
     }
 }
 
+size_t overlay_name_room(const struct overlay *o) {
+    if (!o->route) return SIZE_MAX;
+    const size_t most = locate_names_most(o->route->l), has = HASH_COUNT(o->route->claims);
+    return has < most ? most - has : 0;
+}
+
 void overlay_name_drop(struct overlay *o, struct name_ask *a) {
     struct route *t = o->route;
     if (!a->token) return;

@@ -153,6 +153,8 @@ int overlay_name_find(struct overlay *o, const char *name, moyai_ns until, struc
  * object. */
 int overlay_name_claim(struct overlay *o, const char *name, const uint8_t object[16], struct name_ask *a);
 void overlay_name_drop(struct overlay *o, struct name_ask *a); /* not interested any more; fine if it was told */
+/* How many more there may be; SIZE_MAX: any, they are not located. */
+size_t overlay_name_room(const struct overlay *o);
 void overlay_name_release(struct overlay *o, const char *name);
 void overlay_name_key(const char *name, uint8_t key[16]);
 /* Is that node certainly dead? May try a connection; never blocks. */
