@@ -33,6 +33,7 @@ struct msg {
     bool owned;      /* head was malloc'ed for this message */
     bool limited;    /* a request that will be answered: counts among the calls open at the peer ... */
     bool dropping;   /* the overlay's own */
+    bool returned;   /* the same: by a session that ends, and neither sent nor waiting */
     bool counted;    /* ... from when it is given to the session until overlay_call_closed */
     bool request;    /* waits in order with other requests; others may overtake */
     bool nested;     /* a request on behalf of one of the peer's: not held back when too many are open */

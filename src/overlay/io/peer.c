@@ -442,6 +442,7 @@ void peer_drain(struct peer *p, const struct session_frame *frame, uint8_t *payl
             peer_drops_remove(p, m);
             msg_unborrow(p, m);
             m->state = fx.executed == MOYAI_NEVER_EXECUTED ? MSG_WAITING : MSG_IN_SESSION;
+            m->returned = true;
             msg_list_push(&p->returned, m);
             break;
         }

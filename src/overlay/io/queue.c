@@ -302,6 +302,13 @@ void peer_drops_remove(struct peer *p, struct msg *m) {
 bool overlay_drop(struct msg *m) {
     struct peer *p = m->peer;
     if (m->state == MSG_IDLE) return true;
+    if (m->returned) {                             /* by a session that ends, and is in no other list */
+        if (m->state != MSG_WAITING) return false; /* it is over in a moment */
+        msg_list_remove(&p->returned, m);
+        m->returned = false;
+        peer_over(p, m);
+        return true;
+    }
     if (m->state == MSG_WAITING) {
         msg_list_remove(peer_list(p, m), m);
         peer_over(p, m);
@@ -336,6 +343,7 @@ void peer_returned(struct peer *p, bool orderly, int code) {
     while (p->returned.last) {
         struct msg *m = p->returned.last;
         msg_list_remove(&p->returned, m);
+        m->returned = false;
         bool never = m->state == MSG_WAITING; /* marked so by drain */
         if (orderly && never && !p->dead && !p->o->closing) {
             if (m->counted) {
