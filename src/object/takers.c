@@ -19,7 +19,6 @@
 #define AGAIN_TIME  (300 * MOYAI_MS) /* before those who stay are asked again for whom they are linked to now, */
 #define AGAIN_MOST  4u               /* so often, if others leave */
 #define NOBODY_TIME (2 * MOYAI_SEC)  /* that there is nobody is believed so long */
-#define LOOK_TIME   (10 * MOYAI_MS)  /* another fiber looks for them */
 
 struct asked {
     uint8_t id[16];
@@ -43,7 +42,8 @@ struct takers {
     size_t stay; /* have said that they do not take them */
     bool others; /* leave, or do not answer: who stays may be linked to others in a moment */
     bool looking;
-    moyai_ns nobody; /* when it was found that there is nobody */
+    struct blocked *waits; /* fibers, for what that finds */
+    moyai_ns nobody;       /* when it was found that there is nobody */
     char cls[];
 };
 
@@ -197,25 +197,43 @@ static struct takers *find(moyai_node *n, const char *cls) {
     return t;
 }
 
+/* Another fiber looks for them. 0; or the node ends. Lock held. */
+static int await_look(moyai_node *n, struct takers *t) {
+    int rc = 0;
+    while (t->looking && rc == 0) {
+        struct blocked b;
+        blocked_init(n, &b, "waits for a node that takes an object");
+        wait_add(&t->waits, &b);
+        rc = block(n, &b, UINT64_MAX, true);
+        wait_remove(&b);
+    }
+    return rc;
+}
+
+static void look_ends(moyai_node *n, struct takers *t) {
+    exec_lock(n->x);
+    t->looking = false;
+    for (struct blocked *b; (b = t->waits);) {
+        wait_remove(b);
+        (void)blocked_wake(n, b, 0);
+    }
+    exec_unlock(n->x);
+}
+
 struct takers *takers_of(moyai_node *n, const char *cls, struct moyai_error *e) {
     moyai_set *set = NULL;
-    exec_lock(n->x);
+    api_enter(n);
     struct takers *t = find(n, cls);
-    int rc = 0;
-    while (t && t->looking && rc == 0) { /* else the node ends */
-        exec_unlock(n->x);
-        rc = moyai_sleep_masked(n, LOOK_TIME);
-        exec_lock(n->x);
-    }
+    const int rc = t ? await_look(n, t) : 0;
     const bool looks =
         t && rc == 0 && t->n_found == 0 && (!t->nobody || moyai_now() - t->nobody > (moyai_ns)NOBODY_TIME);
     if (looks) {
         t->looking = true;
         add_all(n, t);
     }
-    exec_unlock(n->x);
+    api_leave(n);
     if (!t || (looks && moyai_set_new(n, &set) < 0)) {
-        if (t) t->looking = false;
+        if (t) look_ends(n, t);
         err_set(e, MOYAI_ENOMEM, "out of memory");
         return NULL;
     }
@@ -224,10 +242,8 @@ struct takers *takers_of(moyai_node *n, const char *cls, struct moyai_error *e) 
         for (unsigned i = 0; i < AGAIN_MOST && t->n_found == 0 && t->others && look_again(n, t, i); i++)
             look(n, t, set);
         moyai_set_free(set);
-        exec_lock(n->x);
-        t->looking = false;
         t->nobody = t->n_found == 0 ? moyai_now() : 0;
-        exec_unlock(n->x);
+        look_ends(n, t);
     }
     if (t->n_found > 0) return t;
     if (t->stay > 0)
