@@ -6,8 +6,10 @@
 #ifndef TESTS_FIBER_ASSERT_H
 #define TESTS_FIBER_ASSERT_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -27,11 +29,18 @@
 /* n of something for a plain build; fewer where everything is 10 to 50 times slower. */
 #define FIBER_SCALE(n, sanitized, valgrind) (FIBER_ON_VALGRIND ? (valgrind) : FIBER_SANITIZED ? (sanitized) : (n))
 
+/* Of a test's child: the test would wait for what it cannot do any more, and has failed. */
+static inline void fiber_tell_parent(void) {
+    const char *parent = getenv("KIT_PARENT"); /* tests/public/kit.c */
+    if (parent && getppid() == (pid_t)strtol(parent, NULL, 10)) kill(getppid(), SIGKILL);
+}
+
 #define FIBER_FAIL(...)                                                                                                \
     do {                                                                                                               \
         fprintf(stderr, "%s:%d: ", __FILE__, __LINE__);                                                                \
         fprintf(stderr, __VA_ARGS__);                                                                                  \
         fputc('\n', stderr);                                                                                           \
+        fiber_tell_parent();                                                                                           \
         _exit(1);                                                                                                      \
     } while (0)
 

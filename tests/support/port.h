@@ -4,16 +4,32 @@
 #define TESTS_SUPPORT_PORT_H
 
 #include <arpa/inet.h>
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
+
+/* Whether no other test that runs now has been given this port: who has it holds a socket of its name until he ends. */
+static inline bool test_port_is_mine(int port) {
+    struct sockaddr_un a = {.sun_family = AF_UNIX}; /* abstract: of this network namespace, as the ports are */
+    int n = snprintf(a.sun_path + 1, sizeof a.sun_path - 1, "moyai-test-port-%d", port);
+    int s = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (s >= 0 &&
+        bind(s, (struct sockaddr *)&a, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n)) == 0)
+        return true;
+    if (s >= 0) close(s);
+    return false;
+}
 
 /* A TCP port that is free now at all local addresses of both kinds, another at each call. It is not one of those that
  * the system gives to whoever asks for any (from 32768 on, ip(7)): between this call and listen(2) a connection of
- * somebody else could get such a one. Processes that run at the same time look in different places. */
+ * somebody else could get such a one. Processes that run at the same time look in different places, and those that
+ * need more of them than they have to themselves keep out of each other's way. */
 static inline uint16_t test_free_port(void) {
     enum { FIRST = 10000, EACH = 11, PROCESSES = 2048 };
     static int next;
@@ -33,7 +49,7 @@ static inline uint16_t test_free_port(void) {
             taken = s < 0 || bind(s, (struct sockaddr *)&a4, sizeof a4) != 0;
         }
         if (s >= 0) close(s);
-        if (!taken) return (uint16_t)port;
+        if (!taken && test_port_is_mine(port)) return (uint16_t)port;
     }
     fprintf(stderr, "no free port\n");
     abort();
