@@ -5,10 +5,22 @@
 
 #include "base/err.h"
 #include "overlay/io/rendezvous_testkit.h"
+#include "overlay/session_wire.h"
 
 #include <dirent.h>
 
 #define LIMIT (60 * MOYAI_SEC) /* hang guard */
+
+/* A message of this node, and what it has heard of it. */
+struct given {
+    struct msg msg;
+    unsigned told;
+    int code;
+    enum moyai_executed executed;
+    bool give_up, gone; /* when the inbound message is aborted; it is not told then */
+};
+
+enum { SMALL = 3, GIVEN = 6 }; /* the rest are large */
 
 struct world {
     struct fix *fix;
@@ -17,7 +29,9 @@ struct world {
     struct rundir *dir;
     struct moyai_node_id self;
     bool busy;
-    unsigned failed;
+    unsigned failed, aborted;
+    struct inbound in; /* body: one inbound message is taken */
+    struct given given[GIVEN];
 };
 
 static int on_message(void *ctx, struct peer *p, uint8_t *bytes, size_t n) {
@@ -25,15 +39,20 @@ static int on_message(void *ctx, struct peer *p, uint8_t *bytes, size_t n) {
     return 0;
 }
 static struct inbound *on_begin(void *ctx, struct peer *p, const uint8_t *bytes, size_t n, uint64_t total) {
-    (void)ctx, (void)p, (void)bytes, (void)n, (void)total;
-    return NULL;
+    struct world *w = ctx;
+    (void)p, (void)bytes, (void)n, (void)total;
+    return w->in.body && !w->in.peer ? &w->in : NULL;
 }
 static int on_complete(void *ctx, struct inbound *in) {
     (void)ctx, (void)in;
     return 0;
 }
 static void on_aborted(void *ctx, struct inbound *in) {
-    (void)ctx, (void)in;
+    struct world *w = ctx;
+    (void)in;
+    w->aborted++;
+    for (unsigned i = GIVEN; i-- > 0;)
+        if (w->given[i].give_up) w->given[i].gone = overlay_drop(&w->given[i].msg);
 }
 static void on_failed(void *ctx, struct peer *p, const struct moyai_error *why) {
     (void)p, (void)why;
@@ -111,8 +130,11 @@ static void turn(struct world *w) {
         }                                                                                                              \
     } while (0)
 
+#define PUT_MOST 5000
+
 static void put(int fd, const struct frame_head *h, const void *payload) {
-    uint8_t bytes[FRAME_HEAD + HELLO_MAX];
+    uint8_t bytes[FRAME_HEAD + PUT_MOST];
+    assert_true(h->length <= PUT_MOST);
     frame_put_head(bytes, h);
     if (payload) memcpy(bytes + FRAME_HEAD, payload, h->length);
     assert_int_equal(write(fd, bytes, FRAME_HEAD + h->length), FRAME_HEAD + h->length);
@@ -546,6 +568,128 @@ static void the_dead_are_named(void **state) {
     assert_string_equal(e.text, want);
 }
 
+/* ---- messages that a session gives back -------------------------------------------------------- */
+
+static void on_done(struct msg *m, int code, enum moyai_executed executed) {
+    struct given *g = (struct given *)m;
+    assert_false(g->gone);
+    assert_int_equal(g->told++, 0);
+    g->code = code;
+    g->executed = executed;
+}
+
+static void put_session(int fd, const struct session_frame *f, const void *bytes, size_t n) {
+    uint8_t payload[PUT_MOST];
+    const size_t head = session_wire_head_size(f);
+    assert_true(head + n <= sizeof payload);
+    session_wire_put_head(payload, f);
+    if (n) memcpy(payload + head, bytes, n);
+    struct frame_head h = {.type = (uint8_t)(FRAME_SESSION + f->kind),
+                           .class_ = f->kind == SESSION_DATA ? FRAME_SMALL : FRAME_CONTROL,
+                           .hops = 1,
+                           .length = (uint32_t)(head + n)};
+    put(fd, &h, payload);
+}
+
+/* The session that the node opens, which is accepted. */
+static struct session_frame take_session(struct world *w, int fd) {
+    uint8_t payload[16];
+    size_t head;
+    struct session_frame f = {0};
+    get(w, fd, FRAME_SESSION + SESSION_OPEN, payload, sizeof payload);
+    assert_int_equal(session_wire_get(FRAME_SESSION + SESSION_OPEN, payload, sizeof payload, &f, &head, NULL), 0);
+    f.kind = SESSION_ACCEPT;
+    put_session(fd, &f, NULL, 0);
+    return f;
+}
+
+/* A stranger's session: small messages that it was sent whole, large ones of which it has the beginning; and it has
+ * begun one of its own. */
+static int give_all(struct world *w, struct session_frame *session, uint8_t *bytes) {
+    const int fd = stranger(w, 1);
+    const struct moyai_node_id id = node_id(1);
+    struct peer *p = overlay_find(w->o, id.b);
+    w->busy = true;
+    for (unsigned i = 0; i < GIVEN; i++) {
+        const uint32_t n = i < SMALL ? 100 : 5000;
+        w->given[i].msg = (struct msg){
+            .head = bytes, .head_len = n, .length = n, .request = true, .limited = true, .lane = i, .done = on_done};
+        assert_int_equal(overlay_send(p, &w->given[i].msg), 0);
+    }
+    *session = take_session(w, fd);
+    w->in.body = bytes;
+    struct session_chunk chunk = {.stream = 1, .flags = SESSION_BEGIN, .len = 4096, .total = 5000};
+    struct session_frame data = {
+        .kind = SESSION_DATA, .id = session->id, .path = session->path, .n_chunks = 1, .chunks = &chunk};
+    put_session(fd, &data, bytes, 4096);
+    UNTIL(w, w->in.have == 4096 && !p->waiting_calls && !session_pending(p->session));
+    assert_int_equal(p->open, GIVEN);
+    return fd;
+}
+
+/* While a session that fails tells what it gives back, some of that is given up. */
+static void what_fails_can_be_given_up_meanwhile(void **state) {
+    struct world *w = *state;
+    struct session_frame session;
+    uint8_t bytes[5000] = {0};
+    const int fd = give_all(w, &session, bytes);
+    const struct moyai_node_id id = node_id(1);
+    const struct peer *p = overlay_find(w->o, id.b);
+    for (unsigned i = 1; i < GIVEN; i++) w->given[i].give_up = i % SMALL > 0;
+    overlay_declare_dead(w->o, id.b, "its process has ended");
+    assert_int_equal(w->aborted, 1);
+    for (unsigned i = 0; i < GIVEN; i++) {
+        const struct given *g = &w->given[i];
+        const bool whole = i < SMALL; /* it may have been taken: that is told, whoever wants to know */
+        assert_int_equal(g->gone, g->give_up && !whole);
+        assert_int_equal(g->told, !g->gone);
+        assert_int_equal(g->msg.state, MSG_IDLE);
+        if (g->gone) continue;
+        assert_int_equal(g->code, MOYAI_EDEAD);
+        assert_int_equal(g->executed, whole ? MOYAI_MAY_HAVE_EXECUTED : MOYAI_NEVER_EXECUTED);
+    }
+    assert_null(p->requests.first);
+    assert_null(p->returned.first);
+    assert_null(p->drops.first);
+    assert_int_equal(p->waiting_calls, 0);
+    assert_int_equal(p->waiting_bytes, 0);
+    close(fd);
+    UNTIL(w, w->o->n_links == 0);
+}
+
+/* The same of a session that its peer closes, which has taken nothing: the rest is for the next session. */
+static void what_is_put_back_can_be_given_up_meanwhile(void **state) {
+    struct world *w = *state;
+    struct session_frame session;
+    uint8_t bytes[5000] = {0};
+    const int fd = give_all(w, &session, bytes);
+    const struct moyai_node_id id = node_id(1);
+    struct peer *p = overlay_find(w->o, id.b);
+    for (unsigned i = 1; i < GIVEN; i++) w->given[i].give_up = i % SMALL > 0;
+    session.kind = SESSION_CLOSE;
+    put_session(fd, &session, NULL, 0);
+    UNTIL(w, w->aborted && p->waiting_calls);
+    assert_int_equal(p->waiting_calls, 2);
+    assert_int_equal(p->waiting_bytes, 100 + 5000);
+    assert_ptr_equal(p->requests.first, &w->given[0].msg);
+    assert_ptr_equal(p->requests.last, &w->given[SMALL].msg);
+    assert_ptr_equal(p->requests.first->next, p->requests.last);
+    for (unsigned i = 0; i < GIVEN; i++) {
+        assert_int_equal(w->given[i].told, 0);
+        assert_int_equal(w->given[i].gone, w->given[i].give_up);
+        assert_int_equal(w->given[i].msg.state, w->given[i].gone ? MSG_IDLE : MSG_WAITING);
+    }
+    (void)take_session(w, fd);
+    UNTIL(w, p->opened && !p->waiting_calls);
+    assert_true(overlay_drop(&w->given[SMALL].msg)); /* it is as any other again: withdrawn from the session */
+    w->given[SMALL].gone = true;
+    overlay_declare_dead(w->o, id.b, "its process has ended");
+    assert_int_equal(w->given[0].told, 1);
+    assert_int_equal(w->given[0].executed, MOYAI_MAY_HAVE_EXECUTED);
+    close(fd);
+    UNTIL(w, w->o->n_links == 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(strangers_are_forgotten, open_world, close_world),
@@ -561,6 +705,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(long_ways_are_measured_again, open_world, close_world),
         cmocka_unit_test_setup_teardown(pings_outlive_their_link, open_world, close_world),
         cmocka_unit_test_setup_teardown(pings_wait_for_a_crowded_socket, open_world, close_world),
+        cmocka_unit_test_setup_teardown(what_fails_can_be_given_up_meanwhile, open_world, close_world),
+        cmocka_unit_test_setup_teardown(what_is_put_back_can_be_given_up_meanwhile, open_world, close_world),
     };
     alarm(300);
     return cmocka_run_group_tests(tests, NULL, NULL);
