@@ -64,6 +64,10 @@ size_t host_arrivals(const moyai_node *n) {
     return n->host ? n->host->n_arrivals + n->host->n_missed : 0;
 }
 
+size_t host_names(const moyai_node *n) {
+    return n->host ? n->host->n_names : 0;
+}
+
 static void arrival_free(struct host *h, struct arrival *a) {
     struct arrival **at = &h->arrivals;
     while (*at != a) at = &(*at)->next;
@@ -89,9 +93,11 @@ static void settle(struct host *h, struct arrival *a) {
     moyai_node *n = h->node;
     for (size_t i = 0; i < a->names; i++) {
         struct moyai_error e = {0};
-        if (name_arrives(ob, a->name[i], &e) < 0)
+        if (name_arrives(ob, a->name[i], &e) < 0) {
+            const bool again = overlay_rdv(n->o) && e.code != MOYAI_EEXIST && e.code != MOYAI_ENOMEM;
             log_error(n->log, "object", "MOYAI-MOVE-NAME", "an object that has moved here lacks its name%s: %s",
-                      e.code == MOYAI_EEXIST || e.code == MOYAI_ENOMEM ? "" : ", which is tried again", e.text);
+                      again ? ", which is tried again" : "", e.text);
+        }
     }
     moved_here(n, ob->id);
     log_info(n->log, "object", "MOYAI-MOVED-HERE", "an object of class \"%s\" has moved here", klass_name(ob->klass));

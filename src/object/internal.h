@@ -97,6 +97,7 @@ void names_init(moyai_node *n);
 void names_lost(void *node, const uint8_t key[16]);
 void names_again(moyai_node *n); /* the node has another id: soon, those of the directory get it, too */
 /* located.c: names of grids without a directory. They block: anything may have ended meanwhile. */
+#define NAMES_FULL "this node has as many names as it may have in a grid without a directory"
 int located_claim(moyai_node *n, const char *name, const uint8_t object[16], struct moyai_error *e);
 /* until: 0: who has it now. 0; ENOENT, ETIMEDOUT, EUNREACHABLE (there is nobody to ask: e is not set); SIGNALLED,
  * ECANCELED ... */

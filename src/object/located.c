@@ -63,8 +63,7 @@ int located_claim(moyai_node *n, const char *name, const uint8_t object[16], str
     int rc = overlay_name_claim(n->o, name, object, &a.ask);
     if (rc == MOYAI_ECLOSED) return ended(n, e);
     rc = wait_for(&a, rc, UINT64_MAX, true, NULL);
-    if (rc == MOYAI_EAGAIN)
-        return err_set(e, MOYAI_ELIMIT, "this node has as many names as it may have in a grid without a directory");
+    if (rc == MOYAI_EAGAIN) return err_set(e, MOYAI_ELIMIT, NAMES_FULL);
     if (rc == MOYAI_EEXIST) return err_set(e, rc, "the name \"%s\" belongs to another object of this process", name);
     if (rc < 0) {
         *e = context_get(n)->last; /* block has said why */

@@ -37,6 +37,7 @@ moyai_ref *host_of(moyai_node *n, const char *cls);
 /* A node is gone, or unreachable: what had not quite moved from there has not. */
 void host_peer_failed(moyai_node *n, const struct peer *p, const struct moyai_error *why);
 size_t host_arrivals(const moyai_node *n);                  /* objects that are not quite here */
+size_t host_names(const moyai_node *n);                     /* that these will have here */
 bool host_is(const moyai_node *n, const struct object *ob); /* its calls begin also where the node leaves: it refuses */
 void host_rejoins(moyai_node *n); /* this node was taken for dead: what had not quite moved here has not */
 void host_done(moyai_node *n);

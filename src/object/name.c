@@ -369,7 +369,10 @@ int moyai_register(moyai_ref *ref, const char *name) {
         if (rc == 0 && overlay_locates(n->o)) {
             uint8_t id[16];
             memcpy(id, ob->id, 16);
-            rc = located_claim(n, name, id, &e);
+            if (overlay_name_room(n->o) <= host_names(n)) /* what arrives has its place already */
+                rc = err_set(&e, MOYAI_ELIMIT, NAMES_FULL);
+            else
+                rc = located_claim(n, name, id, &e);
             ob = object_find(n, id); /* it may have ended meanwhile, and its names with it */
             m = ob ? name_find(n, name) : NULL;
             if (m && m->owner != ob) m = NULL;

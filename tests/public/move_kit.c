@@ -2,8 +2,10 @@
 #include "tests/public/move_kit.h"
 
 #include "link/key.h"
+#include "object/internal.h"
 #include "tests/support/port.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -353,6 +355,32 @@ static int m_load(moyai_request *rq, void *self) {
     return 0;
 }
 
+static void filler(char name[32], uint64_t k) {
+    snprintf(name, 32, "filler-%" PRIu64, k);
+}
+
+static int m_fill(moyai_request *rq, void *self) {
+    static const uint8_t nobody[16] = {1};
+    static uint64_t names;
+    char name[32];
+    uint64_t left;
+    int rc = 0;
+    (void)self;
+    KIT_OK(moyai_args(rq, MOYAI_INTO(&left)));
+    exec_lock(node->x);
+    for (; rc == 0 && overlay_name_room(node->o) > left; names++) {
+        filler(name, names);
+        rc = overlay_name_claim(node->o, name, nobody, NULL);
+    }
+    while (overlay_name_room(node->o) < left && names > 0) {
+        filler(name, --names);
+        overlay_name_release(node->o, name);
+    }
+    exec_unlock(node->x);
+    KIT_OK(rc);
+    return 0;
+}
+
 /* Nothing else runs here meanwhile, but what comes is taken. */
 static int m_spin(moyai_request *rq, void *self) {
     (void)rq, (void)self;
@@ -366,9 +394,10 @@ static int m_spin(moyai_request *rq, void *self) {
 }
 
 static const struct moyai_method host_methods[] = {
-    {"make", m_make}, {"make_big", m_make_big}, {"move", m_move},     {"try", m_try},   {"later", m_later},
-    {"end", m_end},   {"name", m_name},         {"unname", m_unname}, {"mark", m_mark}, {"wait", m_wait},
-    {"bulk", m_bulk}, {"visit", m_visit},       {"load", m_load},     {"spin", m_spin}, {NULL, NULL}};
+    {"make", m_make},   {"make_big", m_make_big}, {"move", m_move}, {"try", m_try},
+    {"later", m_later}, {"end", m_end},           {"name", m_name}, {"unname", m_unname},
+    {"mark", m_mark},   {"wait", m_wait},         {"bulk", m_bulk}, {"visit", m_visit},
+    {"load", m_load},   {"spin", m_spin},         {"fill", m_fill}, {NULL, NULL}};
 const struct moyai_class host_class = MOYAI_CLASS("Host", host_methods, NULL);
 
 static int role_host(int argc, char **argv) {

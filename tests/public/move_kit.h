@@ -46,6 +46,7 @@ enum {
  *     visit(object)                 calls it: so that host knows where it is
  *     load(host, object)            calls `hold` of the object, and `bulk` there, which waits and returns BULK bytes
  *     spin()                        computes while WAITS is 1
+ *     fill(u64)                     takes names, or gives them up, until there is room for so many
  */
 extern const struct moyai_class host_class;
 extern const struct kit_role move_roles[];

@@ -443,14 +443,19 @@ int name_where(moyai_node *node, const char *name, uint8_t home[16], struct moya
         memcpy(home, node_id(node)->b, 16);
         return 0;
     }
-    if (s->located) {
+    if (s->crowded && n->asks > 0) {
+        s->refused++;
+        rc = MOYAI_ELIMIT;
+    } else if (s->located) {
+        n->asks++;
         rc = located(n, o, home);
+        n->asks--;
     } else if (s->dir[o] && s->dir[o] - 1 != n->index && !peer_get(n, s->dir[o] - 1, s->dir_gen[o])->gone) {
         node_name(s->dir[o] - 1, s->dir_gen[o], home);
         rc = 0;
         nap(n, drawn(s, 5 * MS));
     }
-    if (rc < 0) err_set(e, rc, "nobody has the name");
+    if (rc < 0) err_set(e, rc, "it is not found");
     return rc;
 }
 

@@ -8,7 +8,7 @@
  * the real ones; what drives the former in a node (object/move.c, drain.c) and what a node does with a request
  * (serve.c) are here in short, as events. Sessions deliver in order, once, or fail at both ends, each of which notices
  * for itself and before it takes anything newer. Names are in a directory, or are asked for at nodes one after another,
- * as the seed says.
+ * as the seed says; in some worlds a node has room for one such question at a time.
  *
  * A third of the worlds has no faults: objects move at random and in circles, nodes join and leave, alone or many at
  * once, with what is about to arrive. A third has crashes, too; and a third sessions that fail, once or for a while,
@@ -287,6 +287,7 @@ static const char *run_world(uint64_t seed, uint32_t nodes, bool trace, struct s
     s.crashes = seed % 3 == 1 || seed % 12 == 2;
     s.cuts = seed % 3 == 2;
     s.located = drawn(&s, 2);
+    s.crowded = s.located && seed % 5 == 3;
     s.order = sim_alloc((size_t)MOST * OBJECTS * sizeof *s.order);
     const uint32_t n = nodes ? nodes : 8 + (uint32_t)drawn(&s, drawn(&s, 5) ? 24 : 193);
     for (uint32_t i = 0; i < n; i++) node_new(&s);
@@ -316,6 +317,7 @@ static const char *run_world(uint64_t seed, uint32_t nodes, bool trace, struct s
     sum->done += s.done;
     sum->failed += s.failed;
     sum->again += s.again;
+    sum->refused += s.refused;
     sum->asks += moved;
     const char *why = s.wrong;
     finish(&s);
@@ -352,7 +354,7 @@ int main(int argc, char **argv) {
     printf("%" PRIu64 " moves, %" PRIu64 " nodes left, %" PRIu64 " objects lost; %" PRIu64 " calls answered, %" PRIu64
            " failed, %" PRIu64 " made again\n",
            t.asks, t.left, t.lost, t.done, t.failed, t.again);
-    if (!failed && runs >= 50 && (!t.asks || !t.left || !t.lost || !t.failed || !t.again)) {
+    if (!failed && runs >= 50 && (!t.asks || !t.left || !t.lost || !t.failed || !t.again || !t.refused)) {
         printf("something never happens: the soak does not do its work\n");
         return 1;
     }

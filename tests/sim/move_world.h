@@ -116,7 +116,7 @@ struct node {
     struct overlay o;
     struct self_id ids[8];
     struct sim *s;
-    uint32_t index, gen, wanted, moves, movers, arrivals, open, seeks, most, went;
+    uint32_t index, gen, wanted, moves, movers, arrivals, open, seeks, most, went, asks; /* asks: look-ups under way */
     bool dead, left, shunned, drains, never_leaves, looks;
     moyai_ns ended[8]; /* each of its ids, for others */
     enum gone how[8];
@@ -139,7 +139,7 @@ struct pair {
 struct sim {
     struct world w;
     struct moyai_rng rng;
-    bool crashes, cuts, located, lastly, over, trace;
+    bool crashes, cuts, located, crowded, lastly, over, trace; /* crowded: one look-up at a time, at each node */
     uint32_t n, objects, calls, letters, letter_cap, call_cap;
     struct node *node[MOST];
     struct pair pair[MOST][MOST]; /* of the smaller and the larger index */
@@ -152,7 +152,7 @@ struct sim {
     struct fib *idle, *all, *runs;
     struct fiber main;
     struct block *blocks;
-    uint64_t asks, attempts, again, done, failed, lost, left, stays;
+    uint64_t asks, attempts, again, done, failed, lost, left, stays, refused; /* refused: look-ups */
     const char *wrong;
 };
 

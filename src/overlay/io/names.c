@@ -113,7 +113,7 @@ void names_claimed(struct route *t, const struct locate_effect *fx) {
 }
 
 size_t overlay_name_room(const struct overlay *o) {
-    if (!o->route) return SIZE_MAX;
+    if (!overlay_locates(o)) return SIZE_MAX;
     const size_t most = locate_names_most(o->route->l), has = HASH_COUNT(o->route->claims);
     return has < most ? most - has : 0;
 }

@@ -4,6 +4,7 @@
 #include "overlay/io/internal.h"
 
 #include "base/err.h"
+#include "link/key.h"
 #include "overlay/io/rendezvous_testkit.h"
 #include "overlay/session_wire.h"
 
@@ -568,6 +569,34 @@ static void the_dead_are_named(void **state) {
     assert_string_equal(e.text, want);
 }
 
+/* Names are in the directory where there is one, also where a grid file names lines to other hosts. */
+static void a_directory_has_room_for_any_names(void **state) {
+    struct world *w = *state;
+    char file[128], key[128];
+    struct keyring r = {.n = 1};
+    snprintf(file, sizeof file, "%s/lines", w->fix->dir);
+    snprintf(key, sizeof key, "%s/moyai/key", w->fix->dir);
+    assert_int_equal(setenv("XDG_CONFIG_HOME", w->fix->dir, 1), 0);
+    fclose(fopen(file, "w"));
+    assert_int_equal(key_new(&r.key[0], NULL), 0);
+    assert_int_equal(keyfile_write(&r, key, false, NULL), 0);
+    assert_int_equal(overlay_name_room(w->o), SIZE_MAX);
+    struct overlay_cfg cfg = w->o->cfg;
+    struct moyai_error e = {0};
+    struct overlay *o;
+    cfg.grid = w->fix->url;
+    cfg.run_dir = w->fix->dir;
+    cfg.title = "lines";
+    cfg.self = node_id(9998);
+    cfg.grid_file = file;
+    if (overlay_new(&o, w->x, &cfg, &ops, w, &e) < 0) fail_msg("overlay_new: %s", e.text);
+    assert_non_null(o->route);
+    assert_false(overlay_locates(o));
+    assert_int_equal(overlay_name_room(o), SIZE_MAX);
+    overlay_close(o);
+    overlay_free(o);
+}
+
 /* ---- messages that a session gives back -------------------------------------------------------- */
 
 static void on_done(struct msg *m, int code, enum moyai_executed executed) {
@@ -705,6 +734,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(long_ways_are_measured_again, open_world, close_world),
         cmocka_unit_test_setup_teardown(pings_outlive_their_link, open_world, close_world),
         cmocka_unit_test_setup_teardown(pings_wait_for_a_crowded_socket, open_world, close_world),
+        cmocka_unit_test_setup_teardown(a_directory_has_room_for_any_names, open_world, close_world),
         cmocka_unit_test_setup_teardown(what_fails_can_be_given_up_meanwhile, open_world, close_world),
         cmocka_unit_test_setup_teardown(what_is_put_back_can_be_given_up_meanwhile, open_world, close_world),
     };
