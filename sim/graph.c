@@ -417,7 +417,8 @@ uint32_t graph_lookup(struct graph *g, uint32_t from, uint32_t kind, const uint8
     struct locate_event ev = {.kind = until ? LOCATE_EV_WAIT : LOCATE_EV_LOOKUP,
                               .token = g->lookups_n,
                               .key_kind = (enum locate_key_kind)kind,
-                              .until = until};
+                              .until = until,
+                              .lost = !until && kind == LOCATE_NODE && g->lookups_n % 3 == 2};
     struct graph_lookup *k = &g->lookups[g->lookups_n++];
     *k = (struct graph_lookup){.from = from, .kind = kind, .start = g->w->now, .until = until};
     memcpy(ev.key, key, 16);

@@ -58,7 +58,7 @@ static bool layout(struct locate *l, const struct locate_cfg *cfg, size_t *size)
     l->grace = cfg->grace > 0 ? (uint64_t)cfg->grace : 0;
     l->digest_every = cfg->digest_every > 0 ? (uint64_t)cfg->digest_every : 0;
     l->due = l->sweep = l->digest_at = UINT64_MAX;
-    const uint32_t caps[] = { or (cfg->names, 16384),  or (cfg->requests, 1024), or (cfg->lookups, 4096),
+    const uint32_t caps[] = { or (cfg->names, 16384), or (cfg->requests, 1024), or (cfg->lookups, 4096),
                               or (cfg->routes, 1024), or (cfg->dead, 512),      or (cfg->memos, 256)};
     for (size_t i = 0; i < sizeof caps / sizeof *caps; i++)
         if (caps[i] > 1u << 16) return false;

@@ -167,6 +167,7 @@ struct locate_event {
     struct moyai_object_id object;
     moyai_ns until;
     bool moved, told;
+    bool lost; /* LOOKUP of a node: a way to it has just failed */
 };
 
 enum locate_effect_kind {

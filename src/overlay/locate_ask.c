@@ -428,7 +428,7 @@ int locate_ask_claim(struct locate *l, const uint8_t key[16], const uint8_t obje
         claim_reply(l, key, r->askers, &ours);
         locate_request_clear(r);
     }
-    r = locate_ask_own(l, LOCATE_CLAIM, key, now);
+    r = locate_ask_own(l, LOCATE_CLAIM, key, false, now);
     if (!r) return MOYAI_EAGAIN;
     memcpy(r->owner, l->self, 16);
     memcpy(r->object, object, 16);

@@ -36,6 +36,12 @@ static int look_far(struct kit *k, uint64_t token, uint8_t b) {
     return step(k, ev);
 }
 
+static int look_lost(struct kit *k, uint64_t token, uint8_t b) {
+    struct locate_event ev = EV(LOOKUP, .token = token, .key_kind = LOCATE_NODE, .lost = true);
+    memcpy(ev.key, far_id(b).b, 16);
+    return step(k, ev);
+}
+
 static int asks_far(struct kit *k, uint32_t link, uint8_t b, uint32_t ttl, uint32_t flags, uint64_t nonce) {
     struct locate_frame f = request_of((struct ask){.ttl = ttl, .flags = flags, .nonce = nonce});
     memcpy(f.key, far_id(b).b, 16);
@@ -289,6 +295,36 @@ static void test_late(void **state) {
     assert_true(r->ring_at == began + 6050 * MS);
 }
 
+/* 5.2: one to whom a way has just failed is asked for of all, and then of those who were linked to it, who know why. */
+static void test_lost(void **state) {
+    struct kit *k = links(state, 7);
+    digest(k, 2, 1, 3);
+    drain(k);
+    assert_int_equal(look_lost(k, 1, 2), 0);
+    assert_true(asked(k, 3, LOCATE_HINTED) == 0x7f);
+    moyai_ns began = k->now;
+    timeout(k);
+    assert_int_equal(k->now, began + 25 * MS);
+    assert_true(asked(k, 2, 0) == 0x7f);
+    timeout(k);
+    assert_true(asked(k, 3, 0) == 0x7f);
+    struct locate_frame f = reply_of((struct reply){.hops = 2, .cost = 500});
+    f.status = LOCATE_ST_DEAD;
+    memcpy(f.key, far_id(2).b, 16);
+    memcpy(f.owner, far_id(2).b, 16);
+    assert_int_equal(receive(k, 5, &f), 0);
+    assert_non_null(strstr(k->told, "dead"));
+    k->told[0] = 0;
+    k->now += 5000 * MS; /* the next one of it is as any */
+    assert_int_equal(look_lost(k, 2, 90), 0);
+    assert_int_equal(step(k, EV(CANCEL, .token = 2)), 0);
+    drain(k);
+    assert_int_equal(look_far(k, 3, 90), 0);
+    assert_int_equal(__builtin_popcountll(asked(k, 3, LOCATE_HINTED)), 4);
+    assert_int_equal(step(k, EV(CANCEL, .token = 3)), 0);
+    drain(k);
+}
+
 /* 5.2, turns: where hints have found nothing and others ask for the same, the floods begin one after the other. */
 static void test_turns(void **state) {
     struct kit *k = links(state, 2);
@@ -503,6 +539,7 @@ int main(void) {
         T(test_names),
         T(test_crowd),
         T(test_late),
+        T(test_lost),
         T(test_turns),
         T(test_unsent),
         T(test_relay),

@@ -78,6 +78,7 @@ enum request_flags {
     REQ_LEADS = 64,   /* asked on where an answer once came from; the others (`busy`) wait */
     REQ_LED = 128,    /* it was, in vain */
     REQ_CROWD = 256,  /* others ask by hints: they begin now, too */
+    REQ_LOST = 512,   /* a way to it has just failed: those who know why are asked sooner */
 };
 
 struct locate_request {
@@ -276,10 +277,9 @@ int locate_ask_reply(struct locate *l, const struct locate_event *ev);
 int locate_ask_busy(struct locate *l, const struct locate_event *ev);
 void locate_ask_answer(struct locate *l, struct locate_request *r, const struct locate_answer *a, locate_set except,
                        moyai_ns now);
-/* Something has come into the tables: who waits for it is answered. */
-void locate_ask_came(struct locate *l, uint32_t kind, const uint8_t key[16], moyai_ns now);
+void locate_ask_came(struct locate *l, uint32_t kind, const uint8_t key[16], moyai_ns now); /* into the tables */
 /* Own: begin, or join what has begun. NULL: no room, nothing has happened. */
-struct locate_request *locate_ask_own(struct locate *l, uint32_t kind, const uint8_t key[16], moyai_ns now);
+struct locate_request *locate_ask_own(struct locate *l, uint32_t kind, const uint8_t key[16], bool lost, moyai_ns now);
 void locate_ask_own_end(struct locate *l, uint32_t kind, const uint8_t key[16]);
 int locate_ask_claim(struct locate *l, const uint8_t key[16], const uint8_t object[16], moyai_ns now,
                      struct locate_answer *a);

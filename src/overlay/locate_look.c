@@ -58,7 +58,7 @@ int locate_look_step(struct locate *l, const struct locate_event *ev) {
     if (!known) {
         const struct locate_request *r = locate_find_request(l, ev->key_kind, ev->key);
         late = r && (r->flags & REQ_OWN) && r->ring < LOCATE_RINGS;
-        if (!locate_ask_own(l, ev->key_kind, ev->key, ev->now)) return MOYAI_EAGAIN;
+        if (!locate_ask_own(l, ev->key_kind, ev->key, ev->lost, ev->now)) return MOYAI_EAGAIN;
     }
     struct locate_lookup *k = locate_append(l, &l->lookups);
     k->token = ev->token;

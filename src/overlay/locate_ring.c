@@ -31,8 +31,10 @@ static const struct ring rings[LOCATE_RINGS] = {
 /* In place of the third without digests. What all neighbours know of theirs settles most look-ups in a grid of a
  * thousand. */
 static const struct ring ring_plain = {1, 0, 4};
-#define RING_PLAIN 2u
-#define RING_CLAIM 3u /* whoever claims a name hopes that nobody holds it, and must ask all */
+#define RING_OTHERS 1u
+#define RING_PLAIN  2u
+#define RING_NEAR   3u /* of floods the nearest */
+#define RING_CLAIM  3u /* whoever claims a name hopes that nobody holds it, and must ask all */
 
 /* --- asking ------------------------------------------------------------------------------------------ */
 
@@ -216,7 +218,16 @@ static uint64_t ring_time(const struct locate *l, const struct locate_request *r
 
 static uint32_t ring_first(const struct locate *l, const struct locate_request *r) {
     if (r->kind == LOCATE_CLAIM) return RING_CLAIM;
+    if ((r->flags & REQ_LOST) && locate_by_hints(l, r)) return RING_OTHERS;
     return locate_by_hints(l, r) && (set_any(l->digests) || r->kind == LOCATE_NAME) ? 0 : RING_PLAIN;
+}
+
+/* Whoever was linked to a node that cannot be reached any more knows why, or will in a moment: he waits to be asked,
+ * and has no hint to be found by. */
+static uint32_t ring_next(const struct locate_request *r) {
+    if (r->ring >= LOCATE_RINGS)
+        return LOCATE_RINGS - 1; /* after the last a wait: what others remember is renewed then */
+    return (r->flags & REQ_LOST) && r->ring == RING_OTHERS ? RING_NEAR : r->ring + 1;
 }
 
 static void ring_wait(struct locate *l, struct locate_request *r, moyai_ns now) {
@@ -257,21 +268,21 @@ static void rings_begin(struct locate *l, struct locate_request *r, moyai_ns now
     ring_begin(l, r, now);
 }
 
-struct locate_request *locate_ask_own(struct locate *l, uint32_t kind, const uint8_t key[16], moyai_ns now) {
+struct locate_request *locate_ask_own(struct locate *l, uint32_t kind, const uint8_t key[16], bool lost, moyai_ns now) {
     struct locate_request *r = locate_find_request(l, kind, key);
     if (r && locate_request_over(r, now)) locate_request_clear(r);
     if (!r) r = locate_request_put(l, kind, key, true, now);
     if (!r) return NULL;
     if ((r->flags & REQ_OWN) && r->ring < LOCATE_RINGS) return r; /* begun */
     if (!(r->flags & REQ_OWN)) r->nonce = rng_next(&l->rng) | 1;
-    r->flags |= REQ_OWN;
+    r->flags |= REQ_OWN | (lost && kind == LOCATE_NODE ? REQ_LOST : 0u);
     rings_begin(l, r, now);
     return r;
 }
 
 /* Nobody here waits any more; others may. */
 void locate_own_end(struct locate *l, struct locate_request *r) {
-    r->flags &= ~(uint32_t)REQ_OWN;
+    r->flags &= ~(uint32_t)(REQ_OWN | REQ_LOST);
     r->ring = r->hint_ttl = 0;
     r->ring_at = r->ring_from = 0;
     r->nonce = 0;
@@ -315,8 +326,8 @@ static bool put_off(struct locate *l, struct locate_request *r, moyai_ns now) {
 
 void locate_own_timeout(struct locate *l, struct locate_request *r, moyai_ns now) {
     if (ring_lasts(l, r, now) || put_off(l, r, now)) return;
-    if (r->ring != LOCATE_RINGS - 1) { /* after the last a wait: what others remember is renewed then */
-        r->ring = r->ring < LOCATE_RINGS ? r->ring + 1 : LOCATE_RINGS - 1;
+    if (r->ring != LOCATE_RINGS - 1) {
+        r->ring = ring_next(r);
         ring_begin(l, r, now);
         return;
     }

@@ -132,6 +132,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
             ev.token = b % 5;
             ev.until = now + b * (moyai_ns)MOYAI_MS;
             ev.moved = b & 4;
+            ev.lost = b & 8;
             ev.object.b[0] = b >> 3;
         }
         memcpy(before, l, n);

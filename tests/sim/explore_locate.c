@@ -278,6 +278,7 @@ static int begin(struct world *w, const struct small_world *c, uint32_t i, struc
     if (t->kind == TASK_NODE) id_put(ev.key, t->target);
     if (t->kind != TASK_NODE) memcpy(ev.key, name, 16);
     object_put(ev.object.b, i);
+    ev.lost = i == 1;
     w->fate[i] = 1;
     return turn(w, c, i, &ev, why);
 }

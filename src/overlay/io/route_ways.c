@@ -193,6 +193,8 @@ static bool ask(struct route *t, const uint8_t id[16], uint64_t path, locate_set
         return false;
     }
     struct locate_event ev = {.kind = LOCATE_EV_LOOKUP, .key_kind = LOCATE_NODE, .token = a->token};
+    const struct peer *p = own ? overlay_find(t->o, id) : NULL;
+    ev.lost = set_any(bad_of(t, id)) || (p && p->opened);
     memcpy(ev.key, id, 16);
     if (route_locate(t, &ev) == 0) return true;
     asker_free(t, a);
