@@ -363,7 +363,7 @@ static int frame(struct peers *p, const struct peers_event *ev) {
         l->flags &= (uint8_t)~LINK_ASKED;
         break;
     case PEERS_YIELD:
-        peers_yield(p, l, f, ev->now);
+        peers_yield(p, l, ev);
         break;
     case PEERS_KEEP:
         if (l->flags & LINK_YIELD) peers_kept(p, l, ev->now);

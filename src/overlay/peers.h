@@ -138,7 +138,7 @@ struct peers_event {
     bool looks;  /* FRAME: its sender only looks at the grid, and soon goes */
     bool here;   /* UP, FRAME: its sender is of this host */
     bool yes;    /* AWAY */
-    bool needed; /* FRAME: a link to its sender is needed here, too */
+    bool needed; /* FRAME: a link to its sender is needed here, too: an OFFER is taken, none is given up for a YIELD */
 };
 
 enum peers_effect_kind {

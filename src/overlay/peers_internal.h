@@ -210,7 +210,7 @@ struct peers_link *peers_link_add(struct peers *p, uint64_t link, const uint8_t 
 void peers_link_use(struct peers *p, struct peers_link *l, const struct peers_frame *f, moyai_ns now);
 void peers_link_remove(struct peers *p, struct peers_link *l, moyai_ns now);
 void peers_offered(struct peers *p, const struct peers_event *ev); /* OFFER, well-formed, on a new link */
-void peers_yield(struct peers *p, struct peers_link *l, const struct peers_frame *f, moyai_ns now);
+void peers_yield(struct peers *p, struct peers_link *l, const struct peers_event *ev);
 void peers_kept(struct peers *p, struct peers_link *l, moyai_ns now);
 void peers_retire(struct peers *p, struct peers_link *added, moyai_ns now);
 

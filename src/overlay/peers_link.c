@@ -291,8 +291,10 @@ void peers_kept(struct peers *p, struct peers_link *l, moyai_ns now) {
     peers_link_remove(p, g, now);
 }
 
-void peers_yield(struct peers *p, struct peers_link *l, const struct peers_frame *f, moyai_ns now) {
+void peers_yield(struct peers *p, struct peers_link *l, const struct peers_event *ev) {
+    const struct peers_frame *f = ev->frame;
     bool far = l->flags & LINK_FAR, yes = l->kind == PEERS_MESH && p->mesh > 1 && !holds(p, l, p->far_least);
+    yes = yes && !ev->needed;
     if (f->flags & PEERS_RETIRE)
         yes = yes && p->mesh > p->degree && (!far || p->far > p->far_least);
     else
@@ -307,8 +309,8 @@ void peers_yield(struct peers *p, struct peers_link *l, const struct peers_frame
     fx->what = PEERS_YIELDED;
     uint8_t id[16];
     memcpy(id, l->id, 16);
-    peers_link_remove(p, l, now);
-    peers_rest(p, id, PEERS_CALM, now);
+    peers_link_remove(p, l, ev->now);
+    peers_rest(p, id, PEERS_CALM, ev->now);
 }
 
 /* An extra link was added: where there is now one more than needed, ask somebody to do without. */

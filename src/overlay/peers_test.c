@@ -775,6 +775,16 @@ static void test_need(void **state) {
         assert_int_equal(step(t, EV(FRAME, .link = 9, .id = node(63), .frame = &f, .needed = needed)), 0);
         assert_int_equal(strstr(t->did, "use@9") != NULL, needed);
         tested_free(t);
+        t = tested_new((struct peers_cfg){.degree = 2}); /* nor is it given up for somebody else */
+        (void)step(t, EV(START));
+        for (uint32_t i = 1; i <= 3; i++) joins(t, i, 60 + i, 5);
+        struct peers_frame yield = {.kind = PEERS_YIELD, .count = 0};
+        t->did[0] = 0;
+        assert_int_equal(step(t, EV(FRAME, .link = 2, .id = node(62), .frame = &yield, .needed = needed)), 0);
+        assert_int_equal(!strncmp(t->did, "KEEP@2", 6), needed);
+        assert_int_equal(!strncmp(t->did, "BYE@2", 5), !needed);
+        assert_int_equal(peers_count(t->p).mesh, 2 + needed);
+        tested_free(t);
     }
 }
 

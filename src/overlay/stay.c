@@ -539,7 +539,8 @@ static int down(struct stay *s, uint64_t link) {
         }
     for (uint32_t i = 0; i < s->needs_n && !s->leaving; i++) {
         struct stay_need *k = &stay_needs_of(s)[i];
-        if (k->state == NEED_OK && id_equal(k->id, l->id)) look_again(k);
+        const bool over_it = !l->leaving && !stay_link_to(s, k->id); /* perhaps */
+        if (k->state == NEED_OK && (over_it || id_equal(k->id, l->id))) look_again(k);
     }
     if (id_equal(s->least.id, l->id)) memset(s->least.id, 0, 16); /* as others say, from now on */
     if (s->parent == link) s->parent = 0;

@@ -691,6 +691,31 @@ static void test_way_ends(void **state) {
     }
 }
 
+/* The same of a link over which the way was, be it known of or found: it may have been given up for a newcomer. */
+static void test_over_it_ends(void **state) {
+    (void)state;
+    for (int k = 0; k < 8; k++) {
+        const bool other = k & 1, at_2 = k & 2;
+        world_new(5, 0);
+        w.ways = k & 4;
+        for (uint32_t i = 1; i < 3; i++) {
+            link_up(0, i);
+            link_up(i, 3);
+            if (other) link_up(i, 4);
+        }
+        leave(0);
+        run(0);
+        MAY_GO(0);
+        link_down(at_2 ? 2 : 1, 3);
+        run(0);
+        assert_int_equal(stay_may_go(w.s[0], w.now), other);
+        run(10000 * MS);
+        assert_int_equal(stay_may_go(w.s[0], w.now), other);
+        assert_int_equal(stay_cut_off(w.s[0], NULL, 0), !other);
+        world_free();
+    }
+}
+
 /* One has a way to the other, but not the reverse: what it has found may be over one that leaves. */
 static void test_contrary(void **state) {
     (void)state;
@@ -913,31 +938,19 @@ static void test_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_hub),
-        cmocka_unit_test(test_nothing_to_do),
-        cmocka_unit_test(test_one_neighbour),
-        cmocka_unit_test(test_one_way),
-        cmocka_unit_test(test_gateway),
-        cmocka_unit_test(test_dependants_leave),
-        cmocka_unit_test(test_deaf),
-        cmocka_unit_test(test_chain),
-        cmocka_unit_test(test_random),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_force),
-        cmocka_unit_test(test_force_finds_a_way),
-        cmocka_unit_test(test_force_random),
-        cmocka_unit_test(test_answered),
-        cmocka_unit_test(test_force_row),
-        cmocka_unit_test(test_row_waits),
-        cmocka_unit_test(test_way_leaves),
-        cmocka_unit_test(test_way_ends),
-        cmocka_unit_test(test_contrary),
-        cmocka_unit_test(test_least),
-        cmocka_unit_test(test_many),
-        cmocka_unit_test(test_orphans),
-        cmocka_unit_test(test_orphan_lacks),
-        cmocka_unit_test(test_weight),
-        cmocka_unit_test(test_orphan_of_many),
+        cmocka_unit_test(test_hub),           cmocka_unit_test(test_nothing_to_do),
+        cmocka_unit_test(test_one_neighbour), cmocka_unit_test(test_one_way),
+        cmocka_unit_test(test_gateway),       cmocka_unit_test(test_dependants_leave),
+        cmocka_unit_test(test_deaf),          cmocka_unit_test(test_chain),
+        cmocka_unit_test(test_random),        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_force),         cmocka_unit_test(test_force_finds_a_way),
+        cmocka_unit_test(test_force_random),  cmocka_unit_test(test_answered),
+        cmocka_unit_test(test_force_row),     cmocka_unit_test(test_row_waits),
+        cmocka_unit_test(test_way_leaves),    cmocka_unit_test(test_way_ends),
+        cmocka_unit_test(test_over_it_ends),  cmocka_unit_test(test_contrary),
+        cmocka_unit_test(test_least),         cmocka_unit_test(test_many),
+        cmocka_unit_test(test_orphans),       cmocka_unit_test(test_orphan_lacks),
+        cmocka_unit_test(test_weight),        cmocka_unit_test(test_orphan_of_many),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -667,7 +667,8 @@ static const char *kept(uint64_t seed, const struct options *o, uint64_t *hash) 
  * leaves: 3040: links were given up for new ones meanwhile. hubs: 12, 906: the hubs gave up the links between them, and
  * the grid fell into as many parts; 5000, 7072: the place that is for who looks was taken for one of the others', and
  * guests for whom nobody was asked any more hid that from the seeds before. halves: hubs of the two parts had no place
- * for each other any more. witnessed: words that were lost on their way over the dead node. */
+ * for each other any more. forced: the link over which a way to another was had been given up for a newcomer.
+ * witnessed: words that were lost on their way over the dead node. */
 struct kind {
     const char *name;
     const char *(*run)(uint64_t seed, const struct options *o, uint64_t *hash);
@@ -684,7 +685,7 @@ static const struct kind kinds[] = {
     {"witnessed", witnessed, 4, {1000044, 1000357}},
     {"leaves", leaves, 4, {3040}},
     {"exodus", exodus, 1, {0}},
-    {"forced", forced, 1, {0}},
+    {"forced", forced, 1, {5045, 60065, 60217}},
     {"begun", begun, 1, {0}},
     {"few", few, 4, {0}},
     {"hubs", hubs, 8, {12, 906, 5000, 7072}},

@@ -168,6 +168,16 @@ bool staying_needs(const struct overlay *o, const uint8_t id[16]) {
     return o->staying && stay_needs(o->staying->s, id);
 }
 
+bool staying_only(const struct olink *k) {
+    bool leaves = false;
+    for (const struct olink *other = k->o->links; other; other = other->next) {
+        if (other == k || !other->mesh || other->observer || other->direct) continue;
+        if (!other->leaving) return false;
+        leaves = true;
+    }
+    return leaves;
+}
+
 bool staying_leaves(const struct overlay *o) {
     return o->staying && stay_leaving(o->staying->s);
 }

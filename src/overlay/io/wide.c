@@ -474,7 +474,8 @@ int wide_frame(struct olink *k, const struct frame_head *h, const uint8_t *paylo
     wide_living(k, f);
     struct peers_event ev = {
         .kind = PEERS_EV_FRAME, .link = k->number, .frame = f, .looks = k->observer, .here = !alone_elsewhere(k)};
-    ev.needed = f->kind == PEERS_OFFER && staying_needs(k->o, k->peer->id);
+    if (f->kind == PEERS_OFFER || f->kind == PEERS_YIELD) ev.needed = staying_needs(k->o, k->peer->id);
+    if (f->kind == PEERS_YIELD && staying_only(k)) ev.needed = true;
     memcpy(ev.id.b, k->peer->id, 16);
     if (f->kind == PEERS_OFFER && !k->offered && !k->outgoing) {
         k->offered = true;

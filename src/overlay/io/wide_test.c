@@ -55,6 +55,7 @@ static struct world {
     bool answered;       /* it has read what came by that */
     bool up, read;       /* the offer was accepted; and what came after that was read */
     bool was_refused;    /* an offer was */
+    bool kept, given_up; /* the link, as the node has said by one of these */
     bool refused, told;  /* a session was; of one that has left */
     uint32_t leaves;     /* the leave protocol that it speaks */
     char left[16];       /* frames by which the node leaves, in order: F(arewell), S(eek), R(oot), A(ck) */
@@ -114,6 +115,8 @@ static int on_frame(struct link *l, const struct frame_head *h, uint8_t *payload
     }
     w.answered |= l == w.called && h->type == FRAME_PONG;
     w.was_refused |= l == w.called && h->type == FRAME_PEERS + PEERS_REFUSE;
+    w.kept |= l == w.called && h->type == FRAME_PEERS + PEERS_KEEP;
+    w.given_up |= l == w.called && h->type == FRAME_PEERS + PEERS_BYE;
     if (l != w.offered) return 0;
     w.farewell |= h->type == FRAME_FAREWELL;
     if (h->type == FRAME_FAREWELL) left('F');
@@ -191,10 +194,13 @@ static void say_peers(struct link *l, const struct moyai_node_id *self, enum pee
                       const struct moyai_node_id *ids, uint32_t n) {
     uint8_t bytes[2000], text[PEERS_TEXT];
     uint32_t n_text = 0;
-    struct peers_frame f = {
-        .kind = kind, .flags = kind <= PEERS_ACCEPT ? PEERS_ACCEPTS : 0, .n = n + 1, .count = kind == PEERS_OFFER};
+    struct peers_frame f = {.kind = kind,
+                            .flags = kind <= PEERS_ACCEPT && w.n_text ? PEERS_ACCEPTS : 0,
+                            .n = n + 1,
+                            .count = kind == PEERS_OFFER};
     assert_true(peers_address_put(text, sizeof text, &n_text, "127.0.0.1:1"));
-    f.e[0] = (struct peers_endpoint){.id = *self, .accepts = true, .lifetime = 600, .n_text = w.n_text, .text = w.text};
+    f.e[0] = (struct peers_endpoint){
+        .id = *self, .accepts = w.n_text > 0, .lifetime = 600, .n_text = w.n_text, .text = w.text};
     for (uint32_t i = 0; i < n; i++)
         f.e[i + 1] =
             (struct peers_endpoint){.id = ids[i], .accepts = true, .lifetime = 600, .n_text = n_text, .text = text};
@@ -444,6 +450,42 @@ static void who_offers_to_a_leaver_by_unix_keeps_the_link(void **state) {
     assert_string_equal(w.said, "");
 }
 
+static void say_count(struct link *l, enum peers_frame_kind kind, uint32_t count) {
+    uint8_t bytes[64];
+    const struct peers_frame f = {.kind = kind, .count = count};
+    assert_true(peers_wire_size(&f) <= sizeof bytes);
+    peers_wire_put(bytes, &f);
+    say(l, (uint8_t)(FRAME_PEERS + kind), bytes, peers_wire_size(&f));
+    link_flush(l);
+}
+
+/* There are two links, the other one to a node that leaves, perhaps; then this one is as the last. */
+static void asked_for_its_place(bool leaves) {
+    link_up();
+    memset(w.caller.b, 0x99, sizeof w.caller.b);
+    call_the_node();
+    w.n_text = 0; /* it cannot be connected to: such links are not held */
+    say_peers(w.called, &w.caller, PEERS_OFFER, NULL, 0);
+    is_answered();
+    assert_false(w.was_refused);
+    if (leaves) say_count(w.offered, PEERS_LEAVE, 1);
+    UNTIL(olink_ready(overlay_find(w.o, w.other.b))->leaving == leaves);
+    say_count(w.called, PEERS_YIELD, 0);
+    UNTIL(w.kept || w.given_up);
+    assert_int_equal(w.kept, leaves);
+    assert_string_equal(w.said, "");
+}
+
+static void one_of_two_links_is_given_up(void **state) {
+    (void)state;
+    asked_for_its_place(false);
+}
+
+static void the_last_is_not_be_it_that_others_go_soon(void **state) {
+    (void)state;
+    asked_for_its_place(true);
+}
+
 /* The node says goodbye to the rendezvous, and does not hear any more what others agree to. They are not told that the
  * link had broken, and nobody logs that: they hear the farewell by it. */
 static void who_agrees_too_late_hears_the_farewell(void **state) {
@@ -682,6 +724,8 @@ int main(void) {
         LEAVING(a_question_without_number_ends_the_link),
         LEAVING(what_is_forwarded_comes_by_unix),
         LEAVING(who_offers_to_a_leaver_by_unix_keeps_the_link),
+        LEAVING(one_of_two_links_is_given_up),
+        LEAVING(the_last_is_not_be_it_that_others_go_soon),
         cmocka_unit_test_setup_teardown(who_opens_a_session_too_late_is_not_refused, open_world, close_world),
         cmocka_unit_test_setup_teardown(the_dead_are_not_known_once_more, open_world, close_world),
         cmocka_unit_test_setup_teardown(who_leaves_tells_of_others_before, open_world, close_world),
