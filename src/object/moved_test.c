@@ -380,6 +380,25 @@ static void who_refuses_it_knows(void **state) {
     moved_drop(&f);
 }
 
+/* Who only waits until those before him are answered has not been refused, whatever was before. */
+static void it_may_be_again_where_it_was_refused(void **state) {
+    (void)state;
+    moyai_future f = call_of(0, A, 1), g = call_of(0, A, 2);
+    assert_true(comes_back(&f, MOYAI_ENOOBJECT));
+    memcpy(w.home, B, 16);
+    look_for_it();
+    assert_memory_equal(f.home, B, 16);
+    assert_true(moved_waits(&g));
+    moved_drop(&f); /* it is answered */
+    memcpy(w.home, A, 16);
+    look_for_it();
+    assert_int_equal(w.looks, 1);
+    assert_int_equal(w.n_sent, 2);
+    assert_memory_equal(g.home, A, 16);
+    assert_false(moved_waits(&g)); /* all go there now */
+    moved_drop(&g);
+}
+
 static void only_what_was_never_executed_is_made_again(void **state) {
     (void)state;
     static const struct moyai_error no[] = {
@@ -469,6 +488,7 @@ int main(void) {
         TEST(what_is_said_to_be_where_it_was_not_is_looked_for),
         TEST(what_moves_on_and_on_is_followed_slower),
         TEST(who_refuses_it_knows),
+        TEST(it_may_be_again_where_it_was_refused),
         TEST(only_what_was_never_executed_is_made_again),
         TEST(all_are_sent_in_order),
     };

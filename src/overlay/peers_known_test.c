@@ -50,6 +50,39 @@ static void test_which(void **state) {
     tested_free(t);
 }
 
+/* Whom a leaver has named is kept though there is no place, and for the usual time, whatever is said of that; if its
+ * first address fits. */
+static void test_kept(void **state) {
+    (void)state;
+    struct tested *t = started((struct peers_cfg){.known = 8, .text = 10});
+    struct peers_endpoint e = open_node(60);
+    for (uint32_t i = 1; i <= 8; i++) knows(t, open_node(i));
+    const uint32_t has = peers_count(t->p).known;
+    assert_int_equal(has, 6); /* of 8 places two are for those of the own site */
+    e.text = (const uint8_t *)"\12abcdefghij";
+    e.n_text = 11;
+    e.lifetime = 0;
+    assert_int_equal(peers_keep(t->p, &e, t->now), UINT32_MAX);
+    e.lifetime = 60;
+    knows(t, e);
+    assert_false(known(t, 60));
+    e.text = (const uint8_t *)"\11abcdefghi";
+    e.n_text = 10;
+    e.lifetime = 0;
+    t->now += MOYAI_SEC;
+    const uint32_t at = peers_keep(t->p, &e, t->now);
+    assert_true(at < has && known(t, 60));
+    assert_int_equal(peers_knowns(t->p)[at].n_text, 10);
+    assert_int_equal(peers_knowns(t->p)[at].until, t->now + t->p->lifetime * (uint64_t)MOYAI_SEC);
+    assert_int_equal(peers_count(t->p).known, has);
+    tested_free(t);
+    t = started((struct peers_cfg){.known = 8, .text = 10});
+    e.lifetime = 60;
+    knows(t, e); /* it is learnt likewise */
+    assert_true(known(t, 60));
+    tested_free(t);
+}
+
 static void test_newer(void **state) {
     (void)state;
     struct tested *t = started((struct peers_cfg){.known = 8});
@@ -673,14 +706,14 @@ static void test_no_gap(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_again),         cmocka_unit_test(test_hasten),        cmocka_unit_test(test_inward),
-        cmocka_unit_test(test_gap),           cmocka_unit_test(test_which),         cmocka_unit_test(test_newer),
-        cmocka_unit_test(test_shares),        cmocka_unit_test(test_fair),          cmocka_unit_test(test_give_way),
-        cmocka_unit_test(test_candidate),     cmocka_unit_test(test_found),         cmocka_unit_test(test_found_full),
-        cmocka_unit_test(test_earlier_lives), cmocka_unit_test(test_in_turn),       cmocka_unit_test(test_newest),
-        cmocka_unit_test(test_vain),          cmocka_unit_test(test_reached),       cmocka_unit_test(test_no_gap),
-        cmocka_unit_test(test_renewed),       cmocka_unit_test(test_reached_first), cmocka_unit_test(test_pause),
-        cmocka_unit_test(test_in_vain),
+        cmocka_unit_test(test_again),         cmocka_unit_test(test_hasten),  cmocka_unit_test(test_inward),
+        cmocka_unit_test(test_gap),           cmocka_unit_test(test_which),   cmocka_unit_test(test_newer),
+        cmocka_unit_test(test_shares),        cmocka_unit_test(test_fair),    cmocka_unit_test(test_give_way),
+        cmocka_unit_test(test_candidate),     cmocka_unit_test(test_found),   cmocka_unit_test(test_found_full),
+        cmocka_unit_test(test_earlier_lives), cmocka_unit_test(test_in_turn), cmocka_unit_test(test_newest),
+        cmocka_unit_test(test_kept),          cmocka_unit_test(test_vain),    cmocka_unit_test(test_reached),
+        cmocka_unit_test(test_no_gap),        cmocka_unit_test(test_renewed), cmocka_unit_test(test_reached_first),
+        cmocka_unit_test(test_pause),         cmocka_unit_test(test_in_vain),
     };
     return cmocka_run_group_tests_name("peers known", tests, NULL, NULL);
 }
