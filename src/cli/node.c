@@ -126,6 +126,7 @@ static void say(const struct host *h, const char *fmt, ...) {
 static void end(struct host *h, bool kill) {
     if (!h->ending) notify_tell(&h->manager, "STOPPING=1\nSTATUS=leaves the grid");
     h->ending = true;
+    node_ends(h->node);
     agent_end(h->agent, kill);
 }
 

@@ -199,6 +199,7 @@ static void end_run(struct run *r, int status, bool hurry) {
     if (r->hurry && r->nodes) nodes_hurry(r->nodes);
     if (r->state != RUN_ON) return;
     r->state = RUN_ENDING;
+    node_ends(r->node);
     r->status = status;
     r->own = !hurry;
     look_unmet(r);

@@ -563,6 +563,10 @@ void node_on_leave(moyai_node *n, void (*fn)(moyai_ns until, void *arg), void *a
     n->drain.told_arg = arg;
 }
 
+void node_ends(moyai_node *n) {
+    n->drain.ends = true;
+}
+
 void node_drain(moyai_node *n, moyai_dur patience) {
     exec_lock(n->x);
     n->drain.told = NULL;

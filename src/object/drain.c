@@ -356,19 +356,20 @@ static size_t describe(const moyai_node *n, char *out, size_t cap) {
     const struct {
         size_t n;
         const char *one, *many;
-    } what[] = {{n->wanted, "call in progress here", "calls in progress here"},
-                {n->drain.moves, "object that has not moved", "objects that have not moved"},
-                {host_arrivals(n), "object that has not quite moved here", "objects that have not quite moved here"},
-                {n->drain.hooks, "on_leave that has not returned", "on_leave that have not returned"},
-                {(size_t)n->calls_inside, "call of a method here that has not been answered",
-                 "calls of methods here that have not been answered"}};
+    } what[] = {
+        {n->wanted, "call in progress here", "calls in progress here"},
+        {n->drain.moves + n->drain.asked, "object that has not quite moved", "objects that have not quite moved"},
+        {host_arrivals(n), "object that has not quite moved here", "objects that have not quite moved here"},
+        {n->drain.hooks, "on_leave that has not returned", "on_leave that have not returned"},
+        {(size_t)n->calls_inside, "call of a method here that has not been answered",
+         "calls of methods here that have not been answered"}};
     out[0] = 0;
     for (size_t i = 0; i < sizeof what / sizeof what[0] && at < cap; i++)
         if (what[i].n > 0)
             at += (size_t)snprintf(out + at, cap - at, "%s%zu %s", at ? ", " : "", what[i].n,
                                    what[i].n == 1 ? what[i].one : what[i].many);
     if (at == 0) snprintf(out, cap, "what was sent and its addressee has not taken");
-    const size_t all = n->wanted + n->drain.moves + host_arrivals(n) + n->drain.hooks;
+    const size_t all = n->wanted + n->drain.moves + n->drain.asked + host_arrivals(n) + n->drain.hooks;
     return all ? all : n->calls_inside ? (size_t)n->calls_inside : 1;
 }
 

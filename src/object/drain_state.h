@@ -11,7 +11,7 @@ struct blocked;
 struct object;
 struct takers;
 
-#define LEAVE_ASKERS 8u  /* of those who have told it, the last: they are told what was cut short */
+#define LEAVE_ASKERS 8u /* of those who have told it, the last: they are told what was cut short */
 
 /* One that depends on this node, and was told to leave. */
 struct dependant {
@@ -21,6 +21,7 @@ struct dependant {
 
 struct drain {
     atomic_bool begun;
+    bool ends;             /* it will begin when what it has started has ended */
     bool over;             /* nothing was outstanding; or its time has passed: the program has been asked to end it */
     bool late;             /* its time has passed */
     bool gone;             /* and its farewell is said, though its program goes on */
@@ -34,11 +35,11 @@ struct drain {
     size_t stay_told;     /* of these, those of which who has told it to leave has heard */
     struct moyai_error why_stay;
     struct takers *takers; /* who takes them, by class */
-    size_t hooks;    /* on_leave functions that have not returned */
-    bool rest;       /* all is over but that what was said is taken */
-    uint32_t wave;   /* how often that has come true */
-    size_t refusals; /* since then, that have not been taken */
-    bool force;      /* those that depend on it are told to leave, too: these have been */
+    size_t hooks;          /* on_leave functions that have not returned */
+    bool rest;             /* all is over but that what was said is taken */
+    uint32_t wave;         /* how often that has come true */
+    size_t refusals;       /* since then, that have not been taken */
+    bool force;            /* those that depend on it are told to leave, too: these have been */
     struct dependant *dependant;
     size_t n_told;
     size_t cut_off;   /* neighbours that have no other way to the grid, as was said last */

@@ -121,13 +121,13 @@ static int pack(struct object *ob, moyai_value **state, struct moyai_error *e) {
     moyai_node *n = ob->node;
     struct context *c = context_get(n);
     c->scope = ob;
-    int rc = klass_class(ob->klass)->pack(n, ob->self, state);
+    const int rc = klass_class(ob->klass)->pack(n, ob->self, state);
+    const char *cls = klass_name(ob->klass);
     c->scope = NULL;
-    if (rc == 0 && !*state) rc = MOYAI_EUSER;
-    if (rc < 0)
-        err_set(e, rc, "class \"%.60s\" does not pack its state: %s", klass_name(ob->klass), moyai_strerror(rc));
-    if (rc > 0) rc = err_set(e, MOYAI_EUSER, "class \"%.60s\": pack returned %d", klass_name(ob->klass), rc);
-    return rc;
+    if (rc == 0 && *state) return 0;
+    if (rc >= 0 && rc != 0) return err_set(e, MOYAI_EUSER, "class \"%.60s\": pack returned %d", cls, rc);
+    if (rc == 0) return err_set(e, MOYAI_EUSER, "class \"%.60s\": pack has made no state", cls);
+    return err_set(e, rc, "class \"%.60s\" does not pack its state: %s (%d)", cls, moyai_strerror(rc), rc);
 }
 
 /* What it is called, and the name that is its id's. NULL: out of memory. */
@@ -187,13 +187,11 @@ static enum moving_event ask_adopt(struct object *ob, moyai_ref *host, moyai_val
     return ev;
 }
 
-/* Nobody is in its scope. 0: it is there, or nobody knows where. */
-static int hand_over(struct object *ob, moyai_ref *host, const uint8_t to[16], moyai_ns until, struct moyai_error *e) {
+/* Its state has been packed. 0: it is there, or nobody knows where. */
+static int hand_over(struct object *ob, moyai_value *state, moyai_ref *host, const uint8_t to[16], moyai_ns until,
+                     struct moyai_error *e) {
     moyai_node *n = ob->node;
-    moyai_value *state = NULL;
     const struct self_id *self = atomic_load(&n->self);
-    int rc = pack(ob, &state, e);
-    if (rc < 0) return rc;
     exec_lock(n->x);
     if (!ob->ended) (void)moving_step(&ob->at, MOVING_EV_OFFER, 0);
     const uint64_t number = moving_offer(&ob->at);
@@ -240,14 +238,55 @@ struct move {
     moyai_ns until;
     int rc;
     struct moyai_error e;
-    bool done;
+    bool done; /* who has asked for it knows how it went */
     unsigned users;
     struct blocked *waiter;
-    moyai_ref *asker; /* of another node, whose method `moved` is called at the end; NULL: none */
+    moyai_ref *asker;        /* of another node, whose method `moved` is called at the end; NULL: none */
+    struct exec_timer timer; /* pack takes too long */
 };
 
 static void move_unref(struct move *m) {
     if (--m->users == 0) free(m);
+}
+
+/* Lock held. */
+static void tell(struct move *m) {
+    if (m->done) return;
+    m->done = true;
+    if (m->waiter) (void)blocked_wake(m->ob->node, m->waiter, 0);
+    if (m->asker) (void)call_oneway_locked(m->asker, "moved", MOYAI_ARGS(m->rc, m->e.text));
+}
+
+static void pack_is_late(struct exec *x, struct exec_timer *t) {
+    struct move *m = (struct move *)(void *)((char *)t - offsetof(struct move, timer));
+    (void)x;
+    m->rc =
+        err_set(&m->e, MOYAI_ETIMEDOUT, "class \"%.60s\": its pack has not returned in time", klass_name(m->ob->klass));
+    tell(m);
+}
+
+/* Nobody is in its scope. */
+static void pack_and_hand_over(struct move *m, moyai_ref *host) {
+    moyai_node *n = m->ob->node;
+    moyai_value *state = NULL;
+    struct moyai_error e = {0};
+    const moyai_ns least = moyai_now() + (moyai_ns)HOST_TIME;
+    exec_lock(n->x);
+    if (m->until != UINT64_MAX) exec_timer_set(n->x, &m->timer, m->until > least ? m->until : least);
+    exec_unlock(n->x);
+    int rc = pack(m->ob, &state, &e);
+    exec_lock(n->x);
+    exec_timer_clear(n->x, &m->timer);
+    const bool late = m->done;
+    exec_unlock(n->x);
+    if (rc == 0 && !late) {
+        rc = hand_over(m->ob, state, host, m->to, m->until, &e);
+        state = NULL;
+    }
+    moyai_value_free(state);
+    if (late) return;
+    m->rc = rc;
+    m->e = e;
 }
 
 static void run_move(void *arg) {
@@ -259,7 +298,7 @@ static void run_move(void *arg) {
     api_enter(n);
     if (m->rc == 0) m->rc = freeze(ob, m->until, &m->e);
     api_leave(n);
-    if (m->rc == 0) m->rc = hand_over(ob, host, m->to, m->until, &m->e);
+    if (m->rc == 0) pack_and_hand_over(m, host);
     moyai_ref_unref(host);
     api_enter(n);
     move_unpark(ob);
@@ -267,9 +306,7 @@ static void run_move(void *arg) {
     object_leave(ob);
     n->drain.asked--;
     exec_attention(n->x);
-    m->done = true;
-    if (m->waiter) (void)blocked_wake(n, m->waiter, 0);
-    if (m->asker) (void)call_oneway_locked(m->asker, "moved", MOYAI_ARGS(m->rc, m->e.text));
+    tell(m);
     moyai_ref_unref(m->asker);
     move_unref(m);
     api_leave(n);
@@ -290,6 +327,7 @@ static int begin_move(moyai_node *n, moyai_ref *ref, struct moyai_node_id to, mo
     const bool ever = timeout >= MOYAI_FOREVER - (moyai_dur)now;
     *m = (struct move){.ob = ob, .users = 2, .until = ever ? UINT64_MAX : now + (moyai_ns)(timeout > 0 ? timeout : 0)};
     memcpy(m->to, to.b, 16);
+    exec_timer_init(&m->timer, pack_is_late);
     int rc = go_locked(n, run_move, m);
     if (rc < 0) {
         free(m);
@@ -370,11 +408,13 @@ static int move_somewhere(struct object *ob, struct moyai_error *e) {
         bool lost = false;
         const size_t all = takers_count(t), from = id_hash(ob->id) % all;
         for (size_t i = 0; i < all && rc != 0 && !n->drain.late && taker_at(n, t, (from + i) % all, &host, to); i++) {
+            moyai_value *state = NULL;
             *e = (struct moyai_error){0};
-            rc = hand_over(ob, host, to, UINT64_MAX, e);
+            rc = pack(ob, &state, e);
+            if (rc == 0) rc = hand_over(ob, state, host, to, UINT64_MAX, e);
             moyai_ref_unref(host);
             lost = rc < 0 && takes_none(e->code);
-            if (lost) taker_lost(n, t, to);
+            if (lost) taker_lost(n, t, to, e->code == MOYAI_EUNREACHABLE || e->code == MOYAI_ETIMEDOUT);
             if (lost) break;
         }
         if (!lost) break;
@@ -391,9 +431,8 @@ static void stays(struct object *ob, int rc, const struct moyai_error *e) {
     if (ob->stays && e->code != MOYAI_ELEAVING) n->drain.why_stay = *e;
     if (n->drain.moves == 0 && n->drain.stay > 0) {
         char text[MOYAI_ERROR_TEXT + 200];
-        snprintf(text, sizeof text,
-                 "this node leaves, and %zu of its objects end%s with it that could have moved: class \"%.60s\": %s",
-                 n->drain.stay, n->drain.stay == 1 ? "s" : "", klass_name(ob->klass), n->drain.why_stay.text);
+        snprintf(text, sizeof text, "this node leaves, and %zu of its objects end%s with it that could have moved: %s",
+                 n->drain.stay, n->drain.stay == 1 ? "s" : "", n->drain.why_stay.text);
         if (n->drain.why_stay.code == MOYAI_ELEAVING) { /* as always when all leave */
             log_warning(n->log, "object", "MOYAI-LEAVE-STAYS", "%s", text);
         } else {

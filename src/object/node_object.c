@@ -419,9 +419,10 @@ static moyai_value *do_move(moyai_node *n, struct arguments *a, struct moyai_err
 static moyai_value *do_host(moyai_node *n, struct arguments *a, struct moyai_error *no) {
     const char *cls = NULL;
     if (get(n, a, MOYAI_INTO(&cls), no) < 0) return NULL;
-    moyai_ref *host = n->drain.begun ? NULL : host_of(n, cls);
+    const bool leaves = n->drain.begun || n->drain.ends;
+    moyai_ref *host = leaves ? NULL : host_of(n, cls);
     if (host) return moyai_value_new((struct moyai_arg){.tag = MOYAI_T_REF, .v.p = host});
-    if (n->drain.begun)
+    if (leaves)
         err_set(no, MOYAI_ELEAVING, "this node leaves");
     else
         err_set(no, MOYAI_ENOENT, "objects of class \"%.60s\" are not taken here", cls);

@@ -2,7 +2,8 @@
 /*
  * A node that leaves asks others for their hosts: those that it is linked to, those of which it knows, and then those
  * that these are linked to, and so on, until some take its objects. Many are asked at once, so one that does not answer
- * holds up nothing that another could say.
+ * holds up nothing that another could say. He is asked again, should those who have answered turn out to leave, or to
+ * take nothing: he may be the only one who stays, and slow.
  */
 #include "object/takers.h"
 
@@ -12,6 +13,7 @@
 #include <stdlib.h>
 
 #define ASK_TIME    (5 * MOYAI_SEC)  /* for an answer */
+#define TRIES       3u               /* as often: longer than a session is kept up without its other end */
 #define ASKS        32u              /* at once */
 #define ASKED_MOST  256u             /* nodes */
 #define TAKERS_MOST 16u              /* enough: objects are spread over them */
@@ -20,11 +22,14 @@
 #define AGAIN_MOST  4u               /* so often, if others leave */
 #define NOBODY_TIME (2 * MOYAI_SEC)  /* that there is nobody is believed so long */
 
+enum wants { NOTHING, HOST, NEAR };
+
 struct asked {
     uint8_t id[16];
-    moyai_future *f; /* host, then near */
+    moyai_future *f; /* host or near */
     bool near;
-    bool again; /* near is to be asked for */
+    enum wants wants; /* to be asked for next */
+    unsigned tries;   /* how often there was no answer */
     bool stays;
 };
 
@@ -36,7 +41,7 @@ struct taker {
 struct takers {
     struct takers *next; /* of another class */
     struct asked asked[ASKED_MOST];
-    size_t n_asked, begun;
+    size_t n_asked;
     struct taker found[TAKERS_MOST];
     size_t n_found;
     size_t stay; /* have said that they do not take them */
@@ -54,7 +59,9 @@ static bool add(struct takers *t, const moyai_node *n, const uint8_t id[16]) {
     for (size_t i = 0; i < t->n_asked; i++)
         if (id_equal(t->asked[i].id, id)) return true;
     if (t->n_asked == ASKED_MOST) return false;
-    memcpy(t->asked[t->n_asked++].id, id, 16);
+    struct asked *k = &t->asked[t->n_asked++];
+    k->wants = HOST;
+    memcpy(k->id, id, 16);
     return true;
 }
 
@@ -97,6 +104,8 @@ static bool begin(moyai_node *n, struct takers *t, moyai_set *set, struct asked 
     struct moyai_node_id id;
     moyai_ref *ref = NULL;
     memcpy(id.b, k->id, 16);
+    k->near = k->wants == NEAR;
+    k->wants = NOTHING;
     if (moyai_node_ref(n, id, &ref) < 0) return false;
     k->f = k->near ? moyai_call_async(ref, "near", MOYAI_NONE) : moyai_call_async(ref, "host", MOYAI_ARGS(t->cls));
     moyai_ref_unref(ref);
@@ -112,19 +121,35 @@ static void take_host(struct takers *t, struct asked *k) {
     struct moyai_error e = {0};
     moyai_ref *host = NULL;
     if (moyai_future_get_masked(k->f, MOYAI_INTO(&host)) == 0) {
+        k->tries = 0;
         if (t->n_found < TAKERS_MOST) {
             t->found[t->n_found].host = host;
             memcpy(t->found[t->n_found++].id, k->id, 16);
         } else {
             moyai_ref_unref(host);
+            k->wants = HOST; /* should those be lost */
         }
         return;
     }
     (void)moyai_future_error(k->f, 0, &e);
-    k->stays = e.code == MOYAI_ENOENT;
-    t->stay += k->stays;
-    t->others |= !k->stays;
-    k->again = k->stays || e.code == MOYAI_ELEAVING; /* it may know of others */
+    t->others |= e.code != MOYAI_ENOENT;
+    switch (e.code) {
+    case MOYAI_ENOENT:
+        t->stay += !k->stays;
+        k->stays = true;
+        k->wants = NEAR; /* it may know of others */
+        break;
+    case MOYAI_ELEAVING:
+        k->wants = NEAR;
+        break;
+    case MOYAI_EDEAD:
+    case MOYAI_ECLOSED:
+        break;
+    default: /* ETIMEDOUT: one that is stopped may go on; else in a while, as it can be known at once */
+        if (++k->tries < TRIES && e.code == MOYAI_ETIMEDOUT) k->wants = HOST;
+        return;
+    }
+    k->tries = 0;
 }
 
 static void take_near(moyai_node *n, struct takers *t, struct asked *k) {
@@ -133,17 +158,16 @@ static void take_near(moyai_node *n, struct takers *t, struct asked *k) {
     if (moyai_future_get_masked(k->f, MOYAI_INTO(moyai_into_bytes(&ids, &bytes))) == 0) add_near(n, t, ids, bytes);
 }
 
-/* The next to be asked; NULL: there is none just now. */
+/* The next to be asked: for its host, and first who has not been silent; NULL: there is none just now. */
 static struct asked *next_of(struct takers *t) {
-    if (t->begun < t->n_asked) return &t->asked[t->begun++];
-    for (size_t i = 0; i < t->begun && t->n_found == 0; i++) {
+    struct asked *best = NULL;
+    for (size_t i = 0; i < t->n_asked; i++) {
         struct asked *k = &t->asked[i];
-        if (!k->again) continue;
-        k->again = false;
-        k->near = true;
-        return k;
+        if (k->wants == HOST && (!best || k->tries < best->tries)) best = k;
     }
-    return NULL;
+    for (size_t i = 0; i < t->n_asked && !best && t->n_found == 0; i++)
+        if (t->asked[i].wants == NEAR) best = &t->asked[i];
+    return best;
 }
 
 static void look(moyai_node *n, struct takers *t, moyai_set *set) {
@@ -167,16 +191,23 @@ static void look(moyai_node *n, struct takers *t, moyai_set *set) {
         }
         if (t->n_found > 0 && enough == UINT64_MAX) enough = moyai_now() + (moyai_ns)MORE_TIME;
     }
-    for (size_t i = 0; i < t->begun; i++) { /* who has not answered is not waited for */
-        moyai_future_free(t->asked[i].f);
-        t->asked[i].f = NULL;
+    for (size_t i = 0; i < t->n_asked; i++) { /* who has not answered is not waited for now */
+        struct asked *k = &t->asked[i];
+        if (!k->f) continue;
+        moyai_future_free(k->f);
+        k->f = NULL;
+        k->wants = k->near ? NEAR : HOST;
     }
 }
 
 /* False: there is nobody who could say more. */
 static bool look_again(moyai_node *n, struct takers *t, unsigned before) {
     if (n->drain.late || (t->stay == 0 && before > 0) || moyai_sleep_masked(n, AGAIN_TIME) < 0) return false;
-    for (size_t i = 0; i < t->begun; i++) t->asked[i].again = t->asked[i].stays;
+    for (size_t i = 0; i < t->n_asked; i++) {
+        struct asked *k = &t->asked[i];
+        if (k->stays) k->wants = NEAR;
+        if (k->tries > 0 && k->tries < TRIES) k->wants = HOST;
+    }
     exec_lock(n->x);
     add_all(n, t);
     exec_unlock(n->x);
@@ -246,9 +277,16 @@ struct takers *takers_of(moyai_node *n, const char *cls, struct moyai_error *e) 
         look_ends(n, t);
     }
     if (t->n_found > 0) return t;
+    size_t silent = 0;
+    for (size_t i = 0; i < t->n_asked; i++) silent += t->asked[i].tries > 0 || t->asked[i].wants == HOST;
     if (t->stay > 0)
-        err_set(e, MOYAI_ENOENT, "no node that stays takes objects of its class (moyai_accept), of %zu that were asked",
+        err_set(e, MOYAI_ENOENT,
+                "no node that stays takes objects of class \"%.60s\" (moyai_accept), of %zu that were asked", cls,
                 t->stay);
+    else if (silent > 0)
+        err_set(e, MOYAI_ETIMEDOUT,
+                "no node has been found that takes objects of class \"%.60s\"; of %zu not answered: %zu", cls,
+                t->n_asked, silent);
     else
         err_set(e, MOYAI_ELEAVING, "there is no node that stays");
     return NULL;
@@ -267,13 +305,18 @@ bool taker_at(moyai_node *n, struct takers *t, size_t i, moyai_ref **host, uint8
     return is;
 }
 
-void taker_lost(moyai_node *n, struct takers *t, const uint8_t id[16]) {
+void taker_lost(moyai_node *n, struct takers *t, const uint8_t id[16], bool silent) {
     moyai_ref *host = NULL;
     exec_lock(n->x);
+
     for (size_t i = 0; i < t->n_found && !host; i++) {
         if (!id_equal(t->found[i].id, id)) continue;
         host = t->found[i].host;
         t->found[i] = t->found[--t->n_found];
+    }
+    for (size_t i = 0; i < t->n_asked && host && silent; i++) {
+        struct asked *k = &t->asked[i];
+        if (id_equal(k->id, id) && ++k->tries < TRIES) k->wants = HOST;
     }
     exec_unlock(n->x);
     moyai_ref_unref(host);

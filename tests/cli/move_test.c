@@ -23,6 +23,17 @@ static int open_movers(void **state) {
     return 0;
 }
 
+/* Where all end together nobody is left to take them: no error, and nobody is waited for. */
+static void those_of_a_run_end_with_it(void **state) {
+    (void)state;
+    cli_start(&run, NULL, "run", "@n", "move", "a", ":", "@n", "move", "b", NULL);
+    cli_await(&run, 1, "serving", 2);
+    assert_int_equal(kill(run.pid, SIGTERM), 0);
+    assert_int_equal(cli_wait(&run), 143);
+    assert_null(strstr(run.text[1].p, "MOYAI-"));
+    cli_free(&run);
+}
+
 #define MOVERS(test) cmocka_unit_test_setup_teardown(test, open_movers, close_run)
 
 static void is_at(const char *object, int where) {
@@ -152,6 +163,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         MOVERS(an_object_moves),
         MOVERS(an_object_stays),
+        cmocka_unit_test(those_of_a_run_end_with_it),
         cmocka_unit_test_setup_teardown(a_method_ends_first, open_movers, close_killed),
     };
     return cmocka_run_group_tests(tests, kit_setup, kit_teardown);

@@ -365,6 +365,15 @@ static void who_does_not_take_it_has_it_not(void **state) {
     counts[UNPACKS] = 3;
     KIT_UNTIL(node, counts[DESTROYED] == 1); /* what has been unpacked too late */
     FIBER_ASSERT_INT(call_next(ref), pid[0]);
+    counts[PACKS] = 1; /* nor is it packed in time: what calls it meanwhile waits */
+    KIT_OK(moyai_call(host[0], "try", MOYAI_ARGS(ref, host[1]), MOYAI_INTO(&rc, &text), NULL));
+    KIT_RC(rc, MOYAI_ETIMEDOUT);
+    KIT_TEXT(text, "class \"Counter\": its pack has not returned in time");
+    FIBER_ASSERT_INT(counts[PACKS], 2);
+    KIT_OK(moyai_call(host[0], "try", MOYAI_ARGS(ref, host[1]), MOYAI_INTO(&rc, &text), NULL));
+    KIT_RC(rc, MOYAI_EBUSY);
+    counts[PACKS] = 3;
+    FIBER_ASSERT_INT(call_next(ref), pid[0]);
     KIT_OK(move(ref, 0, 1));
     FIBER_ASSERT_INT(call_next(ref), pid[1]);
     expect_sum(ref);
@@ -394,8 +403,8 @@ static void nobody_takes_it(void **state) {
     moyai_future_free(f);
     FIBER_ASSERT_INT(kit_reap(pid[0]), 0);
     char *said = kit_stderr(pid[0]);
-    KIT_TEXT(said, "MOYAI-LEAVE-STAYS this node leaves, and 1 of its objects ends with it that could have moved: class "
-                   "\"Counter\": no node that stays takes");
+    KIT_TEXT(said, "MOYAI-LEAVE-STAYS this node leaves, and 1 of its objects ends with it that could have moved: no "
+                   "node that stays takes objects of class \"Counter\"");
     free(said);
     pid[0] = 0;
     moyai_ref_unref(ref);
@@ -465,6 +474,28 @@ static void who_takes_it_is_far(void **state) {
     close_hosts(3);
 }
 
+/* Whoever answers first leaves as well, and the only one that stays is stopped for a while: he is asked again. */
+static void who_takes_it_is_slow(void **state) {
+    (void)state;
+    open_hosts(3);
+    moyai_ref *ref = made_at(0, "");
+    (void)call_next(ref);
+    kit_stop(pid[2]);
+    kill(pid[0], SIGTERM);
+    KIT_OK(moyai_sleep(node, 20 * MOYAI_MS));
+    kill(pid[1], SIGTERM);
+    KIT_OK(moyai_sleep(node, wide ? 300 * MOYAI_MS : 5300 * MOYAI_MS)); /* longer than an answer is waited for */
+    kit_cont(pid[2]);
+    for (int i = 0; i < 2; i++) {
+        FIBER_ASSERT_INT(kit_reap(pid[i]), 0);
+        pid[i] = 0;
+    }
+    FIBER_ASSERT_INT(call_next(ref), pid[2]);
+    expect_sum(ref);
+    moyai_ref_unref(ref);
+    close_hosts(3);
+}
+
 static int on_several_hosts(void **state) {
     (void)state;
     wide = true;
@@ -488,6 +519,7 @@ static int tests(void) {
         cmocka_unit_test(nobody_takes_it),
         cmocka_unit_test(whatever_fails_there_is_one),
         cmocka_unit_test(who_takes_it_is_far),
+        cmocka_unit_test(who_takes_it_is_slow),
     };
     return cmocka_run_group_tests(all, NULL, NULL) + cmocka_run_group_tests(all, on_several_hosts, NULL);
 }
