@@ -185,7 +185,8 @@ static void judge(struct graph *g, uint32_t at, const struct locate_effect *fx) 
         return;
     case LOCATE_FX_NOT_FOUND:
         k->fate = LOOKUP_NOT_FOUND;
-        judge_not_found(g, k, at);
+        k->unsure = fx->unsure;
+        if (!fx->unsure) judge_not_found(g, k, at);
         return;
     case LOCATE_FX_EVIDENCE:
     case LOCATE_FX_NAME_HELD:

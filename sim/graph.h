@@ -67,6 +67,7 @@ struct graph_lookup {
     uint8_t key[16];
     moyai_ns start, until, end; /* until: of a wait, else 0 */
     enum graph_fate fate;
+    bool unsure;         /* not found, but that is not sure */
     uint32_t node, hops; /* found: where */
     struct moyai_object_id object;
 };

@@ -21,6 +21,9 @@
 #define STILL_TRIES  10u             /* looks for an object that is said to be where it was not, just now */
 #define LEAVES_TRIES 100u            /* and where it is, but its home leaves */
 #define STILL_PAUSE  (10 * MOYAI_MS) /* between them */
+#define CROWD_PAUSE                                                                                                    \
+    (1 * MOYAI_SEC) /* and the longest, where others are looked for at the same time; each is twice the one before */
+#define CROWD_TIME   ((moyai_ns)(60 * MOYAI_SEC)) /* and for how long that goes on */
 #define NOWHERE_TIME ((moyai_ns)(200 * MOYAI_MS)) /* and for one that is said to be nowhere: so long, and twice, */
 #define NOWHERE_DEAD 3u                           /* or so often, if its home is dead */
 #define SOON         ((moyai_ns)(100 * MOYAI_MS))
@@ -277,10 +280,10 @@ static int look(struct whereabouts *w, uint8_t home[16], struct moyai_error *e) 
     return name_where(n, name, home, e);
 }
 
-static int pause_a_moment(moyai_node *n) {
+static int pause_for(moyai_node *n, moyai_dur d) {
     struct blocked b;
     blocked_init(n, &b, "waits for an object that moves");
-    const int rc = block(n, &b, moyai_now() + (moyai_ns)STILL_PAUSE, true);
+    const int rc = block(n, &b, moyai_now() + (moyai_ns)d, true);
     return rc == MOYAI_ETIMEDOUT ? 0 : rc;
 }
 
@@ -332,7 +335,9 @@ static void seek(void *arg) {
     /* What is said of it may be of a moment ago: that it is here still, or at a home in between, or nowhere. */
     const bool was_not = w->why->level[0].code == MOYAI_ENOOBJECT, dead = w->why->level[0].code == MOYAI_EDEAD;
     const moyai_ns began = moyai_now();
-    if (rc == 0 && w->soon > 2) rc = pause_a_moment(n);
+    moyai_dur pause = STILL_PAUSE;
+    bool crowded = false; /* not all can be asked just now: that is no answer */
+    if (rc == 0 && w->soon > 2) rc = pause_for(n, STILL_PAUSE);
     for (unsigned still = 0, nowhere = 0; rc >= 0 && !is_told(w, home);) {
         rc = look(w, home, &e);
         if (rc == 0 && !(w->is_refused && id_equal(home, w->refused))) break;
@@ -340,9 +345,11 @@ static void seek(void *arg) {
             rc = was_not ? 0 : MOYAI_ENOENT; /* it has come back */
             break;
         }
-        const bool crowded = rc == MOYAI_ELIMIT; /* others are looked for just now */
+        crowded = rc == MOYAI_ELIMIT || rc == MOYAI_EBUSY;
+        if (crowded && (!w->queue || moyai_now() - began > CROWD_TIME)) break;
         if (rc < 0 && !crowded && (rc != MOYAI_ENOENT || is_nowhere(++nowhere, moyai_now() - began, dead))) break;
-        rc = pause_a_moment(n);
+        rc = pause_for(n, pause);
+        pause = !crowded ? STILL_PAUSE : 2 * pause < CROWD_PAUSE ? 2 * pause : CROWD_PAUSE;
     }
     w->fresh = w->returned = false;
     const moyai_ns now = moyai_now();
@@ -358,6 +365,8 @@ static void seek(void *arg) {
         w->gone_again = 0;
         w->round = ++n->rounds;
         send_all(w);
+    } else if (crowded) {
+        fail_all(w);
     } else { /* what is said of it is where it was last */
         w->gone_again += w->gone && w->gone_again < GONE_TWICE;
         w->gone = moyai_now();

@@ -287,8 +287,12 @@ static void what_is_nowhere_is_looked_for_again(void **state) {
     nowhere(2, MOYAI_ENOOBJECT, 250 * MS, 2, 510 * MS); /* and twice */
     nowhere(3, MOYAI_EDEAD, 0, 3, 20 * MS);
     nowhere(4, MOYAI_EDEAD, 250 * MS, 1, 250 * MS);
-    w.crowded = 50; /* that is no answer */
-    nowhere(5, MOYAI_EDEAD, 0, 51, 500 * MS);
+    w.crowded = 10; /* that is no answer: 10 ms, 20, ... 640, and a second each */
+    nowhere(5, MOYAI_EDEAD, 0, 11, 4270 * MS);
+    w.crowded = 1000; /* for a minute; and it is not believed to be nowhere */
+    nowhere(7, MOYAI_ECLOSED, 0, 67, 60270 * MS);
+    w.crowded = 0;
+    nowhere(7, MOYAI_EDEAD, 0, 3, 20 * MS);
     moyai_future f = call_of(6, A, 1);
     moved_put(&w.n, object(6), A, 0);
     assert_true(comes_back(&f, MOYAI_EDEAD));

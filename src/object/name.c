@@ -504,7 +504,7 @@ void name_awaited(moyai_node *n, const char *name) {
     log_warning(n->log, "object", "MOYAI-NAME-AWAITED", "waits for a name and goes on waiting, mistyped? %s", e.text);
 }
 
-/* ENOENT: nobody has it now. until: where names are located, to wait so long for it. */
+/* ENOENT: nobody has it now. EBUSY: that is not known. until: where names are located, to wait so long for it. */
 static int find(moyai_node *n, const char *name, moyai_ns until, moyai_ref **ret, struct moyai_error *e) {
     struct object *ob = named_here(n, name);
     struct moyai_object_id oid;
@@ -517,6 +517,12 @@ static int find(moyai_node *n, const char *name, moyai_ns until, moyai_ref **ret
         int rc = located_find(n, name, until, oid.b, nid.b, e);
         if (rc == MOYAI_ENOENT || rc == MOYAI_ETIMEDOUT) return nobody_has(n, name, rc, e);
         if (rc == MOYAI_EUNREACHABLE) return nobody_asked(n, name, e);
+        if (rc == MOYAI_EBUSY)
+            return err_set(
+                e, rc,
+                "it is not known whether the name \"%.100s\" is registered: not all of the grid at \"%.100s\" "
+                "could be asked in time",
+                name, n->config.grid);
         if (rc != 0) return rc;
     } else {
         struct rdv *r = overlay_rdv(n->o);
@@ -599,6 +605,26 @@ void names_depart(struct object *ob) {
     }
 }
 
+#define CROWD_FIRST (50 * MOYAI_MS)  /* before it is looked for again where not all could be asked, */
+#define CROWD_TIME  (10 * MOYAI_SEC) /* and for how long */
+
+/* Others look for much at the same time: after a while again, each time later. */
+static int find_in_crowd(moyai_node *n, const char *name, moyai_ref **ret, struct moyai_error *e) {
+    const moyai_ns until = moyai_now() + (moyai_ns)CROWD_TIME;
+    int rc = MOYAI_EBUSY;
+    for (moyai_dur pause = CROWD_FIRST; rc == MOYAI_EBUSY && moyai_now() < until; pause *= 2) {
+        struct blocked b;
+        blocked_init(n, &b, "waits to look up a name again");
+        rc = block(n, &b, moyai_now() + (moyai_ns)pause, false);
+        if (rc == MOYAI_ETIMEDOUT)
+            rc = find(n, name, 0, ret, e);
+        else if (rc < 0)
+            *e = context_get(n)->last;
+    }
+    if (rc == MOYAI_EBUSY) rc = e->code = MOYAI_EUNREACHABLE;
+    return rc;
+}
+
 static int lookup(moyai_node *n, const char *name, moyai_ns until, moyai_ref **ret) {
     if (!n) return MOYAI_EINVAL;
     if (exec_forked(n->x)) return MOYAI_EFORK;
@@ -608,6 +634,7 @@ static int lookup(moyai_node *n, const char *name, moyai_ns until, moyai_ref **r
     if (rc == 0 && !ret) rc = err_set(&e, MOYAI_EINVAL, "ret must not be NULL");
     struct rdv *r = overlay_rdv(n->o);
     if (rc == 0) rc = find(n, name, until, ret, &e);
+    if (rc == MOYAI_EBUSY) rc = find_in_crowd(n, name, ret, &e);
     if (rc == MOYAI_ENOENT && overlay_locates(n->o)) until = 0; /* has been waited for */
     if (rc == MOYAI_ENOENT && until == UINT64_MAX && !r)        /* no error will ever say it */
         log_warning(n->log, "object", "MOYAI-NAME-ALONE",

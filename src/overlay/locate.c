@@ -178,6 +178,7 @@ static void link_forget(struct locate *l, uint32_t link, moyai_ns now) {
     locate_digest_link_down(l, link);
     set_del(&l->up, link);
     set_del(&l->maybe, link);
+    set_del(&l->answers, link);
     l->changed = l->up; /* the slot is empty */
     locate_route_link_down(l, link);
     locate_ask_link_down(l, link);
@@ -226,6 +227,7 @@ void locate_bury(struct locate *l, const uint8_t node[16], uint32_t how, uint32_
         k->state = LINK_DEAD;
         k->dirty = SET_NONE;
         k->names_dirty = k->delta_at = k->linger_at = k->paid = 0;
+        k->request_turn = 0;
         link_forget(l, i, now);
     }
     locate_route_drop(l, node, SET_ALL);
@@ -359,6 +361,7 @@ void locate_note(struct locate *l, const struct locate_note *n) {
     if (l->notes_n == LOCATE_NOTES) return; /* asked again, or noticed again */
     l->notes[l->notes_n++] = *n;
     set_add(&l->maybe, n->link);
+    if (n->kind != LOCATE_LOST) set_add(&l->answers, n->link);
 }
 
 static int receive(struct locate *l, const struct locate_event *ev) {

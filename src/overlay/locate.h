@@ -172,7 +172,7 @@ struct locate_event {
 
 enum locate_effect_kind {
     LOCATE_FX_FOUND,     /* token, node, object (of a name), hops, cost: locate_route has a way now */
-    LOCATE_FX_NOT_FOUND, /* token */
+    LOCATE_FX_NOT_FOUND, /* token, unsure: not all could be asked, or have had the time to answer */
     LOCATE_FX_DEAD,      /* token, node, how */
     LOCATE_FX_EVIDENCE,  /* node, how: learnt from others; once for each node. It may be oneself */
     LOCATE_FX_NAME_HELD, /* key */
@@ -189,6 +189,7 @@ struct locate_effect {
     enum locate_how how;
     uint32_t hops;
     moyai_dur cost;
+    bool unsure;
 };
 
 struct locate_hop {

@@ -165,7 +165,7 @@ static void request_done(struct locate *l, struct locate_request *r, uint64_t ag
     r->nonce = nonce;
     r->flags |= REQ_DONE;
     r->flags &= ~(uint32_t)(REQ_LEADS | REQ_LED);
-    r->askers = r->asked = r->send = r->direct = r->hint = r->busy = SET_NONE;
+    r->askers = r->asked = r->send = r->direct = r->hint = r->slow = r->busy = SET_NONE;
     r->busy_at = 0;
     r->done_at = now > age ? now - age : 0;
     locate_keep_until(l, r, locate_after(now, fresh_for(l, now)));
@@ -197,6 +197,7 @@ void locate_ask_answer(struct locate *l, struct locate_request *r, const struct 
         answer_store(r, a);
         r->reply |= to;
         l->maybe |= to;
+        l->answers |= to;
     }
     request_done(l, r, a->age * (uint64_t)LOCATE_AGE, now);
     if (own) locate_look_answered(l, r->kind, r->key, a);
@@ -232,6 +233,14 @@ static void say_busy(struct locate *l, const struct locate_event *ev) {
     locate_note(l, &n);
 }
 
+/* It will be answered, and asked on, but not as soon as its asker thinks. */
+static void say_slow(struct locate *l, struct locate_request *r, const struct locate_event *ev) {
+    if (!set_has(&r->askers, ev->link) || !locate_waits_long(l, r, ev->now)) return;
+    set_add(&r->slow, ev->link);
+    set_add(&l->maybe, ev->link);
+    set_add(&l->answers, ev->link);
+}
+
 /* What we know ourselves is said at once: the answer stays in the table until it is sent. */
 static int answer_at_once(struct locate *l, struct locate_request *r, const struct locate_event *ev,
                           const struct locate_answer *a) {
@@ -248,6 +257,7 @@ static int answer_at_once(struct locate *l, struct locate_request *r, const stru
         set_add(&r->reply, ev->link);
         locate_keep_until(l, r, locate_after(ev->now, fresh_for(l, ev->now)));
         set_add(&l->maybe, ev->link);
+        set_add(&l->answers, ev->link);
         return 0;
     }
     set_add(&r->askers, ev->link);
@@ -281,6 +291,7 @@ static bool answer_late(struct locate *l, struct locate_request *r, const struct
     r->flags |= REQ_LATE;
     set_add(&r->reply, ev->link);
     set_add(&l->maybe, ev->link);
+    set_add(&l->answers, ev->link);
     return true;
 }
 
@@ -411,6 +422,7 @@ static int receive_claim(struct locate *l, const struct locate_event *ev) {
         return 0;
     }
     join(l, r, ev);
+    say_slow(l, r, ev);
     return 0;
 }
 
@@ -488,6 +500,7 @@ int locate_ask_receive(struct locate *l, const struct locate_event *ev) {
         join_hints(l, r, ev);
     else
         join(l, r, ev);
+    say_slow(l, r, ev);
     return 0;
 }
 
@@ -597,6 +610,7 @@ void locate_ask_link_down(struct locate *l, uint32_t link) {
         set_del(&r->direct, link);
         set_del(&r->hint, link);
         set_del(&r->reply, link);
+        set_del(&r->slow, link);
         set_del(&r->busy, link);
         if (!set_any(r->busy)) r->busy_at = 0;
         if (asks && !set_any(r->askers) && !(r->flags & (REQ_OWN | REQ_DONE))) {

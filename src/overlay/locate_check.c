@@ -66,13 +66,13 @@ static bool own_wanted(const struct locate *l, const struct locate_request *r) {
 
 static const char *request_check(const struct locate *l, const struct locate_request *r) {
     bool own = r->flags & REQ_OWN, done = r->flags & REQ_DONE;
-    if (set_any((r->askers | r->asked | r->hint | r->send | r->direct | r->reply | r->busy) & ~l->up))
+    if (set_any((r->askers | r->asked | r->hint | r->send | r->direct | r->reply | r->slow | r->busy) & ~l->up))
         return "a request has to do with a link that is not up";
     if (set_any((r->send & ~r->asked) | ((r->direct | r->hint) & ~r->send) | (r->direct & r->hint) |
                 (r->busy & ~r->asked)))
         return "a request's sets disagree";
     if (own && done) return "an answered request is waited for";
-    if (done && set_any(r->askers | r->asked)) return "an answered request has askers";
+    if (done && set_any(r->askers | r->asked | r->slow)) return "an answered request has askers";
     if (!done && set_any(r->reply)) return "an answer without one";
     if (own != (r->ring_at != 0)) return "an own request has no time, or another one has";
     if (own != own_wanted(l, r)) return "a request is waited for by nobody, or not by whom it should";
@@ -82,7 +82,8 @@ static const char *request_check(const struct locate *l, const struct locate_req
     if (set_any(r->busy) != (r->busy_at != 0)) return "who had no room is not asked again";
     if ((r->ring_at && r->ring_at < l->due) || (r->busy_at && r->busy_at < l->due)) return "a timer will not ring";
     if (r->ttl > 8 || r->ring > LOCATE_RINGS) return "a request goes too far";
-    if (set_any((r->send | r->reply) & ~l->maybe)) return "what is to be sent is not seen";
+    if (set_any(((r->send | r->reply | r->slow) & ~l->maybe) | ((r->reply | r->slow) & ~l->answers)))
+        return "what is to be sent is not seen";
     return NULL;
 }
 
@@ -181,11 +182,12 @@ bool locate_check(const struct locate *l, struct moyai_error *why) {
 
 /* Equal states as equal bytes: what is only a bound is made exact. */
 void locate_settle(struct locate *l) {
-    locate_set maybe = SET_NONE;
+    locate_set maybe = SET_NONE, answers = SET_NONE;
     uint64_t due = UINT64_MAX, sweep = UINT64_MAX;
     for (uint32_t i = 0; i < l->requests.n; i++) {
         const struct locate_request *r = locate_request(l, i);
-        maybe |= r->send | r->reply;
+        maybe |= r->send | r->reply | r->slow;
+        answers |= r->reply | r->slow;
         if (r->ring_at && r->ring_at < due) due = r->ring_at;
         if (r->busy_at && r->busy_at < due) due = r->busy_at;
         if (!(r->flags & REQ_OWN) && r->until < sweep) sweep = r->until;
@@ -195,10 +197,13 @@ void locate_settle(struct locate *l) {
         if ((k->flags & LOOK_WAIT) && k->until < due) due = k->until;
     }
     for (uint32_t i = 0; i < l->notes_n; i++) set_add(&maybe, l->notes[i].link);
+    for (uint32_t i = 0; i < l->notes_n; i++)
+        if (l->notes[i].kind != LOCATE_LOST) set_add(&answers, l->notes[i].link);
     for (uint32_t i = 0; i < l->dead.n; i++)
         maybe |= ((const struct locate_corpse *)locate_entry(l, &l->dead, i))->send;
     if (l->digest_at < due) due = l->digest_at;
     l->maybe = maybe | l->digest_send;
+    l->answers = answers;
     l->due = due;
     l->sweep = sweep;
 }

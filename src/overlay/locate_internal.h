@@ -37,11 +37,13 @@ struct locate_link {
     uint64_t host;
     uint32_t state, cost, told_cost; /* microseconds */
     uint32_t zero;
-    locate_set dirty;     /* slots of ours that the neighbour has to be told */
-    uint64_t names_dirty; /* the same of names */
-    uint64_t delta_at;    /* changes may be sent from then on */
-    uint64_t linger_at;   /* and these need not be before */
-    uint64_t paid;        /* the rate: up to then sending is paid for (spec 8.1) */
+    locate_set dirty;      /* slots of ours that the neighbour has to be told */
+    uint64_t names_dirty;  /* the same of names */
+    uint64_t delta_at;     /* changes may be sent from then on */
+    uint64_t linger_at;    /* and these need not be before */
+    uint64_t paid;         /* the rate: up to then sending is paid for (spec 8.1) */
+    uint32_t request_turn; /* where in the table of requests to look for the next; 0: at its beginning */
+    uint32_t zero2;
 };
 
 #define LOCATE_NEAR_STEP 8u
@@ -69,16 +71,17 @@ struct locate_name {
 };
 
 enum request_flags {
-    REQ_OWN = 1,      /* look-ups or a claim of this node depend on it */
-    REQ_DONE = 2,     /* answered */
-    REQ_FLOOD = 4,    /* the last ring has come by */
-    REQ_LATE = 8,     /* the answer is said again, from memory */
-    REQ_FEW = 16,     /* who has no hint asks a few */
-    REQ_PUT_OFF = 32, /* the last ring, for others' */
-    REQ_LEADS = 64,   /* asked on where an answer once came from; the others (`busy`) wait */
-    REQ_LED = 128,    /* it was, in vain */
-    REQ_CROWD = 256,  /* others ask by hints: they begin now, too */
-    REQ_LOST = 512,   /* a way to it has just failed: those who know why are asked sooner */
+    REQ_OWN = 1,       /* look-ups or a claim of this node depend on it */
+    REQ_DONE = 2,      /* answered */
+    REQ_FLOOD = 4,     /* the last ring has come by */
+    REQ_LATE = 8,      /* the answer is said again, from memory */
+    REQ_FEW = 16,      /* who has no hint asks a few */
+    REQ_PUT_OFF = 32,  /* the last ring, for others' */
+    REQ_LEADS = 64,    /* asked on where an answer once came from; the others (`busy`) wait */
+    REQ_LED = 128,     /* it was, in vain */
+    REQ_CROWD = 256,   /* others ask by hints: they begin now, too */
+    REQ_LOST = 512,    /* a way to it has just failed: those who know why are asked sooner */
+    REQ_UNSURE = 1024, /* own: in the last ring not all could be asked in time */
 };
 
 struct locate_request {
@@ -89,9 +92,11 @@ struct locate_request {
     locate_set asked;              /* links that have been asked, or will be */
     locate_set send, direct, hint; /* of these: not yet; with DIRECT; with HINTED or FEW */
     locate_set reply;              /* links that still have to be sent the answer */
+    locate_set slow;               /* links to be told that it takes long (BUSY) */
     locate_set busy;               /* links that had no room, or wait for what another will answer */
     uint64_t until;                /* forgotten then */
     uint64_t ring_from, ring_at;   /* own: this ring began, and ends; 0: none */
+    uint64_t ring_most;            /* own, the last ring: it waits so long for links that it has to ask; 0: none */
     uint64_t busy_at;              /* `busy` are asked (again); 0: none */
     uint64_t done_at;
     uint64_t others_until; /* another's flood has gone on from here, and is waited for */
@@ -105,7 +110,8 @@ enum lookup_flags {
     LOOK_WAIT = 1,
     LOOK_LATE = 2, /* came when the rings had begun: it is given its own if they find nothing */
     LOOK_DONE = 4,
-    LOOK_TRIED = 8, /* once, in vain, where frames come late */
+    LOOK_TRIED = 8,   /* once, in vain, where frames come late */
+    LOOK_UNSURE = 16, /* done without an answer, and not all could be asked in time */
 };
 
 struct locate_lookup {
@@ -159,6 +165,7 @@ struct locate {
     locate_set changed;     /* of these: whose neighbour has to be told of slots */
     uint64_t used_slots;    /* of names told */
     locate_set maybe;       /* links that may have something to be sent */
+    locate_set answers;     /* of these: an answer, which does not wait for the link's rate */
     uint64_t due;           /* no timer of the tables is earlier */
     uint64_t sweep;         /* no request is to be forgotten earlier */
     uint64_t late, late_at; /* how late frames have come; see locate_late */
@@ -249,13 +256,6 @@ const struct locate_alt *locate_route_best(const struct locate *l, const uint8_t
                                            moyai_ns now);
 void locate_route_drop(struct locate *l, const uint8_t node[16], locate_set links); /* these ways to a node */
 void locate_route_link_down(struct locate *l, uint32_t link);
-
-/* locate_memo.c */
-void locate_memo_note(struct locate *l, const uint8_t name[16], const uint8_t owner[16], moyai_ns now);
-void locate_memo_drop(struct locate *l, const uint8_t name[16]);
-/* Where an answer once came from: a link of `among`, and how far it is from here. */
-bool locate_memo_hint(const struct locate *l, uint32_t kind, const uint8_t key[16], locate_set among,
-                      struct locate_hop *hop);
 
 /* locate_digest.c */
 locate_set locate_digest_find(const struct locate *l, const uint8_t node[16], locate_set among); /* who may know it */

@@ -101,7 +101,9 @@ void locate_look_answered(struct locate *l, uint32_t kind, const uint8_t key[16]
 
 static void name_hold(struct locate *l, struct locate_name *n, moyai_ns now);
 
-enum look_left locate_look_ended(struct locate *l, uint32_t kind, const uint8_t key[16], moyai_ns now) {
+/* That nobody has answered says nothing where not all could be asked, or where what was said may not be here yet. */
+enum look_left locate_look_ended(struct locate *l, uint32_t kind, const uint8_t key[16], bool held, moyai_ns now) {
+    const bool late = locate_late(l, now) > l->ring_min / 4;
     enum look_left left = LOOK_NONE;
     if (kind == LOCATE_CLAIM) {
         struct locate_name *n = locate_get(l, &l->names, key);
@@ -114,10 +116,11 @@ enum look_left locate_look_ended(struct locate *l, uint32_t kind, const uint8_t 
         if (k->flags & LOOK_LATE) {
             left = LOOK_AGAIN;
             k->flags &= ~(uint32_t)LOOK_LATE;
-        } else if (!(k->flags & (LOOK_WAIT | LOOK_TRIED)) && locate_late(l, now) > l->ring_min / 4) {
+        } else if (!(k->flags & (LOOK_WAIT | LOOK_TRIED)) && late) {
             left = LOOK_AGAIN; /* on a full machine the answer may have been given up on its way */
             k->flags |= LOOK_TRIED;
         } else if (!(k->flags & LOOK_WAIT)) {
+            if (late || held) k->flags |= LOOK_UNSURE;
             look_done(l, k, NULL);
         } else if (left == LOOK_NONE) {
             left = LOOK_WAITING;
@@ -327,6 +330,7 @@ static bool next_look(struct locate *l, struct locate_effect *fx) {
     memcpy(fx->node.b, k->node, 16);
     memcpy(fx->object.b, k->object, 16);
     fx->kind = k->status == LOCATE_ST_FOUND ? LOCATE_FX_FOUND : k->status ? LOCATE_FX_DEAD : LOCATE_FX_NOT_FOUND;
+    fx->unsure = k->flags & LOOK_UNSURE;
     if (fx->kind == LOCATE_FX_DEAD) fx->how = (enum locate_how)locate_how_of(k->status);
     l->done_n--;
     locate_cut(l, &l->lookups, look_at(l, i));

@@ -11,13 +11,13 @@ int locate_name_add(struct locate *l, const struct locate_event *ev);
 int locate_name_remove(struct locate *l, const struct locate_event *ev);
 /* A request has been answered: so are those here who wait for it. */
 void locate_look_answered(struct locate *l, uint32_t kind, const uint8_t key[16], const struct locate_answer *a);
-/* Its last ring has ended. */
+/* Its last ring has ended. held: not all could be asked. */
 enum look_left {
     LOOK_NONE,    /* nobody here waits any more */
     LOOK_AGAIN,   /* for who came late the rings begin anew */
     LOOK_WAITING, /* only for what will come */
 };
-enum look_left locate_look_ended(struct locate *l, uint32_t kind, const uint8_t key[16], moyai_ns now);
+enum look_left locate_look_ended(struct locate *l, uint32_t kind, const uint8_t key[16], bool held, moyai_ns now);
 uint64_t locate_look_wait(const struct locate *l, uint32_t kind, const uint8_t key[16]); /* the last end of a wait */
 void locate_look_timeout(struct locate *l, moyai_ns now);
 void locate_name_lose(struct locate *l, struct locate_name *n, const uint8_t owner[16], const uint8_t object[16]);

@@ -8,7 +8,7 @@
  * thousand workers that look for their master do so within minutes, not within the second.) Of a node sought the noted
  * route itself is that hint.
  */
-#include "overlay/locate_internal.h"
+#include "overlay/locate_ring.h"
 
 void locate_memo_note(struct locate *l, const uint8_t name[16], const uint8_t owner[16], moyai_ns now) {
     struct locate_memo *m = locate_get(l, &l->memos, name);

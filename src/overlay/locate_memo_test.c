@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where answers came from as hints, and floods that meet what has been answered. Numbers: doc/spec/04-locating.md. */
+#include "overlay/locate_ring.h"
 #include "overlay/locate_testkit.h"
 
 static const struct locate_cfg cfg = {.seed = 1,
@@ -213,7 +214,7 @@ static void test_anew(void **state) {
     const struct locate_request *r = locate_find_request(k->l, LOCATE_NAME, id_of(0x51).b);
     uint64_t nonce = r->nonce;
     assert_int_equal(look(k, 2, LOCATE_NAME, 0x51), 0);
-    for (int i = 0; i < 20 && r->ring; i++) timeout(k);
+    for (int i = 0; i < 20 && r->ring; i++) send_all(k), timeout(k);
     assert_int_equal(r->ring, 0);
     assert_true(r->nonce == nonce); /* still the same look-up */
     until_ring(k, LOCATE_RINGS - 1);
@@ -221,7 +222,7 @@ static void test_anew(void **state) {
     assert_int_equal(look(k, 3, LOCATE_NAME, 0x51), 0);
     assert_int_equal(down(k, 3), 0);
     assert_true(r->nonce == 0);
-    for (int i = 0; i < 20 && r->ring; i++) timeout(k);
+    for (int i = 0; i < 20 && r->ring; i++) send_all(k), timeout(k);
     assert_int_equal(r->ring, 0);
     assert_true(r->nonce != 0);
 }

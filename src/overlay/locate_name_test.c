@@ -24,7 +24,7 @@ static struct kit *three(void **state) {
 }
 
 static void rings(struct kit *k, int n) {
-    for (int i = 0; i < n; i++) timeout(k);
+    for (int i = 0; i < n; i++) send_all(k), timeout(k);
     drain(k);
 }
 
@@ -159,6 +159,7 @@ static void test_wait(void **state) {
     timeout(k);
     pull(k, 0, "REQUEST N51/8 flood");
     assert_int_equal(k->out.wait, 60000);
+    send_all(k);
     timeout(k);
     expect(k, "");
     drain(k);

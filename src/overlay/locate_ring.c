@@ -237,6 +237,11 @@ static void ring_wait(struct locate *l, struct locate_request *r, moyai_ns now) 
     locate_keep_until(l, r, r->ring_at);
 }
 
+/* Whom it has still to ask: its rate has been used up, or they had no room. */
+static locate_set held_up(const struct locate_request *r) {
+    return r->flags & REQ_LEADS ? r->send : r->send | r->busy;
+}
+
 static void ring_begin(struct locate *l, struct locate_request *r, moyai_ns now) {
     const struct ring *ring = ring_of(l, r);
     bool last = r->ring == LOCATE_RINGS - 1;
@@ -244,6 +249,7 @@ static void ring_begin(struct locate *l, struct locate_request *r, moyai_ns now)
     uint32_t far = r->ring == 0 ? remembered(l, r, l->up & ~r->asked, &link) : 0;
     r->hint_ttl = far > ring->hint_ttl ? far : ring->hint_ttl;
     ring_wait(l, r, now);
+    r->ring_most = last ? locate_after(r->ring_at, LOCATE_LATE_RINGS * l->ring_max) : 0;
     if (!set_any(r->askers) || ring->ttl > r->ttl) r->ttl = ring->ttl;
     if (r->ttl == 0) r->send &= r->direct | r->hint; /* who wanted more has gone */
     if (last) {
@@ -263,7 +269,7 @@ static void ring_begin(struct locate *l, struct locate_request *r, moyai_ns now)
 
 static void rings_begin(struct locate *l, struct locate_request *r, moyai_ns now) {
     r->ring = ring_first(l, r);
-    r->flags &= ~(uint32_t)(REQ_PUT_OFF | REQ_CROWD);
+    r->flags &= ~(uint32_t)(REQ_PUT_OFF | REQ_CROWD | REQ_UNSURE);
     if (!set_any(r->askers)) r->flags &= ~(uint32_t)REQ_FLOOD;
     ring_begin(l, r, now);
 }
@@ -282,9 +288,9 @@ struct locate_request *locate_ask_own(struct locate *l, uint32_t kind, const uin
 
 /* Nobody here waits any more; others may. */
 void locate_own_end(struct locate *l, struct locate_request *r) {
-    r->flags &= ~(uint32_t)(REQ_OWN | REQ_LOST);
+    r->flags &= ~(uint32_t)(REQ_OWN | REQ_LOST | REQ_UNSURE);
     r->ring = r->hint_ttl = 0;
-    r->ring_at = r->ring_from = 0;
+    r->ring_at = r->ring_from = r->ring_most = 0;
     r->nonce = 0;
     locate_keep_until(l, r, r->until); /* may be swept from now on */
 }
@@ -295,14 +301,16 @@ void locate_ask_own_end(struct locate *l, uint32_t kind, const uint8_t key[16]) 
 }
 
 /* Frames have come later, or this node has had its turn later, than could be known when the ring began: it lasts as
- * long as it would have been given then. */
+ * long as it would have been given then. And the last one until all have been asked, and as long again. */
 static bool ring_lasts(struct locate *l, struct locate_request *r, moyai_ns now) {
     if (r->ring >= LOCATE_RINGS) return false;
     uint64_t end = locate_after(r->ring_from, ring_time(l, r, now));
+    if (locate_own_last(r) && set_any(held_up(r)) && now < r->ring_most) end = locate_after(now, l->ring_min / 2);
     if (end <= now) return false;
     r->ring_at = end;
     locate_due(l, end);
     locate_keep_until(l, r, end);
+    l->maybe |= r->send;
     return true;
 }
 
@@ -331,7 +339,7 @@ void locate_own_timeout(struct locate *l, struct locate_request *r, moyai_ns now
         ring_begin(l, r, now);
         return;
     }
-    switch (locate_look_ended(l, r->kind, r->key, now)) {
+    switch (locate_look_ended(l, r->kind, r->key, set_any(held_up(r)) || r->flags & REQ_UNSURE, now)) {
     case LOOK_NONE:
         locate_own_end(l, r);
         break;
@@ -342,7 +350,7 @@ void locate_own_timeout(struct locate *l, struct locate_request *r, moyai_ns now
         break;
     case LOOK_WAITING:
         r->ring = LOCATE_RINGS;
-        r->ring_from = 0;
+        r->ring_from = r->ring_most = 0;
         r->ring_at = locate_after(now, l->interest / 4 * 3);
         break;
     }

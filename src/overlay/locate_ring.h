@@ -17,7 +17,21 @@ bool locate_request_over(const struct locate_request *r, moyai_ns now); /* nothi
                                                                            who ask late */
 void locate_keep_until(struct locate *l, struct locate_request *r, uint64_t until);
 
+/* locate_tell.c: it is to be asked on by a link where much waits. */
+bool locate_waits_long(const struct locate *l, const struct locate_request *r, moyai_ns now);
+
+/* locate_memo.c */
+void locate_memo_note(struct locate *l, const uint8_t name[16], const uint8_t owner[16], moyai_ns now);
+void locate_memo_drop(struct locate *l, const uint8_t name[16]);
+/* Where an answer once came from: a link of `among`, and how far it is from here. */
+bool locate_memo_hint(const struct locate *l, uint32_t kind, const uint8_t key[16], locate_set among,
+                      struct locate_hop *hop);
+
 /* locate_ring.c */
+/* An own look-up or claim that asks all, for the last time. */
+static inline bool locate_own_last(const struct locate_request *r) {
+    return (r->flags & REQ_OWN) && r->ring == LOCATE_RINGS - 1;
+}
 /* More than one link is to have the answer. */
 static inline bool locate_several(const struct locate_request *r) {
     return set_count(r->askers) > 1;

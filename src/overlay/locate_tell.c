@@ -6,7 +6,7 @@
  * Changes go out at once if none has for delta_every, else gathered then: a node that comes up with fifteen links in a
  * tenth of a second is told of in a few frames, and a lost neighbour is no neighbour after one way over the link.
  */
-#include "overlay/locate_internal.h"
+#include "overlay/locate_ring.h"
 
 /* Sending is paid for at the rate, in advance by as much as a burst (a "leaky bucket" kept as one time). */
 static uint64_t pay(const struct locate *l) {
@@ -15,6 +15,21 @@ static uint64_t pay(const struct locate *l) {
 static uint64_t paid_at(const struct locate *l, const struct locate_link *k) {
     uint64_t ahead = pay(l) * (l->burst - 1);
     return k->paid > ahead ? k->paid - ahead : 0;
+}
+
+/* What is to be asked by a link waits behind others there, for longer than a part of the shortest ring. */
+static bool has_long_queue(const struct locate *l, uint32_t link, moyai_ns now) {
+    const struct locate_link *k = locate_link(l, link);
+    const uint64_t ahead = k->paid > now ? k->paid - now : 0, most = l->burst + l->ring_min / (4 * pay(l));
+    uint64_t n = ahead / pay(l);
+    for (uint32_t i = 0; i < l->requests.n && n <= most; i++) n += set_has(&locate_request(l, i)->send, link);
+    return n > most;
+}
+
+bool locate_waits_long(const struct locate *l, const struct locate_request *r, moyai_ns now) {
+    SET_EACH (i, r->send)
+        if (has_long_queue(l, i, now)) return true;
+    return false;
 }
 
 static void frame(struct locate_frame *out, enum locate_frame_kind kind, enum locate_key_kind key_kind,
@@ -30,10 +45,10 @@ static uint32_t milliseconds(uint64_t span) {
     return ms < LOCATE_WAIT_MAX ? (uint32_t)ms : LOCATE_WAIT_MAX;
 }
 
-static bool pull_note(struct locate *l, uint32_t link, struct locate_frame *out) {
+static bool pull_note(struct locate *l, uint32_t link, bool lost, struct locate_frame *out) {
     for (uint32_t i = 0; i < l->notes_n; i++) {
         const struct locate_note *n = &l->notes[i];
-        if (n->link != link) continue;
+        if (n->link != link || (n->kind == LOCATE_LOST) != lost) continue;
         frame(out, (enum locate_frame_kind)n->kind, (enum locate_key_kind)n->key_kind, n->key);
         out->ttl = n->ttl;
         out->status = n->status;
@@ -44,6 +59,18 @@ static bool pull_note(struct locate *l, uint32_t link, struct locate_frame *out)
         memcpy(out->dest, n->dest, 16);
         memmove(&l->notes[i], &l->notes[i + 1], (l->notes_n - i - 1) * sizeof *n);
         memset(&l->notes[--l->notes_n], 0, sizeof *n);
+        return true;
+    }
+    return false;
+}
+
+/* What is asked on later than its asker thinks. */
+static bool pull_slow(struct locate *l, uint32_t link, struct locate_frame *out) {
+    for (uint32_t i = 0; i < l->requests.n; i++) {
+        struct locate_request *r = locate_request(l, i);
+        if (!set_has(&r->slow, link)) continue;
+        set_del(&r->slow, link);
+        frame(out, LOCATE_BUSY, (enum locate_key_kind)r->kind, r->key);
         return true;
     }
     return false;
@@ -69,6 +96,15 @@ static bool pull_reply(struct locate *l, uint32_t link, moyai_ns now, struct loc
         memcpy(out->object, r->object, 16);
         return true;
     }
+    return false;
+}
+
+/* As many as there were requests, whose sender has paid for them: these do not wait for the rate, or who waits would
+ * not know for what. */
+static bool pull_answer(struct locate *l, uint32_t link, moyai_ns now, struct locate_frame *out) {
+    if (!set_has(&l->answers, link)) return false;
+    if (pull_note(l, link, false, out) || pull_reply(l, link, now, out) || pull_slow(l, link, out)) return true;
+    set_del(&l->answers, link);
     return false;
 }
 
@@ -139,10 +175,24 @@ static bool pull_changes(struct locate *l, uint32_t link, moyai_ns now, struct l
     return true;
 }
 
+/* All have their turn: were it always the first of the table, the others would wait until their time is over where the
+ * link's rate is used up. `turn` is where the last one was found. */
+static uint32_t place_of(const struct locate *l, uint32_t turn, uint32_t i) {
+    const uint32_t n = l->requests.n, from = turn < n ? turn : 0;
+    return from + i < n ? from + i : from + i - n;
+}
+
 static bool pull_request(struct locate *l, uint32_t link, moyai_ns now, struct locate_frame *out) {
+    struct locate_link *k = locate_link(l, link);
+    const uint32_t turn = k->request_turn;
+    k->request_turn = 0;
     for (uint32_t i = 0; i < l->requests.n; i++) {
-        struct locate_request *r = locate_request(l, i);
+        const uint32_t place = place_of(l, turn, i);
+        struct locate_request *r = locate_request(l, place);
         if (!set_has(&r->send, link)) continue;
+        const bool last = locate_own_last(r) && now < r->ring_most;
+        if (locate_own_last(r) && !last) r->flags |= REQ_UNSURE;
+        if (last) locate_keep_until(l, r, locate_after(now, (uint64_t)MOYAI_MS)); /* it waits for this */
         bool direct = set_has(&r->direct, link), hint = set_has(&r->hint, link);
         bool few = hint && (r->flags & REQ_OWN) && r->ring == LOCATE_FEW_RING;
         set_del(&r->send, link);
@@ -156,6 +206,8 @@ static bool pull_request(struct locate *l, uint32_t link, moyai_ns now, struct l
         if (!hint && (r->flags & REQ_FLOOD)) out->flags |= LOCATE_FLOOD;
         out->nonce = r->nonce;
         out->wait = milliseconds(r->until - now);
+        if (last) r->ring_from = now; /* an answer takes as long from here */
+        k->request_turn = place + 1;
         if (r->kind != LOCATE_CLAIM) return true;
         memcpy(out->owner, r->owner, 16);
         memcpy(out->object, r->object, 16);
@@ -175,9 +227,10 @@ static bool pull_digest(struct locate *l, uint32_t link, struct locate_frame *ou
 bool locate_pull(struct locate *l, uint32_t link, moyai_ns now, struct locate_frame *out) {
     if (link >= l->links || !set_has(&l->up, link)) return false;
     struct locate_link *k = locate_link(l, link);
+    if (pull_answer(l, link, now, out)) return true;
     if (now < paid_at(l, k)) return false;
-    bool some = pull_note(l, link, out) || pull_reply(l, link, now, out) || pull_evidence(l, link, now, out) ||
-                pull_changes(l, link, now, out) || pull_request(l, link, now, out) || pull_digest(l, link, out);
+    bool some = pull_note(l, link, true, out) || pull_evidence(l, link, now, out) || pull_changes(l, link, now, out) ||
+                pull_request(l, link, now, out) || pull_digest(l, link, out);
     if (!some) set_del(&l->maybe, link);
     if (some) k->paid = locate_after(k->paid > now ? k->paid : now, pay(l));
     return some;
@@ -187,6 +240,7 @@ bool locate_pull(struct locate *l, uint32_t link, moyai_ns now, struct locate_fr
 static uint64_t ready_at(const struct locate *l, uint32_t link) {
     const struct locate_link *k = locate_link(l, link);
     uint64_t paid = paid_at(l, k);
+    if (set_has(&l->answers, link)) return 0;
     if (set_has(&l->maybe, link)) return paid;
     uint64_t at = k->delta_at > k->linger_at ? k->delta_at : k->linger_at;
     return paid > at ? paid : at;

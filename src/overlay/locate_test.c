@@ -231,6 +231,7 @@ static void test_ring_time(void **state) {
     assert_true(k->l->due == k->now + 400 * MS);
     timeout(k);
     assert_true(k->l->due == k->now + 800 * MS);
+    send_all(k);
     timeout(k);
     expect(k, "not-found7");
     assert_int_equal(step(k, EV(COST, .link = 1, .cost = 10 * MOYAI_SEC)), 0);
@@ -354,10 +355,14 @@ static void test_own_meets(void **state) {
     pull(k, 0, "");
     drain(k);
     look(k, 2, LOCATE_NODE, 0xcc);
-    for (int i = 0; i < 4; i++) timeout(k);
+    for (int i = 0; i < 3; i++) timeout(k);
+    pull(k, 0, "REQUEST ncc/8 flood");
+    send_all(k);
+    timeout(k);
     expect(k, "not-found1");
-    pull(k, 0, "REQUEST ncc/8 flood"); /* others' request goes as far as it did */
-    for (int i = 0; i < 4; i++) timeout(k);
+    for (int i = 0; i < 3; i++) timeout(k);
+    send_all(k);
+    timeout(k);
     expect(k, "not-found2");
     assert_true(k->l->due == UINT64_MAX);
     reply(k, 2, .key = 0xcc, .owner = 0xcc, .hops = 1, .cost = 10); /* others wait longer */

@@ -231,10 +231,15 @@ static inline void pull_at(const char *file, int line, struct kit *k, uint32_t l
 #define pull(k, link, text) pull_at(__FILE__, __LINE__, k, link, text)
 
 /* Throw away what is to be sent. */
+/* All that may be sent now is. */
+static inline void send_all(struct kit *k) {
+    SET_EACH (i, locate_ready(k->l, k->now))
+        while (locate_pull(k->l, i, k->now, &k->out)) check(k);
+}
+
 static inline void drain(struct kit *k) {
     for (int turn = 0; turn < 3; turn++) {
-        SET_EACH (i, locate_ready(k->l, k->now))
-            while (locate_pull(k->l, i, k->now, &k->out)) check(k);
+        send_all(k);
         k->now += 60 * MS;
     }
 }

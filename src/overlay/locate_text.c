@@ -87,7 +87,7 @@ void locate_effect_text(char *text, size_t n, const struct locate_effect *fx) {
         if (fx->object.b[0]) add(text, n, "=%02x", fx->object.b[0]);
         return;
     case LOCATE_FX_NOT_FOUND:
-        add(text, n, "not-found%llu", token);
+        add(text, n, "not-found%llu%s", token, fx->unsure ? "?" : "");
         return;
     case LOCATE_FX_DEAD:
         add(text, n, "%s%llu:%02x", status_text(locate_status_of(fx->how)), token, fx->node.b[0]);

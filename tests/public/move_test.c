@@ -496,6 +496,36 @@ static void who_takes_it_is_slow(void **state) {
     close_hosts(3);
 }
 
+/* More than a link lets ask for at one time: they are looked for one after the other, and none is taken for lost. */
+static void many_are_found(void **state) {
+    (void)state;
+    enum { OBJECTS = 1000 };
+    if (!wide) return;
+    bare = true;
+    open_hosts(2);
+    bare = false;
+    static moyai_ref *ref[OBJECTS];
+    static moyai_future *f[OBJECTS];
+    for (int i = 0; i < OBJECTS; i++) f[i] = moyai_call_async(host[0], "make", MOYAI_ARGS(""));
+    for (int i = 0; i < OBJECTS; i++) {
+        KIT_OK(moyai_future_get(f[i], MOYAI_INTO(&ref[i])));
+        moyai_future_free(f[i]);
+    }
+    kit_end(pid[0]);
+    pid[0] = 0;
+    for (int i = 0; i < OBJECTS; i++) f[i] = moyai_call_async(ref[i], "next", MOYAI_ARGS(1u));
+    for (int i = 0; i < OBJECTS; i++) {
+        int n, where = 0;
+        KIT_OK(moyai_future_get(f[i], MOYAI_INTO(&n, &where)));
+        FIBER_ASSERT_INT(where, pid[1]);
+        moyai_future_free(f[i]);
+        moyai_ref_unref(ref[i]);
+    }
+    kit_kill(pid[1]); /* which would look for somebody to take them */
+    pid[1] = 0;
+    close_hosts(2);
+}
+
 static int on_several_hosts(void **state) {
     (void)state;
     wide = true;
@@ -520,6 +550,7 @@ static int tests(void) {
         cmocka_unit_test(whatever_fails_there_is_one),
         cmocka_unit_test(who_takes_it_is_far),
         cmocka_unit_test(who_takes_it_is_slow),
+        cmocka_unit_test(many_are_found),
     };
     return cmocka_run_group_tests(all, NULL, NULL) + cmocka_run_group_tests(all, on_several_hosts, NULL);
 }

@@ -15,7 +15,7 @@
  * Folding: what only bounds time (locate_settle) is made exact, and what links have paid is forgotten.
  */
 #include "base/err.h"
-#include "overlay/locate_internal.h"
+#include "overlay/locate_ring.h"
 #include "overlay/locate_text.h"
 #include "overlay/locate_wire.h"
 #include "tests/sim/explore_main.h"

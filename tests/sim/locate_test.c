@@ -9,6 +9,7 @@
 
 #include "sim/graph.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -248,6 +249,67 @@ static void test_storm(void **state) {
     over(s);
 }
 
+struct crowd {
+    uint32_t askers, each, once; /* of these that many names are asked for, so many at a time */
+    bool relayed;                /* all ask by one other, and not the holder himself */
+    moyai_dur delay;
+};
+
+/* Each asks for names of his own, which one node holds: those that are told are few. */
+static moyai_dur crowd(const struct crowd *c) {
+    const struct graph_cfg cfg = {
+        .locate = {.links = 32, .names = 8192, .digest_every = 60 * MOYAI_SEC}, .delay = c->delay, .strict = true};
+    struct story *s = sim_alloc(sizeof *s);
+    const uint32_t all = c->askers * c->each;
+    uint8_t(*key)[16] = sim_alloc(all * sizeof *key);
+    uint32_t *token = sim_alloc(all * sizeof *token), *begun = sim_alloc(c->askers * sizeof *begun), done = 0;
+    world_init(&s->w, 5, false);
+    trace_init(&s->trace, false, NULL);
+    graph_init(&s->g, &s->w, &s->trace, &cfg);
+    for (uint32_t i = 0; i < c->askers + 2; i++) (void)graph_add(&s->g); /* the holder, another, and who ask */
+    for (uint32_t i = 1; i < c->askers + 2; i++) assert_true(graph_link(&s->g, i, 0));
+    for (uint32_t i = 2; i < c->askers + 2; i++) assert_true(c->relayed || graph_link(&s->g, i, 1));
+    for (uint32_t i = 0; i < all; i++) {
+        rng_bytes(&s->g.rng, key[i], 16);
+        assert_int_equal(graph_name_add(&s->g, c->relayed ? 1 : 0, key[i], key[i], true), 0);
+    }
+    pass(s, 5 * SEC);
+    const moyai_ns from = s->w.now;
+    for (; done < all && s->w.now < from + 200 * SEC; pass(s, 2 * MS)) {
+        done = 0;
+        for (uint32_t a = 0; a < c->askers; a++) {
+            const uint32_t first = a * c->each;
+            uint32_t found = 0;
+            for (uint32_t i = first; i < first + begun[a]; i++) {
+                if (s->g.lookups[token[i]].fate == LOOKUP_NOT_FOUND)
+                    fail_msg("asker %u found nothing %d", a, s->g.lookups[token[i]].unsure);
+                found += s->g.lookups[token[i]].fate == LOOKUP_FOUND;
+            }
+            for (; begun[a] < c->each && begun[a] < found + c->once; begun[a]++) {
+                const uint32_t i = first + begun[a];
+                token[i] = graph_lookup(&s->g, 2 + a, LOCATE_NAME, key[i], 0);
+                assert_int_not_equal(token[i], UINT32_MAX);
+            }
+            done += found;
+        }
+    }
+    const moyai_dur took = (moyai_dur)(s->w.now - from);
+    printf("took %.3f s, frames %llu\n", (double)took * 1e-9, (unsigned long long)graph_sent(&s->g));
+    assert_int_equal(done, all);
+    free(key), free(token), free(begun);
+    over(s);
+    return took;
+}
+
+/* 5.2, 8.1: more than links let through in the time of a ring: each waits for its turn, and is found. */
+static void test_crowd(void **state) {
+    (void)state;
+    (void)crowd(&(struct crowd){.askers = 1, .each = 2000, .once = 128, .delay = MOYAI_MS});
+    (void)crowd(&(struct crowd){.askers = 1, .each = 1000, .once = 128, .delay = MOYAI_MS, .relayed = true});
+    (void)crowd(&(struct crowd){.askers = 8, .each = 300, .once = 128, .delay = MOYAI_MS});
+    (void)crowd(&(struct crowd){.askers = 8, .each = 300, .once = 128, .delay = MOYAI_MS, .relayed = true});
+}
+
 /* 7.5: a link breaks on the way; who looks again is led around, and nobody in circles. */
 static void test_repair(void **state) {
     (void)state;
@@ -274,6 +336,7 @@ int main(void) {
         cmocka_unit_test(test_line),      cmocka_unit_test(test_together), cmocka_unit_test(test_reach),
         cmocka_unit_test(test_wait),      cmocka_unit_test(test_death),    cmocka_unit_test(test_claims),
         cmocka_unit_test(test_partition), cmocka_unit_test(test_storm),    cmocka_unit_test(test_repair),
+        cmocka_unit_test(test_crowd),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -56,7 +56,11 @@ void names_found(struct route *t, const struct locate_effect *fx) {
     struct name_ask *a = find_take(t, fx->token);
     if (!a) return;
     bool found = fx->kind == LOCATE_FX_FOUND;
-    a->told(a, found ? 0 : MOYAI_ENOENT, found ? fx->object.b : NULL, found ? fx->node.b : NULL);
+    a->told(a,
+            found        ? 0
+            : fx->unsure ? MOYAI_EBUSY
+                         : MOYAI_ENOENT,
+            found ? fx->object.b : NULL, found ? fx->node.b : NULL);
 }
 
 static struct claim *claim_find(struct route *t, const uint8_t key[16]) {

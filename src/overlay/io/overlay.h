@@ -148,7 +148,7 @@ struct name_ask {
     void (*told)(struct name_ask *a, int code, const uint8_t object[16], const uint8_t node[16]);
 };
 /* until: 0: who has it now; else wait for somebody to register it so long. 0, or EAGAIN (too many look-ups): `told`
- * will not be called. */
+ * will not be called. Told is ENOENT (nobody has it), EBUSY (not all could be asked in time), ECLOSED. */
 int overlay_name_find(struct overlay *o, const char *name, moyai_ns until, struct name_ask *a);
 /* EEXIST (this node has it, for whatever object), EAGAIN (too many names): as above. a NULL: held at once, with its
  * object. */
