@@ -345,7 +345,7 @@ static int live(const struct request *q, struct run_grid *grid, const struct gua
         rc = begin(&h, &why);
     }
     if (rc == 0) {
-        ward_lives(guard, h.node, grid);
+        ward_lives(&h.ward, h.node, grid, &h.linger.asked);
         warn_of_few_files(&h);
         say(&h, "node %.8s takes commands, %lld at once", strchr(h.env[ENV_PARENT], '=') + 1, (long long)q->slots);
         exec_lock(h.x);

@@ -721,7 +721,7 @@ int run_live(const struct run_args *a, struct run_grid *grid, const struct guard
     int rc = prepare(&r, &why);
     if (rc == 0 && a->grid_file) rc = run_grid_tell(grid, a->grid_file, &why);
     if (rc == 0) {
-        ward_lives(guard, r.node, grid);
+        ward_lives(&r.ward, r.node, grid, &r.linger.asked);
         if (a->keep) output_say(r.out, "%s: keeps the grid's directory '%s'", a->title, grid->path);
         if (a->print_grid) output_say(r.out, "%s: grid %s", a->title, grid->address);
         if (a->on_nodes)

@@ -59,9 +59,25 @@ void ward_done(struct ward *w) {
 
 /* ---- what others are told -------------------------------------------------------------------- */
 
-void ward_lives(const struct guard *g, moyai_node *node, const struct run_grid *grid) {
-    /* Whoever signals again while the node says farewell, or ends, wants it to end at once. */
-    overlay_hurry(node_overlay(node), g->lifeline);
+/* The first one asks for what is being done. */
+static bool hurries(void *arg) {
+    struct ward *w = arg;
+    uint8_t sigs[64];
+    bool again = false;
+    ssize_t n;
+    while ((n = read(w->guard->lifeline, sigs, sizeof sigs)) > 0)
+        for (ssize_t i = 0; i < n; i++) {
+            if (sigs[i] == SIGUSR1 || sigs[i] == SIGTSTP || sigs[i] == SIGCONT) continue;
+            again |= *w->asked;
+            *w->asked = true;
+        }
+    return again || n == 0 || (errno != EAGAIN && errno != EINTR); /* it ends with the front */
+}
+
+void ward_lives(struct ward *w, moyai_node *node, const struct run_grid *grid, bool *asked) {
+    const struct guard *g = w->guard;
+    w->asked = asked;
+    overlay_hurry(node_overlay(node), g->lifeline, hurries, w);
     if (!g->shared || grid->path[0] || strstr(grid->address, "fd:")) return; /* descriptors are the runner's alone */
     struct moyai_node_id id = moyai_node_self(node);
     memcpy(g->shared->node, id.b, 16);

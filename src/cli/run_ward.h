@@ -24,6 +24,7 @@ struct ward {
     void *arg;
     int signals;
     struct exec_fd *signals_watch, *lifeline_watch;
+    bool *asked; /* ward_lives */
 };
 
 /* Begin to watch: the fields above `signals` are the caller's. Lock held. ESYS. */
@@ -32,8 +33,10 @@ void ward_done(struct ward *w); /* all zero is fine, too. Lock held */
 
 /* Others may wait for what becomes of the runner's node, which lives, or has left in order. If it is killed, who is
  * left of the three says so (ward_obituary): in a grid of several hosts those who had the only link to it would wait
- * for it to come back. grid: to be the node's; not if that is in a directory, where the end of its socket tells. */
-void ward_lives(const struct guard *g, moyai_node *node, const struct run_grid *grid);
+ * for it to come back. grid: to be the node's; not if that is in a directory, where the end of its socket tells.
+ * While it says farewell, after ward_done, a signal that asks for an end sets *asked, and hurries it if that was set.
+ */
+void ward_lives(struct ward *w, moyai_node *node, const struct run_grid *grid, bool *asked);
 void ward_left(const struct guard *g);
 /* Front, or a keeper whose front is gone, when nothing of the run is left. It takes some seconds at most. */
 void ward_obituary(const struct guard *g, const struct run_grid *grid, const char *title);

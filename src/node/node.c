@@ -167,8 +167,9 @@ static void on_signal(struct exec_fd *f, int events, void *arg) {
         leave(n, 0);
         return;
     }
-    /* Who runs the process may ask it when somebody else has already, and kills it himself when its time is over. */
-    const bool again = (atomic_load(&n->stop) && !n->drain.over) || n->signalled;
+    /* Who runs the process may ask it when somebody else has already, and kills it himself when its time is over. What
+     * the first one asks for may be under way for another reason: it hurries nobody. */
+    const bool again = n->signalled;
     n->signalled = true;
     if (again && n->config.parent && sig == SIGTERM) return;
     if (again)
@@ -177,6 +178,19 @@ static void on_signal(struct exec_fd *f, int events, void *arg) {
         leave(n, n->config.grace);
     else
         stop(n);
+}
+
+/* While it says farewell: likewise, for what has come since the loop has turned last. */
+static bool hurries(void *arg) {
+    moyai_node *n = arg;
+    struct signalfd_siginfo si;
+    bool again = false;
+    while (read(n->signal_fd, &si, sizeof si) == sizeof si) {
+        if (si.ssi_signo == SIGUSR1) continue;
+        again |= n->signalled;
+        n->signalled = true;
+    }
+    return again;
 }
 
 static int take_signals(moyai_node *n, struct moyai_error *reterr) {
@@ -361,6 +375,8 @@ static int make(moyai_node **ret, const struct moyai_node_opts *user, bool obser
                              .observer = observer,
                              /* who runs the process may ask it twice */
                              .hurry_fd = n->signal_fd >= 0 && !n->config.parent ? n->signal_fd : 0,
+                             .hurries = hurries,
+                             .hurry_arg = n,
                              .degree = (uint32_t)n->config.degree,
                              .files = files_allowed(),
                              .relay_memory = n->config.relay_memory,

@@ -45,7 +45,24 @@ static int m_add_at(moyai_request *rq, void *self) {
     return moyai_return(rq, MOYAI_ARGS(y));
 }
 
-static const struct moyai_method methods[] = {{"add", m_add}, {"count", m_count}, {"add_at", m_add_at}, {NULL, NULL}};
+/* stop(ms): its node ends, for no signal, and gets a first one so much later. */
+static int m_stop(moyai_request *rq, void *self) {
+    (void)self;
+    int ms;
+    const pid_t pid = getpid();
+    KIT_OK(moyai_args(rq, MOYAI_INTO(&ms)));
+    const pid_t child = fork();
+    FIBER_ASSERT(child >= 0);
+    if (child == 0) {
+        (void)usleep((useconds_t)ms * 1000);
+        _exit(kill(pid, SIGTERM));
+    }
+    moyai_node_stop(moyai_request_node(rq));
+    return 0;
+}
+
+static const struct moyai_method methods[] = {
+    {"add", m_add}, {"count", m_count}, {"add_at", m_add_at}, {"stop", m_stop}, {NULL, NULL}};
 static const struct moyai_class cls = MOYAI_CLASS("Server", methods, NULL);
 
 static int role_server(int argc, char **argv) {
@@ -241,6 +258,29 @@ static void the_second_host_leaves(void **state) {
     who_runs_ssh_leaves(true);
 }
 
+/* A first signal asks for what it does already, and cuts short nothing of what it says last. */
+static void a_signal_at_the_end_hurries_nobody(void **state) {
+    (void)state;
+    static const int after[] = {0, 50, 150};
+    for (size_t i = 0; i < sizeof after / sizeof *after; i++) {
+        begin_grid();
+        set_mode("slow");
+        pid_t pid = start_at(false, "there", false);
+        moyai_node *n = join_at(true, false);
+        moyai_ref *there = kit_lookup(n, "there");
+        int64_t y = 0;
+        struct moyai_error e;
+        KIT_OK(moyai_call(there, "stop", MOYAI_ARGS(after[i]), MOYAI_NONE, NULL));
+        FIBER_ASSERT_INT(kit_reap(pid), 0);
+        KIT_RC(moyai_call(there, "add", MOYAI_ARGS(1), MOYAI_INTO(&y), NULL), MOYAI_ECLOSED);
+        moyai_last_error(n, &e);
+        KIT_TEXT(e.text, "has left");
+        moyai_ref_unref(there);
+        moyai_node_free(n);
+        unsetenv("MOYAI_GRID_FILE");
+    }
+}
+
 /* Nothing passes an ssh that hangs: its node ends all the same, and ssh with it. */
 static void a_stopped_ssh_holds_up_nobody(void **state) {
     (void)state;
@@ -299,9 +339,13 @@ static void a_bad_file_is_an_error(void **state) {
 
 static int tests(void) {
     const struct CMUnitTest all[] = {
-        cmocka_unit_test(the_first_host_runs_ssh),       cmocka_unit_test(the_second_host_runs_ssh),
-        cmocka_unit_test(the_first_host_leaves),         cmocka_unit_test(the_second_host_leaves),
-        cmocka_unit_test(a_stopped_ssh_holds_up_nobody), cmocka_unit_test(a_bad_file_is_an_error),
+        cmocka_unit_test(the_first_host_runs_ssh),
+        cmocka_unit_test(the_second_host_runs_ssh),
+        cmocka_unit_test(the_first_host_leaves),
+        cmocka_unit_test(the_second_host_leaves),
+        cmocka_unit_test(a_stopped_ssh_holds_up_nobody),
+        cmocka_unit_test(a_bad_file_is_an_error),
+        cmocka_unit_test(a_signal_at_the_end_hurries_nobody),
     };
     return cmocka_run_group_tests(all, NULL, NULL);
 }

@@ -95,7 +95,8 @@ static void part(struct parting *p) {
     const moyai_ns until = moyai_now() + (moyai_ns)PART_MOST;
     bool hurry = false;
     for (size_t i = 0; i < p->n; i++) p->at[i].fd = -1;
-    p->at[p->n] = (struct pollfd){.fd = p->o->cfg.hurry_fd ? p->o->cfg.hurry_fd : -1, .events = POLLIN};
+    const struct overlay_cfg *c = &p->o->cfg;
+    p->at[p->n] = (struct pollfd){.fd = c->hurry_fd ? c->hurry_fd : -1, .events = POLLIN};
     for (moyai_ns now = moyai_now(); !hurry && now < until; now = moyai_now()) {
         bool more = false;
         for (size_t i = 0; i < p->n; i++) {
@@ -106,7 +107,7 @@ static void part(struct parting *p) {
         int rc = poll(p->at, (nfds_t)p->n + 1, (int)((until - now) / (moyai_ns)MOYAI_MS) + 1);
         for (size_t i = 0; rc > 0 && i < p->n; i++)
             if (!p->link[i] && p->at[i].fd >= 0 && p->at[i].revents) part_read(&p->at[i]);
-        hurry = rc > 0 && p->at[p->n].revents;
+        hurry = rc > 0 && p->at[p->n].revents && c->hurries(c->hurry_arg);
     }
     for (size_t i = 0; i < p->n; i++)
         if (p->link[i])
@@ -115,8 +116,10 @@ static void part(struct parting *p) {
             close(p->at[i].fd);
 }
 
-void overlay_hurry(struct overlay *o, int fd) {
+void overlay_hurry(struct overlay *o, int fd, bool (*hurries)(void *arg), void *arg) {
     o->cfg.hurry_fd = fd;
+    o->cfg.hurries = hurries;
+    o->cfg.hurry_arg = arg;
 }
 
 void overlay_close(struct overlay *o) {

@@ -96,7 +96,10 @@ struct overlay_cfg {
     const char *grid_file, *ssh; /* NULL: none; "ssh" */
     bool outbound_only;
     bool observer; /* it looks at others, who need not take it for one of them, and find it in no directory */
-    int hurry_fd;  /* readable: the node is to end at once, and says farewell only as far as it can; 0: none */
+    int hurry_fd;  /* while it says farewell: readable, and `hurries`, which reads all, says so: to end at once. 0: none
+                    */
+    bool (*hurries)(void *arg);
+    void *hurry_arg;
     uint32_t degree;
     uint64_t files;        /* descriptors that the process may have: links are fewer where these are few. 0: enough */
     uint64_t relay_memory; /* bytes */
@@ -116,11 +119,10 @@ int overlay_new(struct overlay **ret, struct exec *x, const struct overlay_cfg *
 bool overlay_withdraw(struct overlay *o, void (*done)(void *arg), void *arg);
 /* First half of the end: farewell on all links, entries removed, everything pending told. */
 void overlay_close(struct overlay *o);
-/* The same, but the rendezvous may still be asked: somebody may be waiting for it. overlay_close follows, or nothing.
- */
+/* The same, but the rendezvous may still be asked, as somebody may. overlay_close follows, or nothing. */
 void overlay_farewell(struct overlay *o);
-/* In place of cfg.hurry_fd. */
-void overlay_hurry(struct overlay *o, int fd);
+/* In place of those of cfg. */
+void overlay_hurry(struct overlay *o, int fd, bool (*hurries)(void *arg), void *arg);
 void overlay_free(struct overlay *o);
 /* This process is about to be ended, and what it ran has been: say so of this node, and of those that it was the
  * witness of, so that nobody need find it out. Nothing but the process's end may follow. */
