@@ -44,7 +44,7 @@ void cli_log(moyai_node *n, const char *title);
 void cli_show(const char *title, const struct log_event *ev); /* one event of it */
 /* Who has begun to end for another reason than a signal is asked by the first one, as if it had been that, and by the
  * second one to be quick. */
-#define CLI_TWICE "a second SIGTERM or Ctrl-C"
+#define CLI_TWICE "SIGTERM or Ctrl-C twice"
 /* "interrupted", "got SIGTERM" */
 const char *cli_signal_text(int sig, char out[40]);
 

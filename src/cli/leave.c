@@ -85,6 +85,8 @@ struct leaver {
     int64_t hooks;       /* ... on_leave of objects, which count as well */
     int64_t cut_off;     /* nodes that depend on it */
     size_t by;           /* 1 + whom it depends on, who has told it; 0: it was named */
+    moyai_future *intro; /* for what it is called, before anything is said of it: who has told it knows neither all of
+                            that nor always any */
     moyai_ref *judge;    /* told what is cut short */
     uint64_t cut, left;  /* that: so many calls and the like; and nodes that it alone connected with the grid */
     char what[200], who[200];
@@ -99,6 +101,7 @@ struct leave {
     struct leaver **all;
     size_t n;
     int unseen; /* not CLI_OK: not all nodes of the grid could be asked of which host or site they are */
+    bool none;  /* nobody seen is of it */
 };
 
 /* The node says so before it says farewell; what it cuts short comes as one text, or in several parts. */
@@ -126,6 +129,15 @@ static struct leaver *leaver_of(const struct leave *l, const char *id) {
     return NULL;
 }
 
+static void call_it(struct leaver *k, const char *title, const char *host) {
+    char t[64], h[65]; /* no host's name is longer */
+    clean_cut(t, sizeof t, title);
+    clean_cut(h, sizeof h, host);
+    const bool any = *t || *h;
+    snprintf(k->called, sizeof k->called, "node %.8s%s%s%s%s%s", k->id, any ? " (" : "", t, *t && *h ? ", " : "", h,
+             any ? ")" : "");
+}
+
 static bool add(struct leave *l, const char *id, const char *title, const char *host) {
     struct moyai_node_id node;
     if (leaver_of(l, id)) return true;
@@ -137,12 +149,7 @@ static bool add(struct leave *l, const char *id, const char *title, const char *
     *k = (struct leaver){.in_progress = -1, .began = moyai_now()};
     more[l->n++] = k;
     snprintf(k->id, sizeof k->id, "%s", id);
-    char t[64], h[65]; /* no host's name is longer */
-    clean_cut(t, sizeof t, title);
-    clean_cut(h, sizeof h, host);
-    const bool any = *t || *h;
-    snprintf(k->called, sizeof k->called, "node %.8s%s%s%s%s%s", id, any ? " (" : "", t, *t && *h ? ", " : "", h,
-             any ? ")" : "");
+    call_it(k, title, host);
     return moyai_node_ref(l->o->node, node, &k->ref) == 0 &&
            moyai_object_new(l->o->node, &judge_class, k, &k->judge, NULL) == 0;
 }
@@ -183,19 +190,20 @@ static int add_matching(struct leave *l, struct moyai_error *why) {
     struct crawl c = {.all_known = true};
     int rc = crawl(&c, l->o->node, l->q->o.timeout, why);
     l->o->lost = c.lost; /* who does not answer may be one of them */
-    l->unseen = l->q->o.json ? observer_doubt(l->o, &c.lost) : observer_doubts(l->o);
-    bool any = false; /* perhaps one that was named as well */
+    bool any = false;    /* perhaps one that was named as well */
     for (size_t i = 0; rc == 0 && i < c.n; i++) {
         if (!is_wanted(l->q, c.node[i])) continue;
         any = true;
         if (!add(l, c.node[i]->id, info_text(c.node[i]->info, "title"), info_text(c.node[i]->info, "host")))
             rc = err_set(why, MOYAI_ENOMEM, "out of memory");
     }
-    if (rc == 0 && !any)
-        rc =
-            err_set(why, MOYAI_ENOENT, "no node of %s%.200s%s%s%.200s%s is in the grid: moyai ps shows hosts and sites",
-                    l->q->host ? "host '" : "", l->q->host ? l->q->host : "", l->q->host && l->q->site ? "' and " : "",
-                    l->q->site ? "site '" : "", l->q->site ? l->q->site : "", "'");
+    l->unseen = l->q->o.json && any ? observer_doubt(l->o, &c.lost) : observer_doubts(l->o);
+    l->none = rc == 0 && !any;
+    if (l->none)
+        rc = err_set(why, MOYAI_ENOENT, "no node of %s%.200s%s%s%.200s' %s: moyai ps shows hosts and sites",
+                     l->q->host ? "host '" : "", l->q->host ? l->q->host : "", l->q->host && l->q->site ? "' and " : "",
+                     l->q->site ? "site '" : "", l->q->site ? l->q->site : "",
+                     l->unseen ? "is among those that are seen" : "is in the grid");
     crawl_done(&c);
     return rc;
 }
@@ -261,9 +269,24 @@ static void take_dependants(struct leave *l, size_t by, const moyai_value *info)
         if (strlen(id) != 32 || leaver_of(l, id) || !add(l, id, "", "")) continue; /* at the next look */
         struct leaver *k = l->all[l->n - 1];
         k->by = by + 1;
-        clean_cut(k->called, sizeof k->called, info_text(one, "called"));
-        say(l, k, "leaves, too, as it depends on %s", l->all[by]->called);
+        clean_cut(k->called, sizeof k->called, info_text(one, "called")); /* if it does not say */
+        k->intro = moyai_call_async(k->ref, "info", MOYAI_NONE);
+        moyai_future_deadline(k->intro, l->q->o.timeout);
     }
+}
+
+/* false: not yet. */
+static bool introduce(struct leave *l, struct leaver *k) {
+    moyai_value *info = NULL;
+    if (!k->intro) return true;
+    if (!moyai_future_ready(k->intro)) return false;
+    if (moyai_future_get(k->intro, MOYAI_INTO(&info)) == 0)
+        call_it(k, info_text(info, "title"), info_text(info, "host"));
+    moyai_value_free(info);
+    moyai_future_free(k->intro);
+    k->intro = NULL;
+    say(l, k, "leaves, too, as it depends on %s", l->all[k->by - 1]->called);
+    return true;
 }
 
 static void take_info(struct leave *l, struct leaver *k, const moyai_value *info) {
@@ -319,8 +342,9 @@ static bool look(struct leave *l) {
         struct leaver *k = l->all[i];
         if (k->state != GOES) continue;
         if (!k->asked) ask(l, k);
-        if (moyai_future_ready(k->asked)) take(l, i);
-        if (k->state == GOES && k->told && moyai_now() >= k->until) over(l, k, STAYS);
+        const bool known = introduce(l, k);
+        if (known && moyai_future_ready(k->asked)) take(l, i);
+        if (known && k->state == GOES && k->told && moyai_now() >= k->until) over(l, k, STAYS);
         more |= k->state == GOES;
     }
     return more;
@@ -397,7 +421,10 @@ int cli_leave(int argc, char **argv) {
     int rc = run(&l, &why);
     status = seek_interrupted(&o, q->o.json);
     if (status == CLI_OK && rc < 0) {
-        observer_failed(argv[0], q->o.json, why.code, why.text);
+        if (l.none)
+            observer_found_none(&o, q->o.json, why.code, why.text);
+        else
+            observer_failed(argv[0], q->o.json, why.code, why.text);
         status = CLI_FAILED;
     } else if (status == CLI_OK) {
         for (size_t i = 0; i < l.n; i++)
@@ -407,6 +434,7 @@ int cli_leave(int argc, char **argv) {
     }
     for (size_t i = 0; i < l.n; i++) {
         moyai_future_free(l.all[i]->asked);
+        moyai_future_free(l.all[i]->intro);
         moyai_ref_unref(l.all[i]->ref);
         moyai_ref_unref(l.all[i]->judge);
     }

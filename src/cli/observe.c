@@ -130,13 +130,18 @@ static size_t look_lines(struct observer *o) {
 
 /* ---- joining --------------------------------------------------------------------------------- */
 
-void observer_print_error(bool json, int code, const char *text) {
-    if (!json) return;
+static void print_error(int code, const char *text) {
     const char *name = moyai_err_name(code);
     printf("{\"error\": [{\"code\": %d", code);
     json_print_field(stdout, ", ", "name", name);
     json_print_field(stdout, ", ", "text", text);
-    printf(", \"where\": \"caller\", \"executed\": \"never executed\", \"origin\": null}]}\n");
+    printf(", \"where\": \"caller\", \"executed\": \"never executed\", \"origin\": null}]");
+}
+
+void observer_print_error(bool json, int code, const char *text) {
+    if (!json) return;
+    print_error(code, text);
+    printf("}\n");
 }
 
 void observer_failed(const char *title, bool json, int code, const char *text) {
@@ -328,6 +333,15 @@ void observer_print_doubts(const struct observer *o) {
         json_print_text(stdout, o->doubt[i], strlen(o->doubt[i]));
     }
     fputc(']', stdout);
+}
+
+void observer_found_none(const struct observer *o, bool json, int code, const char *text) {
+    cli_say(o->title, "%s", text);
+    if (!json) return;
+    print_error(code, text);
+    fputc(',', stdout);
+    observer_print_doubts(o);
+    printf("}\n");
 }
 
 void observer_leave(struct observer *o) {

@@ -83,6 +83,8 @@ int observer_doubt(struct observer *o, const struct crawl_lost *lost);
 int observer_doubts(struct observer *o);
 /* What the former found, for --json: "complete" and "unseen", the last fields of an object. */
 void observer_print_doubts(const struct observer *o);
+/* As observer_failed, of who has found none of those that he looked for, with these fields. */
+void observer_found_none(const struct observer *o, bool json, int code, const char *text);
 
 /*
  * What is called that: a reference "moyai:OBJECT@NODE"; a node id of 32 hex digits; a name that an object has; else the

@@ -81,6 +81,12 @@ static int64_t peers_of(const struct crawl *c, const moyai_value *info) {
     return n;
 }
 
+/* So it says itself; an agent ends its commands before, and takes no more of them. */
+static bool is_leaving(const moyai_value *info) {
+    const moyai_value *agent = moyai_value_find(info, "agent");
+    return moyai_value_find(info, "leaving") || (agent && info_int(agent, "slots") == 0);
+}
+
 static void put_row(const struct crawl *c, const struct crawl_node *k, const struct request *q,
                     char cell[COLUMNS][CELL]) {
     const moyai_value *v = k->info;
@@ -103,6 +109,7 @@ static void put_row(const struct crawl *c, const struct crawl_node *k, const str
     snprintf(cell[OBJECTS], CELL, "%lld", (long long)info_int(v, "objects"));
     snprintf(cell[LINKS], CELL, "%lld", (long long)peers_of(c, v));
     put_time(info_double(v, "uptime"), cell[UPTIME]);
+    if (is_leaving(v)) strcat(cell[UPTIME], ", leaving");
 }
 
 static void print_row(char cell[COLUMNS][CELL], const int width[COLUMNS]) {
@@ -170,6 +177,8 @@ static void print_object(const struct crawl *c, const struct crawl_node *k) {
         fputs(": ", stdout);
         value_print(stdout, moyai_value_at(k->info, i));
     }
+    if (k->info && is_leaving(k->info) && !moyai_value_find(k->info, "leaving"))
+        printf(", \"leaving\": %lld", (long long)info_int(moyai_value_find(k->info, "agent"), "used"));
     if (k->info) print_links(c, k->info);
     fputc('}', stdout);
 }

@@ -117,6 +117,17 @@ static void who_does_not_answer_is_not_forgotten(void **state) {
     cli_free(&c);
     serve(&b, "b");
     assert_int_equal(kill(stopped, SIGSTOP), 0);
+    for (int json = 0; json < 2; json++) { /* is there one of it? */
+        assert_int_equal(cli_do(&c, "leave", "--site", "x", "--timeout", "1s", json ? "--json" : NULL, NULL), 1);
+        HAS(c.text[1].p, "did not answer: ");
+        HAS(c.text[1].p, id);
+        HAS(c.text[1].p, "no node of site 'x' is among those that are seen: ");
+        if (json) HAS(c.text[0].p, "no node of site 'x' is among those that are seen: ");
+        if (json)
+            HAS(c.text[0].p,
+                ", \"executed\": \"never executed\", \"origin\": null}],\n \"complete\": false, \"unseen\": [\"not");
+        cli_free(&c);
+    }
     assert_int_equal(gethostname(host, sizeof host), 0);
     assert_int_equal(cli_do(&c, "leave", "--host", host, "--timeout", "1s", "--deadline", "2s", NULL), 1);
     HAS(c.text[0].p, " has left after ");
@@ -126,7 +137,9 @@ static void who_does_not_answer_is_not_forgotten(void **state) {
     (void)cli_wait(&b);
     cli_free(&b);
     assert_int_equal(cli_do(&c, "leave", "--host", host, "--timeout", "1s", "--json", NULL), 1); /* there is none */
-    HAS(c.text[0].p, "\"error\"");
+    HAS(c.text[0].p, "no node of host '");
+    HAS(c.text[0].p, "' is in the grid: ");
+    HAS(c.text[0].p, "\"complete\": true, \"unseen\": []}\n");
     cli_free(&c);
     (void)kill(stopped, SIGCONT); /* its run may have killed it */
     (void)cli_wait(&a);
@@ -241,6 +254,42 @@ static void a_function_that_leaves_is_no_call(void **state) {
     }
 }
 
+/* One that kills counts from 100 ms after the last: until it has worked, or is heard. */
+static void kill_until_gone(const struct cli *c) {
+    for (siginfo_t si = {0}; waitid(P_PID, (id_t)c->pid, &si, WEXITED | WNOWAIT | WNOHANG) == 0 && si.si_pid == 0;) {
+        (void)kill(c->pid, SIGTERM);
+        usleep(1000);
+    }
+}
+
+static void who_leaves_is_listed_so(void **state) {
+    (void)state;
+    struct cli a, call, leave, c;
+    char id[9];
+    serve(&a, "a");
+    find_node(id);
+    assert_int_equal(cli_do(&c, "ps", NULL), 0);
+    assert_int_equal(kit_count(&c.text[0], "leaving"), 0);
+    cli_free(&c);
+    cli_start(&call, NULL, "call", "a", "stay", NULL);
+    await_fibers(id, 1);
+    cli_start(&leave, NULL, "leave", "a", "--deadline", "1h", NULL);
+    (void)cli_line(&leave, 1, " finishes 1 call");
+    assert_int_equal(cli_do(&c, "ps", NULL), 0);
+    assert_int_equal(kit_count(&c.text[0], "s, leaving"), 1);
+    cli_free(&c);
+    assert_int_equal(cli_do(&c, "ps", "--json", NULL), 0);
+    assert_int_equal(kit_count(&c.text[0], "\"leaving\": 1,"), 1);
+    cli_free(&c);
+    kill_until_gone(&a);
+    (void)cli_wait(&a);
+    cli_free(&a);
+    (void)cli_wait(&call);
+    cli_free(&call);
+    (void)cli_wait(&leave);
+    cli_free(&leave);
+}
+
 /* Others' signals, as of a batch system or systemd, come while it is told to leave: the first one asks in order, as if
  * it were the first thing that was heard, and the second one kills. */
 enum begun { BY_LEAVE, BY_NOTICE, BY_SIGNAL };
@@ -253,16 +302,8 @@ static void begin(enum begun by, const struct cli *c, struct cli *leave, const c
     if (by == BY_SIGNAL) assert_int_equal(kill(c->pid, SIGTERM), 0);
 }
 
-/* One that kills counts from 100 ms after the last: until it has worked, or is heard. */
-static void kill_until_gone(const struct cli *c) {
-    for (siginfo_t si = {0}; waitid(P_PID, (id_t)c->pid, &si, WEXITED | WNOWAIT | WNOHANG) == 0 && si.si_pid == 0;) {
-        (void)kill(c->pid, SIGTERM);
-        usleep(1000);
-    }
-}
-
 static const char *const begins[] = {"told to leave", "got SIGUSR1", "got SIGTERM"};
-static const char *const kills[] = {"a second SIGTERM or Ctrl-C", "a second SIGTERM or Ctrl-C", "another signal"};
+static const char *const kills[] = {"SIGTERM or Ctrl-C twice", "SIGTERM or Ctrl-C twice", "another signal"};
 
 static void the_second_signal_kills_processes(void **state) {
     (void)state;
@@ -307,6 +348,13 @@ static void the_second_signal_kills_commands(void **state) {
         begin(by, &node, &c, "moyai node");
         snprintf(line, sizeof line, "moyai node: %s: ending 2 commands in order; %s kills them", begins[by], kills[by]);
         (void)cli_line(&node, 2, line);
+        struct cli ps;
+        assert_int_equal(cli_do(&ps, "ps", NULL), 0);
+        assert_int_equal(kit_count(&ps.text[0], "s, leaving"), 1);
+        cli_free(&ps);
+        assert_int_equal(cli_do(&ps, "ps", "--json", NULL), 0);
+        assert_int_equal(kit_count(&ps.text[0], "\"leaving\": 2,"), 1);
+        cli_free(&ps);
         if (by != BY_SIGNAL) {
             assert_int_equal(kill(node.pid, SIGTERM), 0);
             (void)cli_line(&node, 2, "moyai node: got SIGTERM: 2 commands end already; another signal kills them");
@@ -563,6 +611,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(who_does_not_go_is_gone),
         cmocka_unit_test(what_is_cut_short_is_said),
         cmocka_unit_test(a_function_that_leaves_is_no_call),
+        cmocka_unit_test(who_leaves_is_listed_so),
         cmocka_unit_test(the_second_signal_kills_processes),
         cmocka_unit_test(the_second_signal_kills_commands),
         cmocka_unit_test(the_time_holds_for_commands),

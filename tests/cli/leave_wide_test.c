@@ -186,7 +186,7 @@ static void a_run_is_there_for_others(void **state) {
         } else if (how == 2) { /* the same, but that the first signal, which may be another's, leaves it 10 s */
             look_from("look");
             cli_start(&c, NULL, "leave", "--grid", grid, "--site", "hub", "--deadline", "1h", NULL);
-            (void)cli_line(&hub, 2, "; a second SIGTERM or Ctrl-C ends it at once");
+            (void)cli_line(&hub, 2, "; SIGTERM or Ctrl-C twice ends it at once");
             assert_int_equal(kill(hub.pid, SIGTERM), 0);
             (void)cli_line(&hub, 2, "moyai run: got SIGTERM: leaves within 10 s; another signal ends it at once");
             for (siginfo_t si = {0};
@@ -310,6 +310,18 @@ static void await_links(int n) {
     unsetenv("MOYAI_LISTEN");
 }
 
+static void find_pid(pid_t pid, char id[9]) {
+    struct cli c;
+    char want[40];
+    snprintf(want, sizeof want, "\"pid\": %d,", (int)pid);
+    assert_int_equal(cli_do(&c, "ps", "--grid", grid, "--timeout", "60s", "--json", NULL), 0);
+    char *line = strtok(c.text[0].p, "\n");
+    while (line && !strstr(line, want)) line = strtok(NULL, "\n");
+    assert_non_null(line);
+    assert_int_equal(sscanf(line, " {\"node\": \"%8[0-9a-f]", id), 1);
+    cli_free(&c);
+}
+
 /* d - c - gate - a - b, and d - gate, so that the gate knows their part to be the larger one: b depends on the gate,
  * and is no neighbour of it. */
 static void those_behind_them_leave_too(void **state) {
@@ -327,11 +339,13 @@ static void those_behind_them_leave_too(void **state) {
     snprintf(grid, sizeof grid, "%s", at[GATE]);
     await_nodes(N);
     await_links(5);
-    char depends[2][100];
-    for (int i = 0; i < 2; i++)
-        snprintf(depends[i], sizeof depends[i], ", pid %d) leaves, too, as it depends on node ",
-                 (int)kit_child_of(kit_child_of(node[A + i].pid)));
+    char depends[2][250], id[9];
     look_from("look");
+    for (int i = 0; i < 2; i++) {
+        find_pid(kit_child_of(kit_child_of(node[A + i].pid)), id);
+        snprintf(depends[i], sizeof depends[i], "node %s (moyai node, %s) leaves, too, as it depends on node ", id,
+                 host);
+    }
     const int status = cli_do(&c, "leave", "--grid", grid, "--site", "gate", "--force-dependants", NULL);
     if (status != 0) fail_msg("status %d: %s%s", status, c.text[0].p, c.text[1].p);
     assert_int_equal(kit_count(&c.text[0], " leaves, too, as it depends on node "), 2);

@@ -144,7 +144,7 @@ static void agents_have_left_by_then(void **state) {
     cli_start(&run, NULL, "run", "--grid", grid, "--on-nodes", "@h", "until-asked", "0", ":", "@h", "stubborn", NULL);
     (void)cli_line(&run, 1, "asked to end");
     assert_int_equal(cli_wait(&node), 0);
-    has(&node, "ending 2 commands in order; a second SIGTERM or Ctrl-C kills them\n");
+    has(&node, "ending 2 commands in order; SIGTERM or Ctrl-C twice kills them\n");
     (void)end(&run);
     cli_free(&node);
     cli_free(&run);
