@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "cli/cli.h"
+#include "cli/observe.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -173,7 +174,10 @@ int cli_key(int argc, char **argv) {
         rc = keyfile_read(&r, path, &why);
     if (rc == 0) show(&r, path, q.json);
     if (rc == 0 && strcmp(q.action, "rotate") == 0) remind(&r, path, argv[0]);
-    if (rc < 0) cli_say(argv[0], "%s: %s", q.action, why.text);
+    if (rc < 0) {
+        cli_say(argv[0], "%s: %s", q.action, why.text);
+        observer_print_error(q.json, why.code, why.text);
+    }
     keyring_wipe(&r);
     free(path);
     return rc == 0 ? CLI_OK : CLI_FAILED;

@@ -2,6 +2,7 @@
 #include "cli/run_grid.h"
 
 #include "base/err.h"
+#include "link/rundir.h"
 #include "overlay/io/places.h"
 #include "overlay/io/rendezvous.h"
 
@@ -218,7 +219,7 @@ static int no_such_grid(const char *where, int sys, struct moyai_error *reterr) 
     if (dir == where && strchr(where, ':')) return wrong_address(where, reterr);
     return err_set(reterr, MOYAI_ENOENT, "there is no grid at '%s': no such directory%s", dir,
                    dir == where && !strchr(where, '/') ? " (a member of a grid is named HOST:PORT)"
-                                                       : "; a new grid's is made beforehand (mkdir)");
+                                                       : "; a new grid's is made beforehand (mkdir -m 700)");
 }
 
 /* The whole path of a directory that may be a grid's; nothing is made in it. */
@@ -294,8 +295,12 @@ static int join_directory(struct run_grid *g, bool looks, struct moyai_error *re
     char nodes[PATH_MAX + 3];
     struct rdv *r;
     snprintf(nodes, sizeof nodes, "%s/n", g->path);
-    if (looks && access(nodes, F_OK) < 0 && errno == ENOENT)
+    if (looks && access(nodes, F_OK) < 0 && errno == ENOENT) {
+        int fd, rc = rundir_private(&fd, AT_FDCWD, g->path, g->path, "rendezvous directory", reterr);
+        if (rc < 0) return rc; /* nobody can */
+        close(fd);
         return err_set(reterr, MOYAI_ENOENT, "there is no grid at '%s' yet: nobody has joined one there", g->path);
+    }
     int rc = rdv_open(&r, g->address, reterr);
     if (rc < 0) return rc;
     rdv_close(r);

@@ -238,6 +238,11 @@ static void joining(void **state) {
     close(open(path, O_CREAT | O_WRONLY, 0600));
     assert_int_equal(run_grid_join(&j, dir, &e), MOYAI_ENOENT);
     assert_int_equal(unlink(path), 0);
+    assert_int_equal(run_grid_look(&j, dir, &e), MOYAI_ENOENT); /* yet */
+    assert_int_equal(chmod(dir, 0755), 0);
+    assert_int_equal(run_grid_join(&j, dir, &e), MOYAI_EPERM);
+    assert_int_equal(run_grid_look(&j, dir, &e), MOYAI_EPERM); /* nobody can join one there */
+    assert_non_null(strstr(e.text, "is open to others (mode 0755)"));
     assert_int_equal(rmdir(dir), 0); /* nothing has been put in */
 }
 
@@ -314,7 +319,7 @@ static void one_of_several(void **state) {
         {"nix", MOYAI_ENOENT, "there is no grid at 'nix': no such directory"},
         {"file:nix", MOYAI_ENOENT, "there is no grid at 'nix': no such directory"},
         {"/nonexistent/x", MOYAI_ENOENT,
-         "there is no grid at '/nonexistent/x': no such directory; a new grid's is made"},
+         "there is no grid at '/nonexistent/x': no such directory; a new grid's is made beforehand (mkdir -m 700)"},
         {"docs", MOYAI_ENOENT, "there is no grid at 'docs', but something else"},
         {"file:docs", MOYAI_ENOENT, "there is no grid at 'docs', but something else"},
         {docs, MOYAI_ENOENT, "/docs', but something else"},

@@ -23,7 +23,7 @@ static int check_log(const char *text, struct moyai_error *reterr) {
     return rc;
 }
 
-/* HOST or HOST:PORT, which may stand behind USER@. */
+/* HOST:PORT, which may stand behind USER@. Without a port it would be HTTP's own, where no endpoint listens. */
 static int check_server(const char *at, const char *end, struct moyai_error *reterr) {
     char text[TCP_HOST + 16], host[TCP_HOST]; /* what is cut off makes no host of it that would do */
     uint16_t port;
@@ -31,7 +31,10 @@ static int check_server(const char *at, const char *end, struct moyai_error *ret
     if (user) at = user + 1;
     snprintf(text, sizeof text, "%.*s", (int)(end - at), at);
     const char *bracket = strchr(text, ']');
-    return tcp_split(text, strchr(bracket ? bracket : text, ':'), host, &port, reterr);
+    const bool named = strchr(bracket ? bracket : text, ':') != NULL;
+    const int rc = tcp_split(text, named, host, &port, reterr);
+    if (rc < 0 || named) return rc;
+    return err_set(reterr, MOYAI_EINVAL, "\"%.100s\": the port is missing; an endpoint's is 7471 by default", text);
 }
 
 /* http://HOST:PORT/NAME, and the name as doc/spec/07-rendezvous.md, 3.1, has it: a server would answer no other. */

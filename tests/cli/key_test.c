@@ -63,6 +63,12 @@ static void a_file_is_made_once(void **state) {
     char *before = kit_read(file);
     assert_int_equal(key(&c, env_config, "new", NULL, NULL), 1);
     assert_non_null(strstr(c.text[1].p, "rotate"));
+    assert_string_equal(c.text[0].p, "");
+    cli_free(&c);
+    assert_int_equal(key(&c, env_config, "new", "--json", NULL), 1);
+    assert_non_null(strstr(c.text[1].p, "rotate"));
+    assert_non_null(strstr(c.text[0].p, "{\"error\": [{\"code\": "));
+    assert_non_null(strstr(c.text[0].p, " is there already: moyai key rotate"));
     cli_free(&c);
     char *after = kit_read(file);
     assert_string_equal(before, after);
@@ -110,8 +116,12 @@ static void a_bad_file_is_explained(void **state) {
     assert_int_equal(key(&c, env_file, "show", NULL, NULL), 1);
     assert_non_null(strstr(c.text[1].p, "chmod 600"));
     cli_free(&c);
-    assert_int_equal(key(&c, env_file, "rotate", NULL, NULL), 1);
-    cli_free(&c);
+    static const char *const actions[] = {"show", "rotate"};
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(key(&c, env_file, actions[i], "--json", NULL), 1);
+        assert_non_null(strstr(c.text[0].p, "\"name\": \"MOYAI_EPERM\", \"text\": \""));
+        cli_free(&c);
+    }
     assert_int_equal(chmod(file, 0600), 0);
     FILE *f = fopen(file, "a");
     fprintf(f, "kee\n");

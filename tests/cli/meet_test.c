@@ -189,14 +189,6 @@ static void members_meet(void **state) {
     end_server(&c);
 }
 
-static bool web_server_here(void) {
-    const struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(80), .sin_addr = {htonl(INADDR_LOOPBACK)}};
-    int s = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    bool some = connect(s, (const struct sockaddr *)&to, sizeof to) == 0;
-    close(s);
-    return some;
-}
-
 /* Where nobody listens, and of a host that has no address: in words that do not depend on who has asked for us. */
 static void who_is_not_there_is_said_in_the_system_s_words(void **state) {
     (void)state;
@@ -206,21 +198,19 @@ static void who_is_not_there_is_said_in_the_system_s_words(void **state) {
         const char *url, *text;
     } wrong[] = {
         {closed, "Connection refused"},
-        {"http://127.0.0.1/g", "Connection refused at port 80, as the address names none"},
-        {"http://host.invalid/g", "cannot find the address of host.invalid: "},
+        {"http://host.invalid:7471/g", "cannot find the address of host.invalid: "},
         {"http://us:er@host.invalid:80/g", "cannot find the address of host.invalid: "},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         struct ear a;
         const char *const urls[] = {wrong[i].url};
-        if (i == 1 && web_server_here()) continue;
         open_ear(&a, urls, 1);
         look(&a);
         assert_int_equal(a.code, MOYAI_EUNREACHABLE);
-        assert_int_equal(a.what, i <= 1 ? MET_REFUSED : MET_OTHER);
+        assert_int_equal(a.what, i == 0 ? MET_REFUSED : MET_OTHER);
         /* Why there is no address is said in the resolver's words, or that it is silent. */
         const size_t n = strlen(wrong[i].text);
-        if (strncmp(a.text, wrong[i].text, n) != 0 || (i > 1) != (a.text[n] != 0)) fail_msg("%s", a.text);
+        if (strncmp(a.text, wrong[i].text, n) != 0 || (i > 0) != (a.text[n] != 0)) fail_msg("%s", a.text);
         close_ear(&a);
     }
 }

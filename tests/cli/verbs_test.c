@@ -249,6 +249,8 @@ static void usage_errors(void **state) {
         {{"run", "--grid", "fd:3,4", "true"}, "descriptors"},
         {{"ps", "--grid", "HTTP://h:1/lab"}, "'HTTP://h:1/lab' is not the address of a grid: write http:// in small"},
         {{"ps", "--grid", "http://h:1/l b"}, "is not the address of a grid: its name has no spaces"},
+        {{"ps", "--grid", "http://gw/lab"}, "--grid: \"gw\": the port is missing; an endpoint's is 7471 by default"},
+        {{"node", "--grid", "http://[::1]/lab"}, "\"[::1]\": the port is missing; an endpoint's is 7471 by default"},
         {{"ps", "--grid", "http://h:1/a/b"}, "moyai ps: --grid: \"http://h:1/a/b\": a grid cannot be called"},
         {{"ps", "--grid", "--json"}, "'--json' is not the address of a grid but an option"},
         {{"ps", "--grid", ""}, "the address of --grid is empty; it is DIR, file:DIR, http://"},

@@ -202,8 +202,8 @@ static int on_close(void *arg, curl_socket_t fd) {
     return 0;
 }
 
-/* The host of a url that was checked, for people. Returns if a port is named besides. */
-static bool host_of(const char *url, char out[TCP_HOST]) {
+/* The host of a url that was checked, for people. */
+static void host_of(const char *url, char out[TCP_HOST]) {
     const char *from = strstr(url, "://") + 3;
     size_t n = strcspn(from, "/");
     const char *user = memrchr(from, '@', n);
@@ -214,7 +214,6 @@ static bool host_of(const char *url, char out[TCP_HOST]) {
     const char *port = memrchr(from, ':', n);
     bool named = port && port > from && port[strspn(port + 1, "0123456789") + 1] == '/';
     snprintf(out, TCP_HOST, "%.*s", (int)(named ? port - from : (ptrdiff_t)n), from);
-    return named;
 }
 
 /* The resolver's reason, which curl does not pass on: it is asked again, as what failed for curl fails at once. */
@@ -233,14 +232,12 @@ static int failed(struct place *p, CURL *c, CURLcode result, const struct transf
     char host[TCP_HOST];
     long sys = 0;
     double named = 0;
-    bool port = host_of(p->url, host);
+    host_of(p->url, host);
     if (down->over) return err_set(why, MOYAI_EUNREACHABLE, "its answer is longer than %zu bytes", down->over);
     switch ((int)result) {
     case CURLE_COULDNT_CONNECT:
         if (curl.easy_getinfo(c, CURLINFO_OS_ERRNO, &sys) == CURLE_OK && sys > 0) text = strerror((int)sys);
         if (sys == ECONNREFUSED) p->what = MET_REFUSED;
-        if (sys == ECONNREFUSED && !port && strncmp(p->url, "http:", 5) == 0)
-            return err_set(why, MOYAI_EUNREACHABLE, "%s at port 80, as the address names none", text);
         break;
     case CURLE_COULDNT_RESOLVE_HOST:
         return no_address(host, why);
