@@ -188,6 +188,7 @@ static bool is_wanted(const struct request *q, const struct crawl_node *k) {
 
 static int add_matching(struct leave *l, struct moyai_error *why) {
     struct crawl c = {.all_known = true};
+    observer_await_lines(l->o);
     int rc = crawl(&c, l->o->node, l->q->o.timeout, why);
     l->o->lost = c.lost; /* who does not answer may be one of them */
     bool any = false;    /* perhaps one that was named as well */

@@ -95,6 +95,19 @@ static void all_lines_are_waited_for(void **state) {
     }
 }
 
+/* And told to leave, if all of a host are. */
+static void all_lines_are_waited_for_by_leave(void **state) {
+    (void)state;
+    char host[100];
+    assert_int_equal(gethostname(host, sizeof host), 0);
+    begin(&c, "leave", "--host", host);
+    (void)cli_line(&c, 2, " waiting, since ");
+    write_file("mode-second", "forward");
+    assert_int_equal(cli_wait(&c), 0);
+    assert_int_equal(kit_count(&c.text[0], " has left after "), 2);
+    cli_free(&c);
+}
+
 /* Unless it cannot be: then that is said, once. */
 static void a_line_that_fails_is_named(void **state) {
     (void)state;
@@ -278,6 +291,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_line_of_others_is_not_waited_for),
         cmocka_unit_test(who_is_asked_twice_ends),
         cmocka_unit_test(one_node_is_enough),
+        cmocka_unit_test(all_lines_are_waited_for_by_leave), /* the last: the agents end */
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

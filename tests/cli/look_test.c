@@ -457,14 +457,14 @@ static void asks_who_has_never_been(const char *id) {
                  {{"ping", "-c", "1", nobody}, 1}};
     for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++) {
         for (int json = 0; json < 2; json++) {
-            const char *const *w = verbs[i].words, *all[9] = {w[0], "--timeout", "300ms"};
+            const char *const *w = verbs[i].words, *all[9] = {w[0], "--timeout", "500ms"};
             int n = 3;
             if (json) all[n++] = "--json";
             for (int k = 1; w[k]; k++) all[n++] = w[k];
             assert_int_equal(in_grid(all), verbs[i].status);
             const bool pinged = strcmp(w[0], "ping") == 0;
             if (json || pinged) HAS(c.text[0].p, "no way to the node is known: it does not answer, is in another part");
-            if (!pinged) HAS(c.text[1].p, " within 300 ms: no way to the node is known: it does not answer, ");
+            if (!pinged) HAS(c.text[1].p, " within 500 ms: no way to the node is known: it does not answer, ");
             if (!pinged) HAS(c.text[1].p, "cafecafe' ");
             cli_free(&c);
         }
