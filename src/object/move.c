@@ -125,7 +125,7 @@ static int pack(struct object *ob, moyai_value **state, struct moyai_error *e) {
     const char *cls = klass_name(ob->klass);
     c->scope = NULL;
     if (rc == 0 && *state) return 0;
-    if (rc >= 0 && rc != 0) return err_set(e, MOYAI_EUSER, "class \"%.60s\": pack returned %d", cls, rc);
+    if (rc > 0) return err_set(e, MOYAI_EUSER, "class \"%.60s\": pack returned %d", cls, rc);
     if (rc == 0) return err_set(e, MOYAI_EUSER, "class \"%.60s\": pack has made no state", cls);
     return err_set(e, rc, "class \"%.60s\" does not pack its state: %s (%d)", cls, moyai_strerror(rc), rc);
 }

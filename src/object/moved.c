@@ -21,8 +21,7 @@
 #define STILL_TRIES  10u             /* looks for an object that is said to be where it was not, just now */
 #define LEAVES_TRIES 100u            /* and where it is, but its home leaves */
 #define STILL_PAUSE  (10 * MOYAI_MS) /* between them */
-#define CROWD_PAUSE                                                                                                    \
-    (1 * MOYAI_SEC) /* and the longest, where others are looked for at the same time; each is twice the one before */
+#define CROWD_PAUSE  (1 * MOYAI_SEC) /* and the longest, where not all can be asked: each is twice the one before */
 #define CROWD_TIME   ((moyai_ns)(60 * MOYAI_SEC)) /* and for how long that goes on */
 #define NOWHERE_TIME ((moyai_ns)(200 * MOYAI_MS)) /* and for one that is said to be nowhere: so long, and twice, */
 #define NOWHERE_DEAD 3u                           /* or so often, if its home is dead */

@@ -308,7 +308,6 @@ bool taker_at(moyai_node *n, struct takers *t, size_t i, moyai_ref **host, uint8
 void taker_lost(moyai_node *n, struct takers *t, const uint8_t id[16], bool silent) {
     moyai_ref *host = NULL;
     exec_lock(n->x);
-
     for (size_t i = 0; i < t->n_found && !host; i++) {
         if (!id_equal(t->found[i].id, id)) continue;
         host = t->found[i].host;

@@ -229,6 +229,18 @@ static void the_second_host_runs_ssh(void **state) {
     through_ssh(true);
 }
 
+/* And it is known that it has: in order. */
+static void has_left(moyai_node *n, moyai_ref *there) {
+    struct moyai_error e;
+    int64_t y = 0;
+    KIT_RC(moyai_call(there, "add", MOYAI_ARGS(1), MOYAI_INTO(&y), NULL), MOYAI_ECLOSED);
+    moyai_last_error(n, &e);
+    KIT_TEXT(e.text, "has left");
+    moyai_ref_unref(there);
+    moyai_node_free(n);
+    unsetenv("MOYAI_GRID_FILE");
+}
+
 /* What a node says last passes its own ssh, slow as that is, before it ends that. */
 static void who_runs_ssh_leaves(bool reverse) {
     begin_grid();
@@ -239,13 +251,7 @@ static void who_runs_ssh_leaves(bool reverse) {
     int64_t y = 0;
     KIT_OK(moyai_call(there, "add", MOYAI_ARGS(1), MOYAI_INTO(&y), NULL));
     kit_end(pid);
-    struct moyai_error e;
-    KIT_RC(moyai_call(there, "add", MOYAI_ARGS(1), MOYAI_INTO(&y), NULL), MOYAI_ECLOSED);
-    moyai_last_error(n, &e);
-    KIT_TEXT(e.text, "has left");
-    moyai_ref_unref(there);
-    moyai_node_free(n);
-    unsetenv("MOYAI_GRID_FILE");
+    has_left(n, there);
 }
 
 static void the_first_host_leaves(void **state) {
@@ -268,16 +274,9 @@ static void a_signal_at_the_end_hurries_nobody(void **state) {
         pid_t pid = start_at(false, "there", false);
         moyai_node *n = join_at(true, false);
         moyai_ref *there = kit_lookup(n, "there");
-        int64_t y = 0;
-        struct moyai_error e;
         KIT_OK(moyai_call(there, "stop", MOYAI_ARGS(after[i]), MOYAI_NONE, NULL));
         FIBER_ASSERT_INT(kit_reap(pid), 0);
-        KIT_RC(moyai_call(there, "add", MOYAI_ARGS(1), MOYAI_INTO(&y), NULL), MOYAI_ECLOSED);
-        moyai_last_error(n, &e);
-        KIT_TEXT(e.text, "has left");
-        moyai_ref_unref(there);
-        moyai_node_free(n);
-        unsetenv("MOYAI_GRID_FILE");
+        has_left(n, there);
     }
 }
 

@@ -20,10 +20,9 @@ void staying_link_up(struct olink *k, const struct peers_endpoint *e); /* of the
 void staying_link_down(struct olink *k);
 int staying_frame(struct olink *k, const struct peers_frame *f, struct moyai_error *why);
 void staying_died(struct overlay *o, const uint8_t id[16]);
-void staying_failed(struct overlay *o, const uint8_t id[16]);      /* it cannot be connected to */
-bool staying_needs(const struct overlay *o, const uint8_t id[16]); /* a link to it is wanted */
-bool staying_only(
-    const struct olink *k); /* all others that this node has are to nodes that leave, of which there are */
+void staying_failed(struct overlay *o, const uint8_t id[16]);         /* it cannot be connected to */
+bool staying_needs(const struct overlay *o, const uint8_t id[16]);    /* a link to it is wanted */
+bool staying_only(const struct olink *k);                             /* there are others, all to nodes that leave */
 bool staying_leaves(const struct overlay *o);                         /* this node has been told to leave */
 bool staying_check(const struct overlay *o, struct moyai_error *why); /* its invariants */
 
