@@ -75,6 +75,12 @@ const struct key *keyring_usable(const struct keyring *r, size_t i, int64_t now)
     return NULL;
 }
 
+bool keyring_ended(const struct keyring *r, int64_t since, int64_t now) {
+    for (size_t i = 0; i < r->n; i++)
+        if (since < r->key[i].until && r->key[i].until <= now) return true;
+    return false;
+}
+
 void keyring_wipe(struct keyring *r) {
     OPENSSL_cleanse(r, sizeof *r);
 }

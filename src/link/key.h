@@ -42,6 +42,9 @@ const struct key *keyring_find(const struct keyring *r, const char *id, size_t n
 /* The i-th key that has not ended, in the file's order; NULL: no such. */
 const struct key *keyring_usable(const struct keyring *r, size_t i, int64_t now);
 
+/* Has a key ended since then (seconds since 1970), and by now? */
+bool keyring_ended(const struct keyring *r, int64_t since, int64_t now);
+
 void keyring_wipe(struct keyring *r);
 
 /* Text of a file to keys. EDATA: the text names file (`shown`) and line; the ring is empty then. */

@@ -94,6 +94,10 @@ static void lines_are_read(void **state) {
     assert_null(keyring_usable(&in, 1, 1798761599));
     assert_null(keyring_usable(&in, 2, 0));
     assert_ptr_equal(keyring_find(&in, b.id, 16, 0), &in.key[1]);
+    assert_true(keyring_ended(&in, 0, 1798761599));
+    assert_true(keyring_ended(&in, 1798761598, 1798761599));
+    assert_false(keyring_ended(&in, 0, 1798761598));
+    assert_false(keyring_ended(&in, 1798761599, INT64_MAX - 1));
     assert_null(keyring_find(&in, b.id, 16, 1798761599));
     assert_null(keyring_find(&in, b.id, 15, 0));
     assert_null(keyring_find(&in, "0000000000000000", 16, 0));

@@ -50,8 +50,8 @@ struct olink {
     struct olink *prev, *next; /* all links of the overlay */
     struct overlay *o;
     struct link *link;
-    struct peer *peer; /* known from the start (outgoing) or since the hello */
-    struct olink *peer_next;
+    struct peer *peer;                      /* known from the start (outgoing) or since the hello */
+    struct olink *peer_next, *flush_next;   /* of peer; flush_next: route.c */
     UT_hash_handle hh;                      /* by number */
     uint64_t number;                        /* not used twice */
     bool outgoing, tcp, farewell, observer; /* the last: its node looks at the grid, and soon goes */
@@ -80,15 +80,15 @@ struct olink {
     bool relays;       /* the relay machine knows it; route.c */
     bool flush_listed; /* among those that route_flush writes */
     int slot;          /* its number with the locating machine; -1: none */
-    struct olink *flush_next;
     /* The least by which our clock was ahead of the stamps of frames, of the last minutes and those before. */
     uint32_t ahead[2];
     moyai_ns ahead_since;        /* 0: there was no stamp yet */
     moyai_ns probed, measure_at; /* 0: not to be measured again */
     moyai_dur trip;              /* there and back, when last measured; 0: not yet */
     const char *place;
-    struct line *line; /* of the grid file (lines.h), by which it goes; NULL: none */
-    char at[TCP_TEXT]; /* the address it leads to, or came from; "": a Unix socket */
+    struct emptied *emptied; /* mourn.c */
+    struct line *line;       /* of the grid file (lines.h), by which it goes; NULL: none */
+    char at[TCP_TEXT];       /* the address it leads to, or came from; "": a Unix socket */
 };
 
 /* What a session's frame came by or goes by: a link to the peer itself, or a path through relays (route.c). */

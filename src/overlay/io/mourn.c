@@ -55,8 +55,6 @@ struct waiting {
 
 /* Whom a node was linked to before it told that it is linked to nobody. */
 struct emptied {
-    struct emptied *next;
-    uint64_t link; /* olink.number */
     moyai_ns at;
     size_t n;
     struct locate_neighbour near[];
@@ -71,7 +69,6 @@ struct mourn {
     struct waiting cases, witnessed, news;
     struct asked *asked;
     unsigned n_asked;
-    struct emptied *emptied;
     bool stepping, closing;
     struct death_effect *queue; /* said and not acted on yet */
     size_t n, cap;
@@ -156,8 +153,9 @@ static void later_clear(struct waiting *w) {
  * each of its neighbours, hundreds of frames.
  *
  * A case about a link that has broken: who has seen the process end, its parent say, declares it dead in a few
- * milliseconds, and what its neighbours would have asked each other, some hundred frames, need not be asked. Where a node
- * of its own host is among those, it has more time for it: of a whole cluster, whose processes end one after the other.
+ * milliseconds, and what its neighbours would have asked each other, some hundred frames, need not be asked. Where a
+ * node of its own host is among those, it has more time for it: of a whole cluster, whose processes end one after the
+ * other.
  */
 static bool has_witness(const struct mourn *m, const struct death_frame *f) {
     if (f->subject_host == 0) return false;
@@ -329,38 +327,24 @@ void mourn_link_up(struct olink *k) {
     step(k->o->mourn, &ev);
 }
 
-static struct emptied **emptied_of(struct mourn *m, const struct olink *k) {
-    struct emptied **at = &m->emptied;
-    while (*at && (*at)->link != k->number) at = &(*at)->next;
-    return at;
-}
-
-static void emptied_free(struct emptied **at) {
-    struct emptied *e = *at;
-    *at = e ? e->next : NULL;
-    free(e);
-}
-
 void mourn_empties(struct olink *k, const struct locate_frame *f) {
     struct locate_neighbour near[DEATH_MEMBERS];
-    struct mourn *m = k->o->mourn;
     for (uint32_t i = 0; i < f->n; i++)
         if (!id_zero(f->slots[i].id)) return;
     const size_t n = route_neighbours(k, near, DEATH_MEMBERS);
-    if (n == 0 || m->closing) return;
-    emptied_free(emptied_of(m, k));
-    struct emptied *e = malloc(sizeof *e + n * sizeof near[0]);
-    if (!e) return;
-    *e = (struct emptied){.next = m->emptied, .link = k->number, .at = exec_now(m->o->x), .n = n};
-    memcpy(e->near, near, n * sizeof near[0]);
-    m->emptied = e;
+    if (n == 0 || f->n < n || k->o->mourn->closing) return; /* f->n < n: some are left */
+    free(k->emptied);
+    k->emptied = malloc(sizeof *k->emptied + n * sizeof near[0]);
+    if (!k->emptied) return;
+    *k->emptied = (struct emptied){.at = exec_now(k->o->x), .n = n};
+    memcpy(k->emptied->near, near, n * sizeof near[0]);
 }
 
 /* Whom it is linked to, as it has told us; of one who leaves, and so tells of nobody, whom it was linked to before. */
 static void members_of(const struct olink *k, struct death_event *ev, struct death_member members[DEATH_MEMBERS]) {
     struct locate_neighbour near[DEATH_MEMBERS];
     size_t n = route_neighbours(k, near, DEATH_MEMBERS);
-    const struct emptied *e = n == 0 ? *emptied_of(k->o->mourn, k) : NULL;
+    const struct emptied *e = n == 0 ? k->emptied : NULL;
     if (e && k->heard <= e->at + (moyai_ns)EMPTIED_LEAVES) memcpy(near, e->near, (n = e->n) * sizeof near[0]);
     ev->members = members;
     for (size_t i = 0; i < n; i++) { /* with the host that it told its neighbour, as with all others who ask about it */
@@ -376,7 +360,8 @@ void mourn_link_down(struct olink *k) {
     bool says_nothing = k->orderly || k->farewell || k->carried;
     ev.how = says_nothing ? DEATH_ORDERLY : k->silent ? DEATH_SILENT : DEATH_BROKEN;
     members_of(k, &ev, members);
-    emptied_free(emptied_of(k->o->mourn, k));
+    free(k->emptied);
+    k->emptied = NULL;
     step(k->o->mourn, &ev);
 }
 
@@ -477,7 +462,6 @@ void mourn_again(struct mourn *m) {
     later_clear(&m->cases);
     later_clear(&m->witnessed);
     later_clear(&m->news);
-    while (m->emptied) emptied_free(&m->emptied);
     m->closing = begin(m) < 0; /* not so: it has begun before */
 }
 
@@ -507,7 +491,6 @@ void mourn_close(struct mourn *m) {
 
 void mourn_free(struct mourn *m) {
     if (!m) return;
-    while (m->emptied) emptied_free(&m->emptied);
     free(m->queue);
     free(m->d);
     free(m);

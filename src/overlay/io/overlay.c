@@ -71,6 +71,7 @@ static void olink_unlink(struct olink *k) {
 void olink_close(struct olink *k) {
     olink_unlink(k);
     link_free(k->link);
+    free(k->emptied);
     free(k);
 }
 

@@ -26,7 +26,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define DIAL_TIME (8 * MOYAI_SEC)
+#define DIAL_TIME   (8 * MOYAI_SEC)
+#define KEYS_SETTLE (2 * DIAL_TIME) /* handshakes with the keys of before have ended */
 
 /* ---- frames out ------------------------------------------------------------------------------ */
 
@@ -54,12 +55,17 @@ static void send_frame(struct wide *w, uint64_t number, const struct peers_frame
 void wide_keys_look(struct wide *w) {
     struct overlay *o = w->o;
     struct moyai_error why = {0};
-    if (keyfile_refresh(w->keys, &why) < 0)
-        log_error(o->cfg.log, "overlay", "MOYAI-KEY", "%s: the keys read before stay in use", why.text);
+    const int changed = keyfile_refresh(w->keys, &why);
+    if (changed < 0) log_error(o->cfg.log, "overlay", "MOYAI-KEY", "%s: the keys read before stay in use", why.text);
+    const int64_t now = time(NULL);
+    if (changed > 0 || keyring_ended(keyfile_keys(w->keys), w->keys_at, now))
+        w->keys_until = exec_now(o->x) + (moyai_ns)KEYS_SETTLE;
+    w->keys_at = now;
+    if (exec_now(o->x) >= w->keys_until) return; /* all links are of keys that stand */
     for (struct olink *k = o->links; k; k = k->next) {
         const struct tls *tls = link_tls(k->link);
         const char *id = tls ? tls_key_id(tls) : "";
-        if (!*id || k->lost || keyring_find(keyfile_keys(w->keys), id, strlen(id), (int64_t)time(NULL))) continue;
+        if (!*id || k->lost || keyring_find(keyfile_keys(w->keys), id, strlen(id), now)) continue;
         k->orderly = k->lost = true;
         /* All links of a node may be ended so at once: who has not been told that this is in order, and sees them
          * break, takes the node for dead. */

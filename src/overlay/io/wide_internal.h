@@ -25,6 +25,8 @@ struct making {
 struct wide {
     struct overlay *o;
     struct keyfile *keys;
+    int64_t keys_at;     /* looked at last; seconds since 1970 */
+    moyai_ns keys_until; /* one has ended or was withdrawn: links are looked at for theirs until then */
     struct tls_ctx *tls;
     struct places places;
     struct peers_cfg cfg;
