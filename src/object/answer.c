@@ -57,6 +57,7 @@ static uint8_t not_here(const moyai_request *rq, const struct moyai_error *e, ui
     if (e->code != MOYAI_ENOOBJECT && e->code != MOYAI_ELEAVING) return 0;
     const struct object *ob = object_find(rq->node, object);
     if (ob && !ob->ended) {
+        if (ob->stays) return MESSAGE_ENDED; /* it will have: with its node, and nobody else takes it */
         if (e->code != MOYAI_ENOOBJECT || ob->at.state == MOVING_SETTLES) return 0;
         memcpy(to, node_id(rq->node)->b, 16); /* it is back */
         return MESSAGE_MOVED;

@@ -35,7 +35,7 @@ enum message_flags {
     MESSAGE_LEAVER = 16,  /* request: who makes it leaves */
     MESSAGE_RECEIPT = 32, /* request, one-way: answered all the same, without results */
     MESSAGE_MOVED = 64,   /* reply, with ERROR: the object has gone to the node (16) that stands before the levels */
-    MESSAGE_ENDED = 128,  /* reply, with ERROR: it is nowhere, as it has ended here */
+    MESSAGE_ENDED = 128,  /* reply, with ERROR: it is nowhere else: it has ended here, or is about to */
 };
 #define REQUEST_HEAD        40u
 #define REQUEST_MOST        (REQUEST_HEAD + 24u + CALL_ANCESTORS * 16u + 256u + 8u) /* the longest head */

@@ -411,6 +411,42 @@ static void nobody_takes_it(void **state) {
     close_hosts(1);
 }
 
+/* And it says so: those who call it while its node goes on leaving need not look for it anywhere. */
+static void what_nobody_takes_is_not_looked_for(void **state) {
+    (void)state;
+    enum { OBJECTS = 20 };
+    if (wide) return; /* there the first does not take it, and the others are behind it */
+    open_hosts(0);
+    pid[0] = kit_child_quiet("host", "alone", NULL);
+    host[0] = kit_lookup(node, "alone");
+    moyai_ref *ref[OBJECTS];
+    for (int i = 0; i < OBJECTS; i++) ref[i] = made_at(0, "");
+    counts[WAITS] = 1;
+    moyai_future *held = moyai_call_async(host[0], "wait", MOYAI_NONE);
+    KIT_UNTIL(node, counts[BEGUN] == 1);
+    kill(pid[0], SIGTERM);
+    moyai_dur least = MOYAI_FOREVER;
+    for (int i = 0; i < OBJECTS; i++) {
+        int rc = 0;
+        moyai_ns began;
+        do {
+            began = moyai_now();
+            rc = moyai_call(ref[i], "next", MOYAI_ARGS(1u), MOYAI_NONE, NULL);
+        } while (rc == 0);
+        KIT_RC(rc, MOYAI_ELEAVING);
+        const moyai_dur took = (moyai_dur)(moyai_now() - began);
+        if (took < least) least = took;
+        moyai_ref_unref(ref[i]);
+    }
+    FIBER_ASSERT(least < 190 * MOYAI_MS); /* who looks does so for 0.2 s at least */
+    counts[WAITS] = 2;
+    KIT_OK(moyai_future_get(held, MOYAI_NONE));
+    moyai_future_free(held);
+    FIBER_ASSERT_INT(kit_reap(pid[0]), 0);
+    pid[0] = 0;
+    close_hosts(1);
+}
+
 static void expect_dead(moyai_future *f) {
     const int rc = moyai_future_get(f, MOYAI_NONE);
     if (!wide || rc != MOYAI_EUNREACHABLE) KIT_RC(rc, MOYAI_EDEAD);
@@ -547,6 +583,7 @@ static int tests(void) {
         cmocka_unit_test(who_leaves_has_much),
         cmocka_unit_test(who_does_not_take_it_has_it_not),
         cmocka_unit_test(nobody_takes_it),
+        cmocka_unit_test(what_nobody_takes_is_not_looked_for),
         cmocka_unit_test(whatever_fails_there_is_one),
         cmocka_unit_test(who_takes_it_is_far),
         cmocka_unit_test(who_takes_it_is_slow),
