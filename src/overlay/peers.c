@@ -32,7 +32,8 @@
  *
  * A node without links keeps on: it looks at the rendezvous at once, and forgets whom it has failed to reach; for as
  * long as others keep their sessions with it, it looks again and calls whom it knows each second, then after 1, 2, 4...
- * s. A relay that is killed again and again may live for no longer than a second. There is no herd: no look begins
+ * s. So does one whose links all end within its host or site, the more seldom the more are there. A relay that is
+ * killed again and again may live for no longer than a second. There is no herd: no look begins
  * before the last one is answered, and who hears of a full node has found what there is, and hurries no more.
  */
 #include "overlay/peers_internal.h"
@@ -263,9 +264,10 @@ static void looked(struct peers *p, uint32_t entries, moyai_ns now) {
             p->extra = 1;
             if (peers_lonely(p)) p->dry_until = 0; /* that was so of its like only */
         }
-        return;
+        if (p->far && !peers_inward(p)) return;
     }
     uint64_t wait = (uint64_t)MOYAI_SEC << (p->looks < 6 ? p->looks : 6);
+    if (p->mesh) wait *= 1 + n / PEERS_MIX; /* the others look as well */
     p->looks += p->looks < 6 && !peers_hurries(p, now);
     p->look_at = peers_jitter(p, now, peers_min(wait, p->rendezvous));
 }

@@ -456,6 +456,44 @@ static void test_inward(void **state) {
     tested_free(t);
 }
 
+/* How often it looks in so long, when each time so many are named. */
+static uint32_t looks_in(struct tested *t, moyai_ns span, uint32_t entries) {
+    const moyai_ns end = t->now + span;
+    uint32_t looks = 0;
+    while (peers_deadline(t->p) < end) {
+        t->did[0] = 0;
+        wait_next(t);
+        if (!strstr(t->did, "look")) continue;
+        looks++;
+        (void)step(t, EV(LOOKED, .entries = entries));
+    }
+    t->now = end;
+    return looks;
+}
+
+/* Whose links do not lead beyond his host or site looks for more after 1, 2, 4 ... s, if few are there who do. */
+static void test_inward_looks(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 40; seed++) {
+        const bool here = seed % 2, many = seed % 4 < 2;
+        struct tested *t = started((struct peers_cfg){.seed = seed});
+        struct peers_endpoint near = at_site(20, here ? 0 : 1, false);
+        struct peers_frame offer = {.kind = PEERS_OFFER, .what = PEERS_MESH, .n = 1, .e = {near}};
+        assert_int_equal(step(t, EV(FRAME, .link = 71, .id = near.id, .frame = &offer, .here = here)), 0);
+        assert_non_null(strstr(t->did, "use@71"));
+        t->p->look_at = t->now; /* that of before, without links */
+        const uint32_t looks = looks_in(t, 24 * SEC, many ? 400 : 7);
+        if (many)
+            assert_in_range(looks, 1, 2);
+        else
+            assert_in_range(looks, 4, 6);
+        joins(t, 72, 9, 1); /* beyond it */
+        t->p->look_at = t->now;
+        assert_in_range(looks_in(t, 24 * SEC, 7), 1, 2);
+        tested_free(t);
+    }
+}
+
 /* The gap between attempts that fail grows to a second with few links, to half a minute with more. */
 static void test_gap(void **state) {
     (void)state;
@@ -706,14 +744,14 @@ static void test_no_gap(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_again),         cmocka_unit_test(test_hasten),  cmocka_unit_test(test_inward),
-        cmocka_unit_test(test_gap),           cmocka_unit_test(test_which),   cmocka_unit_test(test_newer),
-        cmocka_unit_test(test_shares),        cmocka_unit_test(test_fair),    cmocka_unit_test(test_give_way),
-        cmocka_unit_test(test_candidate),     cmocka_unit_test(test_found),   cmocka_unit_test(test_found_full),
-        cmocka_unit_test(test_earlier_lives), cmocka_unit_test(test_in_turn), cmocka_unit_test(test_newest),
-        cmocka_unit_test(test_kept),          cmocka_unit_test(test_vain),    cmocka_unit_test(test_reached),
-        cmocka_unit_test(test_no_gap),        cmocka_unit_test(test_renewed), cmocka_unit_test(test_reached_first),
-        cmocka_unit_test(test_pause),         cmocka_unit_test(test_in_vain),
+        cmocka_unit_test(test_again),         cmocka_unit_test(test_hasten),        cmocka_unit_test(test_inward),
+        cmocka_unit_test(test_inward_looks),  cmocka_unit_test(test_gap),           cmocka_unit_test(test_which),
+        cmocka_unit_test(test_newer),         cmocka_unit_test(test_shares),        cmocka_unit_test(test_fair),
+        cmocka_unit_test(test_give_way),      cmocka_unit_test(test_candidate),     cmocka_unit_test(test_found),
+        cmocka_unit_test(test_found_full),    cmocka_unit_test(test_earlier_lives), cmocka_unit_test(test_in_turn),
+        cmocka_unit_test(test_newest),        cmocka_unit_test(test_kept),          cmocka_unit_test(test_vain),
+        cmocka_unit_test(test_reached),       cmocka_unit_test(test_no_gap),        cmocka_unit_test(test_renewed),
+        cmocka_unit_test(test_reached_first), cmocka_unit_test(test_pause),         cmocka_unit_test(test_in_vain),
     };
     return cmocka_run_group_tests_name("peers known", tests, NULL, NULL);
 }
