@@ -346,7 +346,7 @@ static const struct moyai_class agent_class = MOYAI_CLASS(AGENT_CLASS, methods, 
 
 struct rest {
     struct agent *a;
-    bool tell;
+    bool tell, say;
     size_t n;
 };
 
@@ -354,6 +354,7 @@ static void visit_rest(pid_t pid, void *arg) {
     struct rest *r = arg;
     r->n++;
     if (r->a->stop == STOP_KILL) {
+        if (r->say) r->a->cfg.killed(NULL, pid, true, r->a->cfg.arg);
         kill(pid, SIGKILL);
     } else if (r->tell) {
         kill(pid, SIGCONT);
@@ -368,7 +369,8 @@ static void rest_after(struct agent *a, moyai_dur d) {
 
 void agent_check(struct agent *a) {
     if (!a->ending || a->over || a->used > 0) return;
-    struct rest r = {.a = a, .tell = !a->told_rest};
+    struct rest r = {.a = a, .tell = !a->told_rest, .say = a->late_rest};
+    a->late_rest = false;
     bool all = exec_children_left(a->node->x, a->children, visit_rest, &r);
     if ((r.n > 0 || !all) && a->looks < REST_LOOKS) {
         if (!a->told_rest) rest_after(a, a->stop == STOP_KILL ? REST_LOOK : a->cfg.grace);
@@ -384,6 +386,7 @@ void agent_check(struct agent *a) {
 static void on_rest(struct exec *x, struct exec_timer *t) {
     (void)x;
     struct agent *a = (struct agent *)(void *)((char *)t - offsetof(struct agent, rest));
+    a->late_rest = a->stop != STOP_KILL;
     a->stop = STOP_KILL;
     a->looks++;
     rest_after(a, REST_LOOK);
@@ -418,6 +421,12 @@ void agent_signal(struct agent *a, int sig) {
 
 size_t agent_running(const struct agent *a) {
     return a->used;
+}
+
+size_t agent_unkilled(const struct agent *a) {
+    size_t n = 0;
+    for (const struct command *c = a->commands; c; c = c->next) n += c->stop != STOP_KILL && !c->gone;
+    return n;
 }
 
 int agent_new(struct agent **ret, moyai_node *n, const struct agent_cfg *cfg, struct moyai_error *reterr) {

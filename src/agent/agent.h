@@ -33,6 +33,9 @@ struct agent_cfg {
     moyai_dur grace;         /* from SIGTERM to SIGKILL */
     const char *const *env;  /* NAME=VALUE, NULL at the end: what commands find besides this process's own. Borrowed */
     void (*over)(void *arg); /* after agent_end: no command is left, and nothing that descends from one */
+    /* The grace is over: that is killed. what: its program; NULL: of whichever command. ended: not the command itself,
+     * but what it has left behind. */
+    void (*killed)(const char *what, pid_t pid, bool ended, void *arg);
     void *arg;
 };
 
@@ -44,6 +47,7 @@ void agent_end(struct agent *a, bool kill);
 /* A child of this process has ended (SIGCHLD): it may have been left to us by a command. */
 void agent_look(struct agent *a);
 size_t agent_running(const struct agent *a);
+size_t agent_unkilled(const struct agent *a); /* of these, those whose processes go on, and that were not killed */
 /* Stop, or let go on, all commands. */
 void agent_signal(struct agent *a, int sig);
 

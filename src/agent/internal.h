@@ -58,7 +58,8 @@ struct agent {
     struct blocked *rooms; /* calls of room that wait */
     bool spawning;         /* a child may be there that is not known yet */
     bool ending, told_rest, over;
-    int looks; /* at what does not end although it was killed */
+    bool late_rest; /* what is left is killed since the grace is over, which is said once */
+    int looks;      /* at what does not end although it was killed */
     enum stop stop;
     struct exec_timer rest; /* looks at what is left when no command is */
 };

@@ -6,6 +6,7 @@
 #include "node/node.h"
 #include "agent/agent.h"
 #include "base/config.h"
+#include "base/dur.h"
 #include "base/err.h"
 #include "cli/cli.h"
 #include "cli/linger.h"
@@ -29,6 +30,7 @@
 #include <unistd.h>
 
 #define GRID_LOOK MOYAI_SEC /* between looks whether the grid's directory is still there */
+#define TELL      ((moyai_ns)(10 * MOYAI_MS))
 
 #define FILES_NODE    128u /* descriptors: links, and what a node has besides; and ... */
 #define FILES_LISTENS 320u /* ... of one that has places for those who can connect to nobody else */
@@ -103,12 +105,13 @@ struct host {
     struct exec *x;
     struct ward ward;
     struct agent *agent;
-    struct exec_timer grid_look, wall, late;
+    struct exec_timer grid_look, wall, late, tell;
     char *env[N_ENV + REACH_ENV + 1];
     struct unmet unmet;
     struct notify manager;
     moyai_ns until; /* told to leave by then; 0: not told */
     struct lingering linger;
+    size_t killed; /* commands, as their grace was over, of which those who have told it to leave have not heard */
     bool ending, orphaned;
 };
 
@@ -137,8 +140,32 @@ static void cut(struct host *h, size_t n) {
     if (n > 0) node_cut(h->node, n, what);
 }
 
+static void tell_killed(struct host *h) {
+    exec_timer_clear(h->x, &h->tell);
+    cut(h, h->killed);
+    h->killed = 0;
+}
+
+static void on_tell(struct exec *x, struct exec_timer *t) {
+    (void)x;
+    tell_killed((struct host *)(void *)((char *)t - offsetof(struct host, tell)));
+}
+
+/* Of many at a time all are told of in one word. */
+static void on_killed(const char *what, pid_t pid, bool ended, void *arg) {
+    struct host *h = arg;
+    say(h, "%s%.60s (pid %d) did not end within %s and is killed",
+        !what   ? "what a command has left behind"
+        : ended ? "what is left of "
+                : "",
+        what ? what : "", (int)pid, DUR(h->q->grace));
+    if (ended || !h->ending) return;
+    if (h->killed++ == 0) exec_timer_set(h->x, &h->tell, moyai_now() + TELL);
+}
+
 static void on_over(void *arg) {
     struct host *h = arg;
+    tell_killed(h);
     moyai_node_stop(h->node);
 }
 
@@ -170,7 +197,7 @@ static void on_signal(int sig, void *arg) {
     char what[40];
     (void)cli_signal_text(sig, what);
     if (again) {
-        cut(h, n);
+        cut(h, agent_unkilled(h->agent));
         end(h, true);
     } else if (h->ending) { /* they have been asked before, and are killed no later for that */
         if (n > 0)
@@ -203,7 +230,7 @@ static void on_told(moyai_ns until, void *arg) {
 static void on_late(struct exec *x, struct exec_timer *t) {
     (void)x;
     struct host *h = (struct host *)(void *)((char *)t - offsetof(struct host, late));
-    const size_t n = agent_running(h->agent);
+    const size_t n = agent_unkilled(h->agent);
     if (n > 0) say(h, "the time to leave is over: killing %zu command%s", n, n == 1 ? "" : "s");
     cut(h, n);
     end(h, true);
@@ -216,7 +243,7 @@ static void on_wall(struct exec *x, struct exec_timer *t) {
     const size_t n = agent_running(h->agent);
     if (moyai_now() >= wall_kills(w)) {
         if (!h->ending) say(h, "%s is about to be over", w->of);
-        cut(h, n);
+        cut(h, agent_unkilled(h->agent));
         end(h, true);
         return;
     }
@@ -301,6 +328,7 @@ static int begin(struct host *h, struct moyai_error *why) {
                             .grace = h->q->grace,
                             .env = (const char *const *)h->env,
                             .over = on_over,
+                            .killed = on_killed,
                             .arg = h};
     int rc = make_env(h, why);
     if (rc == 0) rc = agent_new(&h->agent, h->node, &cfg, why);
@@ -342,6 +370,7 @@ static int live(const struct request *q, struct run_grid *grid, const struct gua
         exec_timer_init(&h.grid_look, on_grid_look);
         exec_timer_init(&h.wall, on_wall);
         exec_timer_init(&h.late, on_late);
+        exec_timer_init(&h.tell, on_tell);
         rc = begin(&h, &why);
     }
     if (rc == 0) {
@@ -364,6 +393,7 @@ static int live(const struct request *q, struct run_grid *grid, const struct gua
         exec_timer_clear(h.x, &h.grid_look);
         exec_timer_clear(h.x, &h.wall);
         exec_timer_clear(h.x, &h.late);
+        exec_timer_clear(h.x, &h.tell);
         exec_unlock(h.x);
     }
     agent_free(h.agent);

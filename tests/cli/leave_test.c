@@ -103,6 +103,27 @@ static void a_host_leaves(void **state) {
     cli_free(&node);
 }
 
+/* By its grace, before its time to leave is over: who has told it hears of that, and so does its log say. */
+static void what_an_agent_kills_is_said(void **state) {
+    (void)state;
+    struct cli node, run, c;
+    char id[9];
+    cli_start(&node, NULL, "node", "--slots", "2", "--grace", "100ms", NULL);
+    (void)cli_line(&node, 2, "takes commands");
+    find_titled("moyai node", id);
+    cli_start(&run, NULL, "run", "--grid", grid, "--on-nodes", "-n", "2", "@h", "stubborn", NULL);
+    cli_await(&run, 1, "ready", 2);
+    assert_int_equal(cli_do(&c, "leave", "--json", id, NULL), 1);
+    HAS(c.text[0].p, "\"state\": \"left\"");
+    HAS(c.text[0].p, "\"cut\": 2, \"cut_short\": \"2 commands killed\"");
+    cli_free(&c);
+    (void)cli_wait(&run);
+    cli_free(&run);
+    assert_int_equal(cli_wait(&node), 0);
+    assert_int_equal(kit_count(&node.text[1], ") did not end within 100 ms and is killed"), 2);
+    cli_free(&node);
+}
+
 /* One of the host is stopped, and does not say that it is of it: not all of it has left. */
 static void who_does_not_answer_is_not_forgotten(void **state) {
     (void)state;
@@ -606,6 +627,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_node_leaves_in_order),
         cmocka_unit_test(a_host_leaves),
+        cmocka_unit_test(what_an_agent_kills_is_said),
         cmocka_unit_test(who_does_not_answer_is_not_forgotten),
         cmocka_unit_test(a_run_gives_its_processes_a_time),
         cmocka_unit_test(who_does_not_go_is_gone),
