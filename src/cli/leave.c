@@ -11,6 +11,7 @@
 #include "cli/crawl.h"
 #include "cli/seek.h"
 #include "cli/value_json.h"
+#include "node/node.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -20,6 +21,7 @@
 #define TARGETS   256u
 #define LOOK      (100 * MOYAI_MS)
 #define LAST_WORD (50 * MOYAI_MS)
+#define AGAIN     (20 * MOYAI_MS)  /* an object is between two nodes */
 #define MARGIN    (10 * MOYAI_SEC) /* beyond a node's own time: what passes through it is withdrawn, its program ends */
 
 enum { KEY_HOST = 0x100, KEY_SITE, KEY_DEADLINE, KEY_FORCE };
@@ -72,8 +74,8 @@ static error_t on_option(int key, char *arg, struct argp_state *state) {
 
 /* ---- those who are to go --------------------------------------------------------------------- */
 
-enum state { GOES, GONE, DIED, LOST, STAYS };
-static const char *const states[] = {"leaving", "left", "died", "lost", "stays"};
+enum state { GOES, GONE, DIED, LOST, STAYS, UNTOLD };
+static const char *const states[] = {"leaving", "left", "died", "lost", "stays", "not told"};
 
 struct leaver {
     char id[33], called[160];
@@ -90,16 +92,26 @@ struct leaver {
     moyai_ref *judge;    /* told what is cut short */
     uint64_t cut, left;  /* that: so many calls and the like; and nodes that it alone connected with the grid */
     char what[200], who[200];
-    moyai_ns until, began;
+    moyai_ns until, began, ended; /* ended: 0: not that it was seen */
     double seconds;
     struct moyai_error why;
 };
 
+/* An object that may move, which names the node where it is when that is told. */
+struct named {
+    const char *target;
+    moyai_ref *object;
+    struct moyai_node_id at; /* where it was when it was looked for last */
+};
+
 struct leave {
+    struct exec_hook hook; /* first */
     struct observer *o;
     const struct request *q;
     struct leaver **all;
     size_t n;
+    struct named by[TARGETS];
+    size_t n_by;
     int unseen; /* not CLI_OK: not all nodes of the grid could be asked of which host or site they are */
     bool none;  /* nobody seen is of it */
 };
@@ -125,7 +137,7 @@ static const struct moyai_class judge_class = MOYAI_CLASS("moyai leave", judge_m
 
 static struct leaver *leaver_of(const struct leave *l, const char *id) {
     for (size_t i = 0; i < l->n; i++)
-        if (strcmp(l->all[i]->id, id) == 0) return l->all[i];
+        if (l->all[i]->state != UNTOLD && strcmp(l->all[i]->id, id) == 0) return l->all[i];
     return NULL;
 }
 
@@ -138,38 +150,66 @@ static void call_it(struct leaver *k, const char *title, const char *host) {
              any ? ")" : "");
 }
 
+/* The list is looked at by whoever drives the loop (on_turn). */
+static bool put(struct leave *l, struct leaver *k) {
+    exec_lock(node_exec(l->o->node));
+    struct leaver **more = realloc(l->all, (l->n + 1) * sizeof(struct leaver *));
+    if (more) {
+        l->all = more;
+        more[l->n++] = k;
+    }
+    exec_unlock(node_exec(l->o->node));
+    return more;
+}
+
+static void leaver_free(struct leaver *k) {
+    moyai_future_free(k->asked);
+    moyai_future_free(k->intro);
+    moyai_ref_unref(k->ref);
+    if (k->judge) (void)moyai_object_end(k->judge); /* it is about k */
+    moyai_ref_unref(k->judge);
+    free(k);
+}
+
 static bool add(struct leave *l, const char *id, const char *title, const char *host) {
     struct moyai_node_id node;
     if (leaver_of(l, id)) return true;
     if (!id_parse(id, 32, node.b)) return false;
-    struct leaver **more = realloc(l->all, (l->n + 1) * sizeof(struct leaver *));
-    if (more) l->all = more;
-    struct leaver *k = more ? malloc(sizeof *k) : NULL; /* its place is its object's state */
+    struct leaver *k = malloc(sizeof *k); /* its place is its object's state */
     if (!k) return false;
     *k = (struct leaver){.in_progress = -1, .began = moyai_now()};
-    more[l->n++] = k;
     snprintf(k->id, sizeof k->id, "%s", id);
     call_it(k, title, host);
-    return moyai_node_ref(l->o->node, node, &k->ref) == 0 &&
-           moyai_object_new(l->o->node, &judge_class, k, &k->judge, NULL) == 0;
+    if (moyai_node_ref(l->o->node, node, &k->ref) < 0 ||
+        moyai_object_new(l->o->node, &judge_class, k, &k->judge, NULL) < 0 || !put(l, k)) {
+        leaver_free(k);
+        return false;
+    }
+    return true;
 }
 
-static int add_named(struct leave *l, const char *target, struct moyai_error *why) {
-    moyai_ref *ref = NULL, *home = NULL;
+static struct leaver *last(const struct leave *l) {
+    return l->all[l->n - 1];
+}
+
+static void drop_last(struct leave *l) {
+    exec_lock(node_exec(l->o->node));
+    struct leaver *k = l->all[--l->n];
+    exec_unlock(node_exec(l->o->node));
+    leaver_free(k);
+}
+
+/* What it calls itself; target: what its user calls it. */
+static int add_node(struct leave *l, struct moyai_node_id node, const char *target, struct moyai_error *why) {
+    moyai_ref *home = NULL;
     moyai_value *info = NULL;
     char id[33];
-    int rc = observer_find(l->o, target, &ref, why);
-    if (rc < 0) {
-        seek_hint(target, why);
-        return rc;
-    }
-    const struct moyai_node_id node = moyai_ref_home(ref);
-    moyai_ref_unref(ref);
     moyai_node_id_format(node, id);
+    if (leaver_of(l, id)) return 0;
     if (moyai_node_ref(l->o->node, node, &home) < 0) return err_set(why, MOYAI_ENOMEM, "out of memory");
     moyai_future *f = moyai_call_async(home, "info", MOYAI_NONE);
     moyai_future_deadline(f, l->q->o.timeout);
-    rc = moyai_future_get(f, MOYAI_INTO(&info));
+    int rc = moyai_future_get(f, MOYAI_INTO(&info));
     if (rc < 0) (void)moyai_future_error(f, 0, why);
     if (rc < 0) seek_unanswered(l->o, target, node, l->q->o.timeout, why);
     moyai_future_free(f);
@@ -178,6 +218,16 @@ static int add_named(struct leave *l, const char *target, struct moyai_error *wh
         rc = err_set(why, MOYAI_ENOMEM, "out of memory");
     moyai_value_free(info);
     return rc;
+}
+
+static int add_named(struct leave *l, const char *target, struct moyai_error *why) {
+    struct named *k = &l->by[l->n_by];
+    *k = (struct named){.target = target};
+    const int rc = seek_node(l->o, target, l->q->o.timeout, &k->at, &k->object, why);
+    if (rc < 0) return rc;
+    if (!k->object) return add_node(l, k->at, target, why);
+    l->n_by++; /* it may move until all have been found */
+    return 0;
 }
 
 static bool is_wanted(const struct request *q, const struct crawl_node *k) {
@@ -228,7 +278,10 @@ static void say(const struct leave *l, const struct leaver *k, const char *fmt, 
 
 static void over(struct leave *l, struct leaver *k, enum state state) {
     k->state = state;
-    k->seconds = (double)(moyai_now() - k->began) * 1e-9;
+    exec_lock(node_exec(l->o->node));
+    const moyai_ns ended = k->ended ? k->ended : moyai_now();
+    exec_unlock(node_exec(l->o->node));
+    k->seconds = ended > k->began ? (double)(ended - k->began) * 1e-9 : 0;
     if (state == GONE) (void)moyai_sleep(l->o->node, LAST_WORD); /* what it has said before is taken in */
     if (k->cut > 0) say(l, k, "has cut short: %s", k->what);
     if (k->left > 0)
@@ -238,12 +291,39 @@ static void over(struct leave *l, struct leaver *k, enum state state) {
         say(l, k, "has left after %.1f s", k->seconds);
     else if (state == STAYS)
         say(l, k, "is still there: its program has not ended");
+    else if (state == UNTOLD)
+        say(l, k, "was not told to leave: %s", k->why.text);
     else
         say(l, k, "%s: %s", state == DIED ? "has died" : "cannot be reached any more", k->why.text);
 }
 
+/* A farewell is news from the loop: it is seen when it comes, and not at the next look. */
+static void on_turn(struct exec_hook *h) {
+    const struct leave *l = (struct leave *)(void *)h;
+    for (size_t i = 0; i < l->n; i++) {
+        struct leaver *k = l->all[i];
+        if (k->ended) continue;
+        const struct moyai_node_id id = moyai_ref_home(k->ref);
+        const struct peer *p = overlay_find(node_overlay(l->o->node), id.b);
+        const int code = p ? peer_why(p)->code : 0;
+        if (code == MOYAI_ECLOSED || code == MOYAI_EDEAD) k->ended = moyai_now();
+    }
+}
+
+static void watch(struct leave *l, bool on) {
+    struct exec *x = node_exec(l->o->node);
+    exec_lock(x);
+    if (on) exec_hook_add(x, &l->hook);
+    if (!on) exec_hook_remove(x, &l->hook);
+    exec_unlock(x);
+}
+
+static double time_given(const struct leave *l) {
+    return l->q->deadline == MOYAI_FOREVER ? INFINITY : (double)l->q->deadline * 1e-9;
+}
+
 static void ask(struct leave *l, struct leaver *k) {
-    const double s = l->q->deadline == MOYAI_FOREVER ? INFINITY : (double)l->q->deadline * 1e-9;
+    const double s = time_given(l);
     if (k->told)
         k->asked = moyai_call_async(k->ref, "info", MOYAI_NONE);
     else /* who was told by another keeps his time */
@@ -259,6 +339,52 @@ static void take_told(struct leave *l, struct leaver *k, double seconds) {
         say(l, k, "leaves, and takes its time");
     else
         say(l, k, "leaves, within %.1f s", seconds);
+}
+
+/* Tell the node that has the object. EAGAIN: it has gone from there, which another look may find. */
+static int tell_home(struct leave *l, const struct named *by, struct moyai_error *why) {
+    double seconds = 0;
+    char id[33];
+    moyai_node_id_format(by->at, id);
+    if (leaver_of(l, id)) return 0; /* that has been, or will be */
+    int rc = add_node(l, by->at, by->target, why);
+    if (rc < 0) return rc == MOYAI_EDEAD || rc == MOYAI_ECLOSED ? MOYAI_EAGAIN : rc;
+    struct leaver *k = last(l);
+    moyai_future *f = moyai_call_async(k->ref, "leave", MOYAI_ARGS(time_given(l), l->q->force, k->judge, by->object));
+    moyai_future_deadline(f, l->q->o.timeout);
+    rc = moyai_future_get(f, MOYAI_INTO(&seconds));
+    if (rc < 0) (void)moyai_future_error(f, 0, why);
+    moyai_future_free(f);
+    if (rc == 0) {
+        take_told(l, k, seconds);
+    } else if (rc == MOYAI_ETIMEDOUT) { /* perhaps it has been told */
+        k->why = *why;
+        seek_unanswered(l->o, id, by->at, l->q->o.timeout, &k->why);
+        over(l, k, LOST);
+        rc = 0;
+    } else {
+        drop_last(l);
+    }
+    return rc == MOYAI_ENOOBJECT || rc == MOYAI_EDEAD || rc == MOYAI_ECLOSED ? MOYAI_EAGAIN : rc;
+}
+
+/* An object may move while its node is told, which then refuses. */
+static int tell_by(struct leave *l, struct named *by, struct moyai_error *nomem) {
+    const moyai_ns until = moyai_now() + (moyai_ns)l->q->o.timeout;
+    struct moyai_error why = {0};
+    char id[33];
+    int rc = tell_home(l, by, &why);
+    while (rc == MOYAI_EAGAIN && moyai_now() < until && !moyai_node_stopping(l->o->node)) {
+        (void)moyai_sleep(l->o->node, AGAIN);
+        rc = seek_home(l->o, by->object, by->target, l->q->o.timeout, &by->at, &why);
+        if (rc == 0) rc = tell_home(l, by, &why);
+    }
+    moyai_node_id_format(by->at, id);
+    if (rc == 0 || moyai_node_stopping(l->o->node) || leaver_of(l, id)) return 0; /* the last: it ends with that */
+    if (!add(l, id, "", "")) return err_set(nomem, MOYAI_ENOMEM, "out of memory");
+    last(l)->why = why;
+    over(l, last(l), UNTOLD);
+    return 0;
 }
 
 /* Those that it has told. */
@@ -363,7 +489,8 @@ static void print_json(const struct leave *l) {
         printf(", \"cut\": %llu", (unsigned long long)k->cut);
         if (k->cut > 0) json_print_field(stdout, ", ", "cut_short", k->what);
         if (k->left > 0) printf(", \"cut_off\": %llu", (unsigned long long)k->left);
-        if (k->state == DIED || k->state == LOST) json_print_field(stdout, ", ", "error", k->why.text);
+        if (k->state == DIED || k->state == LOST || k->state == UNTOLD)
+            json_print_field(stdout, ", ", "error", k->why.text);
         fputc('}', stdout);
     }
     fputc(']', stdout);
@@ -379,6 +506,7 @@ static int run(struct leave *l, struct moyai_error *why) {
     for (size_t i = 0; rc == 0 && i < l->q->n_targets; i++) rc = add_named(l, l->q->target[i], why);
     if (rc == 0 && (l->q->host || l->q->site)) rc = add_matching(l, why);
     for (size_t i = 0; i < l->n; i++) l->all[i]->began = moyai_now();
+    for (size_t i = 0; rc == 0 && i < l->n_by; i++) rc = tell_by(l, &l->by[i], why);
     while (rc == 0 && look(l) && !moyai_node_stopping(l->o->node)) (void)moyai_sleep(l->o->node, LOOK);
     return rc;
 }
@@ -418,8 +546,10 @@ int cli_leave(int argc, char **argv) {
         free(q);
         return status;
     }
-    struct leave l = {.o = &o, .q = q};
+    struct leave l = {.hook.fn = on_turn, .o = &o, .q = q};
+    watch(&l, true);
     int rc = run(&l, &why);
+    watch(&l, false);
     status = seek_interrupted(&o, q->o.json);
     if (status == CLI_OK && rc < 0) {
         if (l.none)
@@ -433,14 +563,9 @@ int cli_leave(int argc, char **argv) {
         if (l.unseen) status = CLI_FAILED;
         if (q->o.json) print_json(&l);
     }
-    for (size_t i = 0; i < l.n; i++) {
-        moyai_future_free(l.all[i]->asked);
-        moyai_future_free(l.all[i]->intro);
-        moyai_ref_unref(l.all[i]->ref);
-        moyai_ref_unref(l.all[i]->judge);
-    }
+    for (size_t i = 0; i < l.n; i++) leaver_free(l.all[i]);
+    for (size_t i = 0; i < l.n_by; i++) moyai_ref_unref(l.by[i].object);
     observer_leave(&o);
-    for (size_t i = 0; i < l.n; i++) free(l.all[i]);
     free(l.all);
     free(q);
     return status;

@@ -56,6 +56,7 @@ struct moving_on {
     struct moyai_node_id to;
     char called[160]; /* that */
     bool over;
+    moyai_ns at; /* when */
     int rc;
     char why[MOYAI_ERROR_TEXT];
 };
@@ -68,6 +69,7 @@ static int on_moved(moyai_request *rq, void *self) {
     if (rc < 0) return rc;
     m->rc = code;
     snprintf(m->why, sizeof m->why, "%s", text);
+    m->at = moyai_now();
     m->over = true;
     return 0;
 }
@@ -90,15 +92,9 @@ static int ask(const struct moving_on *m, struct moyai_node_id node, const char 
 }
 
 static int find_node(struct moving_on *m, struct moyai_error *why) {
-    moyai_ref *ref = NULL;
     moyai_value *info = NULL;
-    int rc = observer_find(m->o, m->q->node, &ref, why);
-    if (rc < 0) {
-        seek_hint(m->q->node, why);
-        return rc;
-    }
-    m->to = moyai_ref_home(ref);
-    moyai_ref_unref(ref);
+    int rc = seek_node(m->o, m->q->node, m->q->o.timeout, &m->to, NULL, why);
+    if (rc < 0) return rc;
     rc = ask(m, m->to, "info", MOYAI_NONE, &info, why);
     if (rc < 0) seek_unanswered(m->o, m->q->node, m->to, m->q->o.timeout, why);
     char title[64], host[65]; /* no host's name is longer */
@@ -112,6 +108,7 @@ static int find_node(struct moving_on *m, struct moyai_error *why) {
 static int find_object(struct moving_on *m, struct moyai_error *why) {
     char text[MOYAI_REF_TEXT]; /* "moyai:OBJECT@NODE" */
     int rc = observer_find(m->o, m->q->object, &m->object, why);
+    if (rc < 0) seek_hint(m->q->object, why);
     if (rc == 0) moyai_ref_format(m->object, text);
     if (rc == 0 && strncmp(text + 6, text + 39, 32) == 0) {
         moyai_ref_unref(m->object);
@@ -189,7 +186,7 @@ static int run(struct moving_on *m, struct moyai_error *why) {
     if (rc < 0) return rc;
     const struct moyai_node_id from = moyai_ref_home(m->object);
     rc = await(m, why);
-    if (rc == 0 && m->over) print(m, from, (double)(moyai_now() - began) * 1e-9);
+    if (rc == 0 && m->over) print(m, from, (double)(m->at - began) * 1e-9);
     return rc;
 }
 

@@ -151,19 +151,17 @@ int cli_ping(int argc, char **argv) {
     int status = observer_join(&o, argv[0], &q.o);
     if (status) return status;
     struct moyai_error why = {0};
-    moyai_ref *ref = NULL;
+    struct moyai_node_id id;
     moyai_ref *node = NULL;
-    int rc = observer_find(&o, q.target, &ref, &why);
-    if (rc == 0 && (rc = moyai_node_ref(o.node, moyai_ref_home(ref), &node)) < 0) moyai_last_error(o.node, &why);
+    int rc = seek_node(&o, q.target, q.o.timeout, &id, NULL, &why);
+    if (rc == 0 && (rc = moyai_node_ref(o.node, id, &node)) < 0) moyai_last_error(o.node, &why);
     if (rc == 0) {
         status = ping(&o, node, &q);
     } else if (!(status = seek_interrupted(&o, q.o.json))) {
-        seek_hint(q.target, &why);
         observer_failed(argv[0], q.o.json, why.code, why.text);
         status = CLI_FAILED;
     }
     moyai_ref_unref(node);
-    moyai_ref_unref(ref);
     observer_leave(&o);
     return status;
 }

@@ -9,8 +9,19 @@
  * the exit status. 0: no. */
 int seek_interrupted(const struct observer *o, bool json);
 
-/* observer_find has failed with that text: what may have been meant is added to it. */
+/* observer_find has failed with that text: what may have been meant is added to it, and where it is to be seen. */
 void seek_hint(const char *target, struct moyai_error *why);
+
+/*
+ * The node of what is called that (observer_find). Of an object that may move it is the one where it is now, as calls
+ * find it: a reference says where it was once. object (may be NULL): a reference to such an object, to be released;
+ * NULL: it is none. ENOOBJECT, and what a call says: it is nowhere.
+ */
+int seek_node(struct observer *o, const char *target, moyai_dur timeout, struct moyai_node_id *id, moyai_ref **object,
+              struct moyai_error *why);
+/* Where such an object is. */
+int seek_home(const struct observer *o, moyai_ref *object, const char *target, moyai_dur timeout,
+              struct moyai_node_id *id, struct moyai_error *why);
 
 /* Is a way to that node known? What is said if not: */
 #define SEEK_NO_WAY                                                                                                    \

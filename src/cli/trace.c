@@ -210,17 +210,15 @@ int cli_trace(int argc, char **argv) {
     int status = observer_join(&o, argv[0], &q.o);
     if (status) return status;
     struct moyai_error why = {0};
-    moyai_ref *ref = NULL;
+    struct moyai_node_id end;
     static struct trace t;
-    int rc = observer_find(&o, q.target, &ref, &why);
+    int rc = seek_node(&o, q.target, q.o.timeout, &end, NULL, &why);
     if (rc == 0) {
-        t = (struct trace){
-            .o = &o, .target = q.target, .node = o.node, .timeout = q.o.timeout, .end = moyai_ref_home(ref)};
+        t = (struct trace){.o = &o, .target = q.target, .node = o.node, .timeout = q.o.timeout, .end = end};
         rc = trace(&t, &why);
     }
     status = seek_interrupted(&o, q.o.json);
     if (status == CLI_OK && rc < 0) {
-        seek_hint(q.target, &why);
         observer_failed(argv[0], q.o.json, why.code, why.text);
         status = CLI_FAILED;
     } else if (status == CLI_OK) {
@@ -231,7 +229,6 @@ int cli_trace(int argc, char **argv) {
         status = t.whole ? CLI_OK : CLI_FAILED;
     }
     forget(&t);
-    moyai_ref_unref(ref);
     observer_leave(&o);
     return status;
 }

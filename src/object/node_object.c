@@ -363,22 +363,32 @@ static moyai_value *left(const moyai_node *n) {
     return moyai_value_new((struct moyai_arg){.tag = MOYAI_T_DOUBLE, .v.d = s});
 }
 
-/* leave([seconds [, force [, asker]]]): as moyai_leave; force: with those that depend on it. asker: an object whose
- * method `cut` is called if something is cut short. */
+/* Not one that arrives, nor one that may have gone already. */
+static bool is_its_home(moyai_node *n, const moyai_ref *ref) {
+    const struct object *ob = object_find(n, ref->object);
+    return ob && !ob->ended && (ob->at.state == MOVING_HERE || ob->at.state == MOVING_OFFERED);
+}
+
+/* leave([seconds [, force [, asker [, object]]]]): as moyai_leave; force: with those that depend on it. asker: an
+ * object whose method `cut` is called if something is cut short. object: only if it is here. */
 static moyai_value *do_leave(moyai_node *n, struct arguments *a, struct moyai_error *no) {
     double s = 0;
     bool force = false;
-    moyai_ref *asker = NULL;
+    moyai_ref *asker = NULL, *object = NULL;
     static const struct moyai_into none = {NULL, 0};
     const size_t given = count_values(a);
     int rc = given == 0   ? get(n, a, &none, no)
              : given == 1 ? get(n, a, MOYAI_INTO(&s), no)
              : given == 2 ? get(n, a, MOYAI_INTO(&s, &force), no)
-                          : get(n, a, MOYAI_INTO(&s, &force, &asker), no);
+             : given == 3 ? get(n, a, MOYAI_INTO(&s, &force, &asker), no)
+                          : get(n, a, MOYAI_INTO(&s, &force, &asker, &object), no);
+    if (rc == 0 && object && !is_its_home(n, object))
+        rc = err_set(no, MOYAI_ENOOBJECT, "the object is not here (any more), or is about to go");
     if (rc == 0) rc = told(n, s, no);
     if (rc == 0 && force) drain_force(n);
     if (rc == 0 && asker) drain_asked(n, asker);
     moyai_ref_unref(asker);
+    moyai_ref_unref(object);
     return rc < 0 ? NULL : left(n);
 }
 

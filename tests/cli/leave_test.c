@@ -103,6 +103,23 @@ static void a_host_leaves(void **state) {
     cli_free(&node);
 }
 
+/* Not that of looks at it: one that has nothing to do is gone before the second. */
+static void its_time_is_true(void **state) {
+    (void)state;
+    for (bool soon = false; !soon;) { /* on a busy machine it may take longer, now and then */
+        struct cli a, c;
+        double seconds;
+        serve(&a, "a");
+        assert_int_equal(cli_do(&c, "leave", "--json", "a", NULL), 0);
+        const char *at = strstr(c.text[0].p, "\"seconds\": ");
+        assert_true(at && sscanf(at + 11, "%lf", &seconds) == 1 && seconds > 0);
+        soon = seconds < 0.1;
+        cli_free(&c);
+        (void)cli_wait(&a);
+        cli_free(&a);
+    }
+}
+
 /* By its grace, before its time to leave is over: who has told it hears of that, and so does its log say. */
 static void what_an_agent_kills_is_said(void **state) {
     (void)state;
@@ -628,6 +645,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_node_leaves_in_order),
         cmocka_unit_test(a_host_leaves),
         cmocka_unit_test(what_an_agent_kills_is_said),
+        cmocka_unit_test(its_time_is_true),
         cmocka_unit_test(who_does_not_answer_is_not_forgotten),
         cmocka_unit_test(a_run_gives_its_processes_a_time),
         cmocka_unit_test(who_does_not_go_is_gone),

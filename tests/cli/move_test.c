@@ -77,6 +77,18 @@ static void an_object_moves(void **state) {
     is_at("a", 0);
 }
 
+/* Not that of looks whether it is there. */
+static void its_time_is_true(void **state) {
+    (void)state;
+    double seconds = 1;
+    for (int i = 1; seconds >= 0.05; i = !i) { /* on a busy machine it may take longer, now and then */
+        assert_int_equal(IN_GRID("move", "--json", "a", id[i]), 0);
+        const char *at = strstr(c.text[0].p, "\"seconds\": ");
+        assert_true(at && sscanf(at + 11, "%lf", &seconds) == 1 && seconds > 0);
+        cli_free(&c);
+    }
+}
+
 static void an_object_stays(void **state) {
     (void)state;
     char fixed[33];
@@ -151,6 +163,118 @@ static void a_method_ends_first(void **state) {
     cli_free(&call);
 }
 
+/* Its reference as of old, at the other node: "a" has moved from 0 to 1. */
+static void move_a(char ref[72]) {
+    assert_int_equal(IN_GRID("move", "a", id[1]), 0);
+    const char *at = strstr(c.text[0].p, "moyai:");
+    assert_non_null(at);
+    snprintf(ref, 72, "%.39s%s", at, id[0]);
+    cli_free(&c);
+}
+
+static void names_node(const char *verb, const char *option, const char *what, int where) {
+    char want[40];
+    assert_int_equal(IN_GRID(verb, what, option), 0);
+    snprintf(want, sizeof want, "%.8s", id[where]);
+    HAS(c.text[0].p, want);
+    snprintf(want, sizeof want, "%.8s", id[!where]);
+    HAS_NOT(c.text[0].p, want);
+    cli_free(&c);
+}
+
+/* It is the node of its object: where that is, not where it once was. */
+static void a_reference_names_where_it_is(void **state) {
+    (void)state;
+    char ref[72], want[60];
+    move_a(ref);
+    for (int by_name = 0; by_name < 2; by_name++) {
+        names_node("ping", "-c1", by_name ? "a" : ref, 1);
+        names_node("trace", "--json", by_name ? "a" : ref, 1);
+    }
+    assert_int_equal(IN_GRID("move", "b", ref), 0);
+    HAS(c.text[0].p, "b is there already: node ");
+    cli_free(&c);
+    assert_int_equal(IN_GRID("leave", ref), 0);
+    snprintf(want, sizeof want, "node %.8s (", id[1]);
+    HAS(c.text[0].p, want);
+    snprintf(want, sizeof want, "node %.8s (", id[0]);
+    HAS_NOT(c.text[0].p, want);
+    cli_free(&c);
+    is_at("a", 0); /* and it has moved back, as its node left */
+    names_node("ping", "-c1", ref, 0);
+}
+
+/* A node is told to leave by its object only if it has that; who has it nowhere is said to be so. */
+static void no_other_node_is_told(void **state) {
+    (void)state;
+    char ref[72], object[100], nobody[72];
+    move_a(ref);
+    snprintf(object, sizeof object, "{\"$ref\": \"%s\"}", ref);
+    assert_int_equal(IN_GRID("call", id[0], "leave", "1.0", "false", object, object), 1);
+    HAS(c.text[1].p, "MOYAI_ENOOBJECT: leave: the object is not here (any more)");
+    cli_free(&c);
+    snprintf(nobody, sizeof nobody, "moyai:%.31s1@%s", "0123456789abcdef0123456789abcdef", id[0]);
+    static const char *const verbs[] = {"ping", "trace", "leave"};
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(IN_GRID(verbs[i], "--json", nobody), 1);
+        HAS(c.text[0].p, "{\"error\": ");
+        HAS(c.text[1].p, "' names is nowhere (any more): ");
+        cli_free(&c);
+    }
+    assert_int_equal(IN_GRID("leave", "b", nobody), 1); /* then nobody is told */
+    assert_string_equal(c.text[0].p, "");
+    cli_free(&c);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(IN_GRID("call", id[i], "info"), 0);
+        HAS_NOT(c.text[0].p, "\"leaving\"");
+        cli_free(&c);
+    }
+    assert_int_equal(IN_GRID("leave", "--json", ref, "a", id[1]), 0); /* thrice the same */
+    assert_null(strstr(strstr(c.text[0].p, "\"node\"") + 1, "\"node\""));
+    cli_free(&c);
+}
+
+static void await_info(const char *node, const char *part) {
+    for (bool there = false; !there; cli_free(&c)) {
+        assert_int_equal(IN_GRID("call", node, "info"), 0);
+        there = strstr(c.text[0].p, part) != NULL;
+    }
+}
+
+/* It refuses calls, of what it has as well. */
+static void who_leaves_has_it_still(void **state) {
+    (void)state;
+    struct cli call, leave;
+    char env[220], node[33], ref[72], want[40];
+    cli_start(&run, NULL, "run", "--print-grid", "@n", "serve", "fixed", ":", "@n", "both", "a", NULL);
+    snprintf(grid, sizeof grid, "%s", strstr(cli_line(&run, 2, "moyai run: grid file:/"), "file:"));
+    cli_await(&run, 1, "serving", 2);
+    id_of(pid_of("a"), node);
+    assert_int_equal(IN_GRID("call", node, "objects"), 0);
+    const char *at = strstr(c.text[0].p, "\"class\": \"Mover\"");
+    while (at && at > c.text[0].p && strncmp(at, "moyai:", 6) != 0) at--;
+    assert_true(at && strncmp(at, "moyai:", 6) == 0);
+    snprintf(ref, sizeof ref, "%.71s", at);
+    cli_free(&c);
+    snprintf(env, sizeof env, "MOYAI_GRID=%s", grid);
+    const char *const added[] = {env, NULL};
+    cli_start(&call, &(struct cli_opts){.env = added}, "call", "a-too", "stay", NULL);
+    await_info(node, "\"fibers\": 1");
+    cli_start(&leave, &(struct cli_opts){.env = added}, "leave", "--deadline", "1h", node, NULL);
+    (void)cli_line(&leave, 1, "finishes 1 call");
+    assert_int_equal(IN_GRID("ping", "-c1", ref), 0);
+    snprintf(want, sizeof want, "answer of node %.8s", node);
+    HAS(c.text[0].p, want);
+    cli_free(&c);
+    assert_int_equal(IN_GRID("leave", "--deadline", "300ms", ref), 1);
+    HAS(c.text[0].p, " has left after ");
+    cli_free(&c);
+    assert_int_equal(cli_wait(&leave), 1);
+    cli_free(&leave);
+    (void)cli_wait(&call);
+    cli_free(&call);
+}
+
 static int close_killed(void **state) {
     (void)state;
     (void)cli_wait(&run); /* the first group has ended */
@@ -162,7 +286,11 @@ int main(int argc, char **argv) {
     if (argc > 1) cmocka_set_test_filter(argv[1]);
     const struct CMUnitTest tests[] = {
         MOVERS(an_object_moves),
+        MOVERS(its_time_is_true),
         MOVERS(an_object_stays),
+        MOVERS(a_reference_names_where_it_is),
+        MOVERS(no_other_node_is_told),
+        cmocka_unit_test_setup_teardown(who_leaves_has_it_still, NULL, close_run),
         cmocka_unit_test(those_of_a_run_end_with_it),
         cmocka_unit_test_setup_teardown(a_method_ends_first, open_movers, close_killed),
     };

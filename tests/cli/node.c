@@ -5,6 +5,7 @@
  *   cli_node serve NAME   an object under that name, until asked to end
  *   cli_node hooked NAME  the same, whose on_leave never returns
  *   cli_node move NAME    the same, of one that moves, to nodes of such
+ *   cli_node both NAME    that, and one that does not move, under the name NAME-too
  *   cli_node once         a node that ends at once, in order
  *   cli_node master       does what standard input says, one line each, and writes one line to say how it went:
  *       wait NAME         look it up, waiting for it
@@ -181,7 +182,18 @@ static moyai_node *join(bool signals) {
     return n;
 }
 
-static int serve(const char *name, bool moves, const struct moyai_class *cls) {
+static void serve_too(moyai_node *n, struct server *s, const char *name) {
+    char too[80];
+    moyai_ref *ref;
+    struct moyai_error why;
+    snprintf(too, sizeof too, "%s-too", name);
+    if (moyai_object_new(n, &server_class, s, &ref, &why) < 0) die("object", why.text);
+    int rc = moyai_register(ref, too);
+    if (rc < 0) die("register", moyai_strerror(rc));
+    moyai_ref_unref(ref);
+}
+
+static int serve(const char *name, bool moves, bool too, const struct moyai_class *cls) {
     moyai_node *n = join(true);
     struct server s = {0};
     moyai_ref *ref;
@@ -195,6 +207,7 @@ static int serve(const char *name, bool moves, const struct moyai_class *cls) {
     if (!moves) free(began);
     int rc = moyai_register(ref, name);
     if (rc < 0) die("register", moyai_strerror(rc));
+    if (too) serve_too(n, &s, name);
     printf("serving %s\n", name);
     fflush(stdout);
     moyai_node_serve(n, MOYAI_FOREVER);
@@ -275,9 +288,10 @@ static int master(void) {
 }
 
 int main(int argc, char **argv) {
-    if (argc == 3 && strcmp(argv[1], "serve") == 0) return serve(argv[2], false, &server_class);
-    if (argc == 3 && strcmp(argv[1], "hooked") == 0) return serve(argv[2], false, &hooked_class);
-    if (argc == 3 && strcmp(argv[1], "move") == 0) return serve(argv[2], true, &mover_class);
+    if (argc == 3 && strcmp(argv[1], "serve") == 0) return serve(argv[2], false, false, &server_class);
+    if (argc == 3 && strcmp(argv[1], "hooked") == 0) return serve(argv[2], false, false, &hooked_class);
+    if (argc == 3 && strcmp(argv[1], "move") == 0) return serve(argv[2], true, false, &mover_class);
+    if (argc == 3 && strcmp(argv[1], "both") == 0) return serve(argv[2], true, true, &mover_class);
     if (argc == 2 && strcmp(argv[1], "master") == 0) return master();
     if (argc == 2 && strcmp(argv[1], "once") == 0) {
         moyai_node_free(join(false));
