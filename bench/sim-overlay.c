@@ -5,7 +5,7 @@
  * the others behind NATs:
  *
  *   join     all within ten seconds, and half a minute more: connections, frames, bytes of a node
- *   idle     a minute in which nobody wants anything
+ *   idle     half a minute in which nobody wants anything; told for a whole one
  *   locate   each node looks up the same name within one second: frames of a node
  *   repair   half a minute in which a twentieth of the nodes crash and as many join: frames of a node beyond those of
  *            half an idle minute
@@ -122,10 +122,10 @@ static void joining(struct grid *g, uint32_t nodes, double before, struct figure
 
 static void idling(struct grid *g, uint32_t nodes, struct figures *f) {
     uint64_t frames = g->net.frames;
-    go(g, 60 * MOYAI_SEC);
-    f->cost[IDLE] = (double)(g->net.frames - frames) / nodes;
+    go(g, 30 * MOYAI_SEC);
+    f->cost[IDLE] = 2 * (double)(g->net.frames - frames) / nodes;
     printf("       idle   %8.1f frames a node and minute\n", f->cost[IDLE]);
-    kinds(g, "idle", nodes);
+    kinds(g, "idle", nodes / 2.0);
 }
 
 static void locating_one(struct grid *g, uint32_t nodes, struct figures *f) {
@@ -153,7 +153,7 @@ static void repairing(struct grid *g, uint32_t nodes, struct figures *f) {
     printf("       repair %8.1f frames a node, %" PRIu64 " having crashed and %" PRIu64 " joined in half a minute\n",
            f->cost[REPAIR], g->count.crashes, g->count.joins - nodes);
     kinds(g, "repair", nodes);
-    go(g, 30 * MOYAI_SEC);
+    go(g, 15 * MOYAI_SEC);
 }
 
 static void all_answered(const struct grid *g) {
