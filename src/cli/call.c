@@ -23,13 +23,21 @@ struct request {
     size_t n;
     json_t *given[ARGS_MOST];
     moyai_value *value[ARGS_MOST];
+    size_t bad; /* the first argument that is no JSON, and why: --json may follow it. 0: none */
+    struct moyai_error why;
 };
 
 static void add_argument(struct request *r, const char *json, const struct argp_state *state) {
-    struct moyai_error why;
     if (r->n == ARGS_MOST) cli_usage(state, "more than %d arguments", ARGS_MOST);
-    if (value_json_read(json, &r->given[r->n], &why) < 0) cli_usage(state, "argument %zu: %s", r->n + 1, why.text);
+    if (!r->bad && value_json_read(json, &r->given[r->n], &r->why) < 0) r->bad = r->n + 1;
     r->n++;
+}
+
+static void check_arguments(struct request *r, const struct argp_state *state) {
+    if (!r->bad) return;
+    err_prefix(&r->why, "argument %zu", r->bad);
+    observer_print_error(r->o.json, r->why.code, r->why.text);
+    cli_usage(state, "%s", r->why.text);
 }
 
 /* -5 is an argument, not an option: to argp it is the option '5', or, as in -25, '2' with the value "5". */
@@ -67,6 +75,7 @@ static error_t on_option(int key, char *arg, struct argp_state *state) {
     case ARGP_KEY_END:
         if (!r->target) cli_usage(state, "which object? A reference, a name, or a node's id or its beginning");
         if (!r->method) cli_usage(state, "which method?");
+        check_arguments(r, state);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -305,7 +314,8 @@ int cli_call(int argc, char **argv) {
     bool joined = status == CLI_OK;
     for (size_t i = 0; i < q.n && status == CLI_OK; i++)
         if (value_of_json(o.node, q.given[i], &q.value[i], &why) < 0) {
-            cli_say(argv[0], "argument %zu: %s", i + 1, why.text);
+            err_prefix(&why, "argument %zu", i + 1);
+            observer_failed(argv[0], q.o.json, why.code, why.text);
             status = why.code == MOYAI_ENOMEM ? CLI_FAILED : CLI_USAGE;
         }
     if (status == CLI_OK && observer_find(&o, q.target, &ref, &why) < 0) {

@@ -80,7 +80,7 @@ static error_t on_option(int key, char *arg, struct argp_state *state) {
         return 0;
     case ARGP_KEY_END:
         wall_check(state, q->wall_time, q->grace);
-        reach_check(&q->reach, state, true);
+        reach_check(&q->reach, q->site, state, true);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;

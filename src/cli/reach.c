@@ -98,12 +98,13 @@ static bool grid_file(void) {
     return file && *file;
 }
 
-void reach_check(const struct cli_reach *r, const struct argp_state *state, bool several_hosts) {
+void reach_check(const struct cli_reach *r, const char *site, const struct argp_state *state, bool several_hosts) {
     const char *variable = getenv("MOYAI_OUTBOUND_ONLY");
     bool closed = false;
     if (!variable || config_parse_bool(variable, &closed) < 0) closed = false; /* the node says what is wrong with it */
-    if (any_given(r) && !several_hosts && !grid_file())
-        cli_usage(state, "%s is for grids of several hosts: --grid says which", any_given(r));
+    const char *useless = any_given(r) ? any_given(r) : site ? "--site" : NULL;
+    if (useless && !several_hosts && !grid_file())
+        cli_usage(state, "%s is for grids of several hosts: --grid says which", useless);
     if (given(r) && (r->outbound_only || closed))
         cli_usage(state, "%s is for nodes that listen: not with %s", given(r),
                   r->outbound_only ? "--outbound-only" : "$MOYAI_OUTBOUND_ONLY");

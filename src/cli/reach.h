@@ -44,7 +44,7 @@ enum { REACH_LISTEN = 0x3000, REACH_ADVERTISE, REACH_PORT_RANGE, REACH_OUTBOUND_
 /* All zero at first. In a parser: true if it was one of them. At its end reach_check, which says what contradicts
  * itself; several_hosts: could the grid be one? */
 bool reach_option(int key, char *arg, const struct argp_state *state, struct cli_reach *r);
-void reach_check(const struct cli_reach *r, const struct argp_state *state, bool several_hosts);
+void reach_check(const struct cli_reach *r, const char *site, const struct argp_state *state, bool several_hosts);
 /* They would be of no use in a grid of one host, that in a directory ("": it is one of several): that has been said. */
 bool reach_is_useless(const struct cli_reach *r, const char *title, const char *directory);
 

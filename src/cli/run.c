@@ -68,10 +68,22 @@ static int fail(const struct run_args *a, const struct moyai_error *why) {
     return why->code == MOYAI_EINVAL ? CLI_USAGE : CLI_BROKEN;
 }
 
+/* Who has set the variable may expect it to be heeded, as by other verbs. A run whose own processes have it, which they
+ * have together with MOYAI_PARENT, has not been asked by anybody. */
+static void say_private(const struct run_args *a) {
+    const char *grid = getenv("MOYAI_GRID"), *parent = getenv("MOYAI_PARENT");
+    if (!grid || !*grid || (parent && *parent) || a->keep || a->grid_file) return;
+    cli_say(a->title,
+            "makes a private grid: that of MOYAI_GRID ('%.200s') is joined by --grid \"$MOYAI_GRID\"; unset the "
+            "variable if it is not meant",
+            grid);
+}
+
 static int run(const struct run_args *a, struct run_grid *grid) {
     struct moyai_error why;
     const char *where = a->on_nodes ? cli_which_grid(a->title, &a->grids) : a->grid;
     if (a->on_nodes && !where) return CLI_USAGE;
+    if (!where) say_private(a);
     if (!where) guard_begin(); /* the directory is not to be left behind by a Ctrl-C */
     int rc = where ? run_grid_join(grid, where, &why) : run_grid_make(grid, a->keep, &why);
     if (rc < 0) return fail(a, &why);

@@ -184,7 +184,7 @@ static error_t on_option(int key, char *arg, struct argp_state *state) {
         if (a->on_nodes && (a->keep || a->grid_file))
             cli_usage(state, "--keep and --grid-file are for a private grid, not with --on-nodes");
         if (p->first) wall_check(state, a->wall_time, a->grace);
-        if (p->first) reach_check(&a->reach, state, a->grid || a->on_nodes);
+        if (p->first) reach_check(&a->reach, a->site, state, a->grid || a->on_nodes);
         if (a->grid && a->keep) cli_usage(state, "--keep is for a private grid, not with --grid");
         if (a->grid && a->grid_file) cli_usage(state, "--grid-file is for a private grid, not with --grid");
         return 0;

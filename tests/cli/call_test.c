@@ -157,6 +157,25 @@ static void says_which_name_was_meant(void **state) {
     cli_free(&other);
 }
 
+/* What is no argument is an error as others, also where --json comes after it, or the grid is needed to see it. */
+static void errors_of_arguments_are_printed(void **state) {
+    (void)state;
+    const char *const wrong[][4] = {{"--json", "{no", "1", "argument 1: "},
+                                    {"7", "{no", "--json", "argument 2: "},
+                                    {"--json", "1", "{\"$ref\": \"x\"}", "argument 2: "}};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        assert_int_equal(IN_GRID("call", "a", "echo", wrong[i][0], wrong[i][1], wrong[i][2]), 2);
+        HAS(c.text[0].p, "{\"error\": [{\"code\": ");
+        HAS(c.text[0].p, "\"executed\": \"never executed\", \"origin\": null}]}\n");
+        HAS(c.text[0].p, wrong[i][3]);
+        HAS(c.text[1].p, wrong[i][3]);
+        cli_free(&c);
+    }
+    assert_int_equal(IN_GRID("call", "a", "echo", "{no"), 2);
+    assert_string_equal(c.text[0].p, "");
+    cli_free(&c);
+}
+
 static void calls_that_fail(void **state) {
     (void)state;
     assert_int_equal(IN_GRID("call", "a", "nonsense"), 1);
@@ -245,6 +264,7 @@ int main(void) {
         RUN(calls),
         RUN(says_how_values_are_written),
         RUN(says_which_name_was_meant),
+        RUN(errors_of_arguments_are_printed),
         RUN(calls_that_fail),
         RUN(one_way),
         RUN(interrupted),

@@ -222,7 +222,30 @@ static void nested(void **state) {
     assert_int_equal(sscanf(c.text[0].p, "[0.0] %199s\n[0.0] %199s %d", a, b, &rank), 3);
     assert_string_not_equal(a, b);
     assert_int_equal(rank, 0);
+    assert_string_equal(c.text[1].p, ""); /* nobody has meant another by MOYAI_GRID */
     cli_free(&c);
+    assert_int_equal(kit_left(), 0);
+}
+
+/* Who has set MOYAI_GRID and gives no --grid may have meant that one. */
+static void a_private_grid_is_said(void **state) {
+    (void)state;
+    const char *const set[] = {"MOYAI_GRID=127.0.0.1:1", NULL}, *const of_run[] = {set[0], "MOYAI_PARENT=x", NULL};
+    const struct {
+        const char *const *env;
+        const char *option;
+        int said;
+    } way[] = {{set, "--no-prefix", 1}, {of_run, "--no-prefix", 0}, {set, "--grid-file=/dev/null/none", 0}};
+    for (size_t i = 0; i < sizeof way / sizeof way[0]; i++) {
+        struct cli c;
+        cli_start(&c, &(struct cli_opts){.env = way[i].env}, "run", way[i].option, "true", NULL);
+        cli_close_in(&c);
+        (void)cli_wait(&c);
+        assert_int_equal(kit_count(&c.text[1], "moyai run: makes a private grid: that of MOYAI_GRID ('127.0.0.1:1') "
+                                               "is joined by --grid \"$MOYAI_GRID\"; "),
+                         way[i].said);
+        cli_free(&c);
+    }
     assert_int_equal(kit_left(), 0);
 }
 
@@ -255,6 +278,7 @@ int main(void) {
         cmocka_unit_test(others_die),
         cmocka_unit_test(cannot_be_started),
         cmocka_unit_test(nested),
+        cmocka_unit_test(a_private_grid_is_said),
         cmocka_unit_test(odd_parents),
     };
     return cmocka_run_group_tests(tests, kit_setup, kit_teardown);

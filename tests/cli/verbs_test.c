@@ -222,6 +222,7 @@ static void usage_errors(void **state) {
         {{"run", "--grid", "/tmp", "--keep", "true"}, "--keep"},
         {{"run", "--grid", "/tmp", "--grid-file", "/tmp/x", "true"}, "--grid-file"},
         {{"run", ""}, "the program's name: it is empty; is a variable not set?"},
+        {{"run", "--site", "x", "true"}, "--site is for grids of several hosts: --grid says which"},
         {{"run", "--site", "", "true"}, "--site: it is empty; is a variable not set?"},
         {{"run", "--output", "", "true"}, "--output: it is empty; is a variable not set?"},
         {{"run", "--grid-file", "", "true"}, "--grid-file: it is empty; is a variable not set?"},
