@@ -25,8 +25,8 @@ enum config_type {
  * is the field with '-' for '_'. least and most are ignored for strings and bools. */
 #define CONFIG_TABLE(X)                                                                                                \
     X(grid, char *, STRING, "MOYAI_GRID", NULL, 0, 0, "address",                                                       \
-      "rendezvous of the grid to join: /dir, file:/dir, http://host:port/GRID, host:port of a member; none: a node "   \
-      "alone")                                                                                                         \
+      "rendezvous of the grid to join: /dir, file:/dir, http://host:port/GRID, host:port of a member, fd:R,W; none: "  \
+      "a node alone")                                                                                                  \
     X(run_dir, char *, STRING, "MOYAI_RUN_DIR", NULL, 0, 0, "path",                                                    \
       "directory for sockets, mode 0700; none: $XDG_RUNTIME_DIR/moyai, then /tmp/moyai-UID")                           \
     X(key_file, char *, STRING, "MOYAI_KEY_FILE", NULL, 0, 0, "path",                                                  \

@@ -179,7 +179,9 @@ static int kind_of(const char *address, struct places *p, bool *wide, struct moy
 static int join_wide(struct run_grid *g, const struct places *p, bool processes, struct moyai_error *reterr) {
     if (p->in >= 0 && processes)
         return err_set(reterr, MOYAI_EINVAL,
-                       "'%.80s': processes of a run do not have the descriptors of fd:", g->address);
+                       "'%.80s': fd: is for programs that a launcher has given these descriptors; moyai run and moyai "
+                       "node, and the processes that they start, have not got them",
+                       g->address);
     g->path[0] = 0;
     take_run_dir(g);
     return 0;

@@ -583,6 +583,20 @@ static void a_missing_name_is_missing_in_that_grid(void **state) {
     says(&c, 1, text);
 }
 
+/* By the numbers that its user has given. */
+static void descriptors_are_named(void **state) {
+    (void)state;
+    char command[600], text[4000];
+    snprintf(command, sizeof command,
+             "sleep 1 | %s ps --grid fd:3,4 --timeout 300ms --key-file %s 3<&0 4>&1 2>&1 </dev/null",
+             kit_program("MOYAI"), key[0]);
+    FILE *f = popen(command, "r");
+    assert_non_null(f);
+    text[fread(text, 1, sizeof text - 1, f)] = 0;
+    (void)pclose(f);
+    if (!strstr(text, "could be reached within 300 ms: fd:3,4: it has not answered")) fail_msg("%s", text);
+}
+
 int main(int argc, char **argv) {
     if (argc > 1) cmocka_set_test_filter(argv[1]); /* the name of one test */
     const struct CMUnitTest tests[] = {
@@ -598,6 +612,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(who_starts_nodes_is_told_that_nobody_else_is_there),
         cmocka_unit_test(who_is_early_waits),
         cmocka_unit_test(a_missing_name_is_missing_in_that_grid),
+        cmocka_unit_test(descriptors_are_named),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -247,7 +247,10 @@ static void usage_errors(void **state) {
          "the grid's address is empty; it is DIR, file:DIR, http://HOST:PORT/GRID or HOST:PORT"},
         {{"run", "--grid", "file:", "true"}, "the grid's address is empty; it is DIR, file:DIR, http://HOST:PORT/GRID"},
         {{"run", "--grid", "ftp://localhost/x", "true"}, "DIR, file:DIR, http://HOST:PORT/GRID or HOST:PORT"},
-        {{"run", "--grid", "fd:3,4", "true"}, "descriptors"},
+        {{"run", "--grid", "fd:3,4", "true"},
+         "'fd:3,4': fd: is for programs that a launcher has given these descriptors"},
+        {{"node", "--grid", "fd:3,4"},
+         "moyai run and moyai node, and the processes that they start, have not got them"},
         {{"ps", "--grid", "HTTP://h:1/lab"}, "'HTTP://h:1/lab' is not the address of a grid: write http:// in small"},
         {{"ps", "--grid", "http://h:1/l b"}, "is not the address of a grid: its name has no spaces"},
         {{"ps", "--grid", "http://gw/lab"}, "--grid: \"gw\": the port is missing; an endpoint's is 7471 by default"},
@@ -339,6 +342,7 @@ static void config(void **state) {
     assert_int_equal(kit_count(&c.text[0], "environment"), 1);
     assert_int_equal(kit_count(&c.text[0], "(default "), 1); /* of what is not its default */
     assert_int_equal(kit_count(&c.text[0], "VARIABLE "), 1);
+    assert_int_equal(kit_count(&c.text[0], "host:port of a member, fd:R,W; none: "), 1);
     int all = kit_count(&c.text[0], "MOYAI_");
     cli_start(&d, &(struct cli_opts){.env = env}, "config", "--list", NULL);
     assert_int_equal(cli_wait(&d), 0);

@@ -627,7 +627,8 @@ static int begin(struct wide *w, struct moyai_error *reterr) {
             w->met.of[at].own |= strcmp(w->places.member[i], o->hello.endpoints[k]) == 0;
     }
     if (w->places.in >= 0) {
-        w->at_fd = met_add(&w->met, "fd:");
+        snprintf(w->fd_place, sizeof w->fd_place, "fd:%d,%d", w->places.in, w->places.out);
+        w->at_fd = met_add(&w->met, w->fd_place);
         w->met.of[w->at_fd].answered = true; /* who listens there answers to what it hears, if it hears anything */
     }
     if (n_urls > 0) rc = meet_new(&w->meet, o->x, w->keys, urls, n_urls, c->observer, &wide_meet_ops, w, reterr);

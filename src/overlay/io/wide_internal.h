@@ -43,6 +43,7 @@ struct wide {
         bool answered, away;
     } member[PLACES_MOST];
     size_t at_member, at_fd; /* the first of them there; before them those of `meet` */
+    char fd_place[32];       /* what the latter is called */
     struct meet_fd *fds;
     struct making *making;
     struct making *failed; /* whose failure the machine is still to hear */

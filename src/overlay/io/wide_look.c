@@ -78,7 +78,7 @@ static void on_fd_trouble(void *ctx, int code, const char *text) {
         (void)met_foreign(&w->met, w->at_fd, 1);
     else
         (void)met_tell(&w->met, w->at_fd, code, MET_OTHER, text);
-    log_warning(w->o->cfg.log, "overlay", "MOYAI-RENDEZVOUS", "fd:%d,%d: %s", w->places.in, w->places.out, text);
+    log_warning(w->o->cfg.log, "overlay", "MOYAI-RENDEZVOUS", "%s: %s", w->fd_place, text);
 }
 
 const struct meet_fd_ops wide_fd_ops = {.entry = on_entry, .own = own_entry, .trouble = on_fd_trouble};
