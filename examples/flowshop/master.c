@@ -223,6 +223,15 @@ static void job_free(struct job *j) {
     free(j);
 }
 
+/* The one that was added last: all of what a worker gives is taken, or nothing. */
+static void job_drop(struct master *m) {
+    struct job *j = m->jobs;
+    m->jobs = j->next;
+    m->n_jobs--;
+    m->created--;
+    job_free(j);
+}
+
 /* A solution somebody claims: taken only if the independent checker agrees. */
 static int improve(struct master *m, int32_t makespan, const uint16_t *perm, size_t n) {
     if (makespan < 0 || makespan >= m->upper) return 0;
@@ -316,8 +325,8 @@ static int give(moyai_request *rq, void *self) {
     if (!w || !w->job) return moyai_raise(rq, MOYAI_ESTATE, "worker %" PRId64 " has no job", number);
     not_asked(m, w);
     if (n_part == 0) return 0;
-    int rc = n_rest ? job_left(w->job, rest, n_rest) : 0;
-    if (rc == 0) rc = job_add(m, part, n_part);
+    int rc = job_add(m, part, n_part);
+    if (rc == 0 && n_rest && (rc = job_left(w->job, rest, n_rest)) < 0) job_drop(m);
     if (rc < 0) return moyai_raise(rq, rc, "out of memory for a job");
     moyai_signal(m->self);
     return 0;
