@@ -423,10 +423,10 @@ size_t agent_running(const struct agent *a) {
     return a->used;
 }
 
-size_t agent_unkilled(const struct agent *a) {
+size_t agent_untold(const struct agent *a) {
     size_t n = 0;
-    for (const struct command *c = a->commands; c; c = c->next) n += c->stop != STOP_KILL && !c->gone;
-    return n;
+    for (const struct command *c = a->commands; c; c = c->next) n += c->late && !c->over;
+    return n < a->used ? a->used - n : 0;
 }
 
 int agent_new(struct agent **ret, moyai_node *n, const struct agent_cfg *cfg, struct moyai_error *reterr) {

@@ -47,7 +47,7 @@ void agent_end(struct agent *a, bool kill);
 /* A child of this process has ended (SIGCHLD): it may have been left to us by a command. */
 void agent_look(struct agent *a);
 size_t agent_running(const struct agent *a);
-size_t agent_unkilled(const struct agent *a); /* of these, those whose processes go on, and that were not killed */
+size_t agent_untold(const struct agent *a); /* of these, those of which cfg.killed has not told */
 /* Stop, or let go on, all commands. */
 void agent_signal(struct agent *a, int sig);
 

@@ -261,6 +261,7 @@ void command_stop(struct command *c, enum stop how) {
 static void on_timer(struct exec *x, struct exec_timer *t) {
     struct command *c = (struct command *)(void *)((char *)t - offsetof(struct command, timer));
     if (c->stop == STOP_TERM) {
+        c->late = true;
         c->a->cfg.killed(c->program, c->pid, c->ended, c->a->cfg.arg);
         command_stop(c, STOP_KILL);
     } else if (c->child) {

@@ -38,6 +38,7 @@ struct command {
     bool told_rest; /* what is left outside of its group has been sent SIGTERM */
     bool asked;     /* its starter has sent it SIGTERM */
     bool stopped;   /* its starter has stopped it */
+    bool late;      /* it is killed, as the grace is over */
     enum stop stop;
     struct exec_timer timer; /* of stopping */
     struct outlet out[2];

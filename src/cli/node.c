@@ -197,7 +197,7 @@ static void on_signal(int sig, void *arg) {
     char what[40];
     (void)cli_signal_text(sig, what);
     if (again) {
-        cut(h, agent_unkilled(h->agent));
+        cut(h, agent_untold(h->agent));
         end(h, true);
     } else if (h->ending) { /* they have been asked before, and are killed no later for that */
         if (n > 0)
@@ -230,7 +230,7 @@ static void on_told(moyai_ns until, void *arg) {
 static void on_late(struct exec *x, struct exec_timer *t) {
     (void)x;
     struct host *h = (struct host *)(void *)((char *)t - offsetof(struct host, late));
-    const size_t n = agent_unkilled(h->agent);
+    const size_t n = agent_untold(h->agent);
     if (n > 0) say(h, "the time to leave is over: killing %zu command%s", n, n == 1 ? "" : "s");
     cut(h, n);
     end(h, true);
@@ -243,7 +243,7 @@ static void on_wall(struct exec *x, struct exec_timer *t) {
     const size_t n = agent_running(h->agent);
     if (moyai_now() >= wall_kills(w)) {
         if (!h->ending) say(h, "%s is about to be over", w->of);
-        cut(h, agent_unkilled(h->agent));
+        cut(h, agent_untold(h->agent));
         end(h, true);
         return;
     }
