@@ -494,6 +494,29 @@ static void test_inward_looks(void **state) {
     }
 }
 
+/* Who had enough links, and called in vain whom he knows elsewhere, does not wait as long when he loses what he has. */
+static void test_gap_ends(void **state) {
+    (void)state;
+    struct tested *t = started((struct peers_cfg){.known = 16, .degree = 4});
+    for (uint32_t i = 1; i <= 4; i++) joins(t, i, i, 3);
+    t->p->gap_at = t->now + 300 * SEC;
+    t->p->looks = 6;
+    for (uint32_t i = 4; i > 1; i--) {
+        assert_int_equal(step(t, EV(LOST, .link = i)), 0);
+        assert_in_range(t->p->gap_at, t->now, t->now + (i == 2 ? 1500 * MS : 45 * SEC));
+    }
+    assert_int_equal(t->p->looks, 6);
+    t->p->gap_at = t->now + 300 * SEC;
+    assert_int_equal(step(t, EV(LOST, .link = 1)), 0);
+    assert_int_equal(t->p->looks, 0);
+    t->did[0] = 0;
+    wait_next(t);
+    assert_non_null(strstr(t->did, "look"));
+    assert_int_equal(step(t, EV(LOOKED, .entries = 9)), 0);
+    assert_true(t->p->gap_at <= t->now + 5 * SEC);
+    tested_free(t);
+}
+
 /* The gap between attempts that fail grows to a second with few links, to half a minute with more. */
 static void test_gap(void **state) {
     (void)state;
@@ -744,14 +767,15 @@ static void test_no_gap(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_again),         cmocka_unit_test(test_hasten),        cmocka_unit_test(test_inward),
-        cmocka_unit_test(test_inward_looks),  cmocka_unit_test(test_gap),           cmocka_unit_test(test_which),
-        cmocka_unit_test(test_newer),         cmocka_unit_test(test_shares),        cmocka_unit_test(test_fair),
-        cmocka_unit_test(test_give_way),      cmocka_unit_test(test_candidate),     cmocka_unit_test(test_found),
-        cmocka_unit_test(test_found_full),    cmocka_unit_test(test_earlier_lives), cmocka_unit_test(test_in_turn),
-        cmocka_unit_test(test_newest),        cmocka_unit_test(test_kept),          cmocka_unit_test(test_vain),
-        cmocka_unit_test(test_reached),       cmocka_unit_test(test_no_gap),        cmocka_unit_test(test_renewed),
-        cmocka_unit_test(test_reached_first), cmocka_unit_test(test_pause),         cmocka_unit_test(test_in_vain),
+        cmocka_unit_test(test_again),        cmocka_unit_test(test_hasten),        cmocka_unit_test(test_inward),
+        cmocka_unit_test(test_inward_looks), cmocka_unit_test(test_gap_ends),      cmocka_unit_test(test_gap),
+        cmocka_unit_test(test_which),        cmocka_unit_test(test_newer),         cmocka_unit_test(test_shares),
+        cmocka_unit_test(test_fair),         cmocka_unit_test(test_give_way),      cmocka_unit_test(test_candidate),
+        cmocka_unit_test(test_found),        cmocka_unit_test(test_found_full),    cmocka_unit_test(test_earlier_lives),
+        cmocka_unit_test(test_in_turn),      cmocka_unit_test(test_newest),        cmocka_unit_test(test_kept),
+        cmocka_unit_test(test_vain),         cmocka_unit_test(test_reached),       cmocka_unit_test(test_no_gap),
+        cmocka_unit_test(test_renewed),      cmocka_unit_test(test_reached_first), cmocka_unit_test(test_pause),
+        cmocka_unit_test(test_in_vain),
     };
     return cmocka_run_group_tests_name("peers known", tests, NULL, NULL);
 }

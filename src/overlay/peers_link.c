@@ -207,10 +207,13 @@ void peers_link_remove(struct peers *p, struct peers_link *l, moyai_ns now) {
     if (p->mesh) { /* if it has died, its neighbours have more urgent things to do, and all at once */
         uint64_t at = peers_jitter(p, now, p->gap);
         if (p->gap_at < at) p->gap_at = at;
+        if (p->mesh < p->degree) /* perhaps it was that of one who has enough, and cannot reach others */
+            p->gap_at = peers_min(p->gap_at, peers_jitter(p, now, peers_few(p) ? PEERS_HURRY : PEERS_CALM));
     }
     if (peers_inward(p) && !was.here) peers_calm(p, now);
     if (p->mesh || was.kind == PEERS_DIRECT) return;
     peers_hasten(p, now);
+    p->looks = 0;
     p->soon_until = peers_after(now, PEERS_SOON);
     if (!p->leaving) p->look_at = peers_jitter(p, now, PEERS_AGAIN / 10);
 }
