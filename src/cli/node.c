@@ -280,6 +280,8 @@ static void on_grid_look(struct exec *x, struct exec_timer *t) {
         return;
     }
     if (access(h->grid->path, F_OK) == 0 || errno != ENOENT) {
+        char line[UNMET_LINE];
+        if (unmet_split(&h->unmet, h->node, line)) cli_say(h->q->title, "%s", line);
         exec_timer_set(x, t, moyai_now() + GRID_LOOK);
         return;
     }

@@ -303,11 +303,14 @@ static void doubt_lines(const struct observer *o, const char *lines, char line[U
 int observer_doubt(struct observer *o, const struct crawl_lost *lost) {
     o->lost = *lost;
     o->n_doubts = 0;
-    if (!o->grid.path[0]) {
-        exec_lock(node_exec(o->node));
+    char split[MOYAI_ERROR_TEXT];
+    exec_lock(node_exec(o->node));
+    if (!o->grid.path[0])
         o->n_doubts += unmet_some(node_overlay(o->node), o->grid.address, o->doubt[0]);
-        exec_unlock(node_exec(o->node));
-    }
+    else if (overlay_split(node_overlay(o->node), split))
+        snprintf(o->doubt[o->n_doubts++], UNMET_LINE, "not all of the grid at '%.200s' is seen: %s", o->grid.address,
+                 split);
+    exec_unlock(node_exec(o->node));
     const bool lines = o->unlinked[0] != 0;
     o->of_lines = lines ? o->n_doubts : OBSERVER_DOUBTS;
     if (lines) doubt_lines(o, o->unlinked, o->doubt[o->n_doubts++]);

@@ -22,7 +22,7 @@ struct crawl_lost {
     char silent_id[CRAWL_LOST][33];
 };
 
-#define OBSERVER_DOUBTS 4u
+#define OBSERVER_DOUBTS 5u
 
 struct observer {
     moyai_node *node;

@@ -280,6 +280,8 @@ static void on_grid_look(struct exec *x, struct exec_timer *t) {
         return;
     }
     if (access(r->grid->path, F_OK) == 0 || errno != ENOENT) {
+        char line[UNMET_LINE];
+        if (unmet_split(&r->unmet, r->node, line)) output_say(r->out, "%s: %s", r->a->title, line);
         exec_timer_set(x, t, moyai_now() + GRID_LOOK);
         return;
     }
@@ -685,7 +687,7 @@ static int prepare(struct run *r, struct moyai_error *why) {
     node_on_leave(r->node, on_told, r);
     bool wide = !r->grid->path[0];
     unmet_begin(&r->unmet, UNMET_RUN);
-    if (r->a->grid || wide)
+    if (!r->grid->own)
         exec_timer_set(r->x, &r->grid_look, moyai_now() + (moyai_ns)(wide ? UNMET_FIRST : GRID_LOOK));
     if (r->a->timeout) exec_timer_set(r->x, &r->timeout, moyai_now() + (moyai_ns)r->a->timeout);
     if (r->a->wall.until) exec_timer_set(r->x, &r->wall, wall_tells(&r->a->wall, r->a->grace));

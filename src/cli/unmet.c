@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/unmet.h"
 
+#include "base/log.h"
 #include "exec/child.h"
+#include "node/node.h"
 #include "overlay/io/met.h"
 #include "overlay/io/overlay.h"
 
@@ -247,6 +249,14 @@ static bool look_full(struct unmet *u, const struct overlay *o, const char *grid
              "nodes listen (MOYAI_LOG=warning says of each)",
              grid);
     return true;
+}
+
+bool unmet_split(struct unmet *u, moyai_node *n, char line[UNMET_LINE]) {
+    char text[MOYAI_ERROR_TEXT];
+    if (u->told_split || !overlay_split(node_overlay(n), text)) return false;
+    u->told_split = true;
+    snprintf(line, UNMET_LINE, "warning: %s", text);
+    return !log_wants(node_log(n), LOG_LEVEL_WARNING, "overlay");
 }
 
 bool unmet_look(struct unmet *u, const struct overlay *o, const char *grid, char line[UNMET_LINE]) {

@@ -41,7 +41,7 @@ struct unmet {
     moyai_ns began, next, hidden; /* next: not before; hidden: since when some are, 0: none is */
     moyai_dur pause;
     enum unmet_who who;
-    bool told_alone, told_others, told_full;
+    bool told_alone, told_others, told_full, told_split;
     bool waits, some, silent; /* it was said that: nobody can be met; not all is seen; some place is silent */
     bool linked;              /* it has been, to a member */
     bool told_known;
@@ -61,6 +61,9 @@ const char *unmet_advice(unsigned what);
 
 /* Has all of this report been said? */
 bool unmet_was_said(const struct unmet *u, const char *grid, const char *report);
+
+/* Lock held. In the directory of a grid of one host another is found: once, unless the log has said it. */
+bool unmet_split(struct unmet *u, moyai_node *n, char line[UNMET_LINE]);
 
 /* Lock held. Must who looks at all nodes believe that there are some which he cannot see? out: why, and what to do. */
 bool unmet_some(const struct overlay *o, const char *grid, char line[UNMET_LINE]);

@@ -33,7 +33,8 @@
 #define NEW_SUFFIX  ".new"
 #define NAME_SIZE   (NAME_HEX + sizeof NEW_SUFFIX) /* with NUL */
 #define BACKLOG     4096                           /* the kernel cuts it to net.core.somaxconn */
-#define NEW_TIMEOUT 60                             /* seconds from bind to rename; then it is taken for dead */
+#define HOST_TEXT   160
+#define NEW_TIMEOUT 60 /* seconds from bind to rename; then it is taken for dead */
 
 _Static_assert(RUNDIR_PATH_MAX + 1 + NAME_SIZE == sizeof((struct sockaddr_un *)0)->sun_path, "a path fits exactly");
 
@@ -141,9 +142,9 @@ static const char *choose(const char *path, char *buf, size_t size, const char *
     return buf;
 }
 
-static int host_id(struct rundir *d, struct moyai_error *reterr) {
+/* What the ids of a host's run directories have in common: its boot, network namespace, and uid. How long it is. */
+static int host_text(char text[HOST_TEXT], struct moyai_error *reterr) {
     static const char boot_id[] = "/proc/sys/kernel/random/boot_id", net[] = "/proc/self/ns/net";
-    char text[300];
     int fd = open(boot_id, O_RDONLY | O_CLOEXEC);
     if (fd < 0) return err_sys(reterr, errno, "cannot tell this host from others: %s", boot_id);
     ssize_t n = read(fd, text, 64);
@@ -153,10 +154,31 @@ static int host_id(struct rundir *d, struct moyai_error *reterr) {
     struct stat st;
     if (stat(net, &st) < 0) return err_sys(reterr, errno, "cannot tell this host from others: %s", net);
     size_t at = (size_t)n;
-    at += (size_t)snprintf(text + at, sizeof text - at, "net %llu uid %u dir %llu %llu", (unsigned long long)st.st_ino,
-                           (unsigned)geteuid(), (unsigned long long)d->dev, (unsigned long long)d->ino);
-    hash128(text, at, d->host);
+    at += (size_t)snprintf(text + at, HOST_TEXT - at, "net %llu uid %u", (unsigned long long)st.st_ino,
+                           (unsigned)geteuid());
+    return (int)at;
+}
+
+/* Its second half is the same for all run directories of the host; the first one tells them apart as well. */
+static int host_id(struct rundir *d, struct moyai_error *reterr) {
+    char text[HOST_TEXT + 60];
+    uint8_t common[16];
+    int n = host_text(text, reterr);
+    if (n < 0) return n;
+    hash128(text, (size_t)n, common);
+    n += snprintf(text + n, 60, " dir %llu %llu", (unsigned long long)d->dev, (unsigned long long)d->ino);
+    hash128(text, (size_t)n, d->host);
+    memcpy(d->host + 8, common, 8);
     return 0;
+}
+
+bool rundir_this_host(const uint8_t host[16]) {
+    char text[HOST_TEXT];
+    uint8_t common[16];
+    int n = host_text(text, NULL);
+    if (n < 0) return true;
+    hash128(text, (size_t)n, common);
+    return memcmp(host + 8, common, 8) == 0;
 }
 
 static int check_form(const char *path, const char *what, struct moyai_error *reterr) {

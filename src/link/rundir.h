@@ -37,6 +37,10 @@ const char *rundir_path(const struct rundir *d);
  * network namespace, uid, and the directory itself (device and inode). */
 const uint8_t *rundir_host(const struct rundir *d); /* 16 bytes */
 
+/* Is that the host id of a run directory of this host, whichever? Not if it is of a container with a network of its
+ * own, nor of this host before it was booted. True in doubt. */
+bool rundir_this_host(const uint8_t host[16]);
+
 /* Make the socket of a node: *ret is a non-blocking listening descriptor, yours to close. It is there under its
  * name only once it listens. EEXIST (a socket of that name), ENOSPC, ELIMIT, EPERM, ESTATE (the directory has been
  * removed, or its path leads elsewhere by now). */

@@ -15,6 +15,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 /* A run that makes the grid: a node that does nothing but be there. */
@@ -553,6 +554,73 @@ static void nothing_is_left_behind_without_files(void **state) {
     end_agent(&one);
 }
 
+/* ---- a directory of several hosts ------------------------------------------------------------- */
+
+/* The entry that a node of another host would leave there. */
+static void put_foreign(const char *host, char path[300]) {
+    snprintf(path, 300, "%s/n/0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f", strchr(grid, '/'));
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    assert_true(fprintf(f,
+                        "moyai node 1\nid 0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f\nhost %s\npid 4711\nstarted %lld\n"
+                        "run-dir /nowhere/moyai\ntitle far\nend\n",
+                        host, (long long)time(NULL)) > 0);
+    assert_int_equal(fclose(f), 0);
+}
+
+#define FAR "node 0f0f0f0f (far, pid 4711) is (or was, if it has ended) of another host or container: a grid over "
+
+/* Without a key it would be one for each host: everybody says so who sees it. */
+static void several_hosts_need_a_key(void **state) {
+    (void)state;
+    char path[300];
+    struct cli before, after, c;
+    start_agent(&before, "1", "5s");
+    put_foreign("0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f", path);
+    (void)cli_line(&before, 2, "moyai node: warning: " FAR "several needs a key that each names (moyai key new, ");
+    start_agent(&after, "1", "5s");
+    (void)cli_line(&after, 2, "moyai node: warning: " FAR);
+    /* So do those who look, and what is started. */
+    assert_int_equal(cli_do(&c, "ps", "--grid", grid, NULL), 1);
+    has(c.text[1].p, "not all of the grid at '");
+    has(c.text[1].p, FAR);
+    cli_free(&c);
+    assert_int_equal(cli_do(&c, "call", "--grid", grid, "0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f", "info", NULL), 1);
+    has(c.text[1].p, FAR);
+    cli_free(&c);
+    cli_start(&c, NULL, "run", "--grid", grid, "@n", "serve", "x", NULL);
+    (void)cli_line(&c, 2, "moyai run: warning: " FAR);
+    kill(c.pid, SIGTERM);
+    (void)cli_wait(&c);
+    cli_free(&c);
+    static const char *const logs[] = {"MOYAI_LOG=warning", NULL};
+    cli_start(&c, &(struct cli_opts){.env = logs}, "run", "--grid", grid, "@n", "serve", "x", NULL);
+    cli_await(&c, 2, " warning overlay MOYAI-GRID-HOSTS " FAR, 2);
+    kill(c.pid, SIGTERM);
+    (void)cli_wait(&c);
+    assert_int_equal(kit_count(&c.text[1], "moyai run: warning: "), 0); /* not twice */
+    cli_free(&c);
+    end_agent_saying(&after, FAR, 1);
+    end_agent_saying(&before, FAR, 1);
+    cli_free(&after);
+    cli_free(&before);
+    unlink(path);
+}
+
+static void nobody_takes_commands_but_elsewhere(void **state) {
+    (void)state;
+    char path[300];
+    struct cli c;
+    put_foreign("0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f", path);
+    START(&c, "echo", "never");
+    cli_await(&c, 2, "none is known; node 0f0f0f0f (far, pid 4711) does not answer", 1);
+    cli_await(&c, 2, "moyai run: warning: " FAR, 1);
+    kill(c.pid, SIGINT);
+    assert_int_equal(cli_wait(&c), 130);
+    cli_free(&c);
+    unlink(path);
+}
+
 int main(int argc, char **argv) {
     if (argc > 1) cmocka_set_test_filter(argv[1]); /* the name of one test */
 #define RUN(test) cmocka_unit_test_setup_teardown(test, open_run, close_run)
@@ -578,6 +646,8 @@ int main(int argc, char **argv) {
         RUN(an_agent_with_few_files_says_so),
         RUN(nothing_is_left_behind_without_files),
         RUN(a_stopped_agent),
+        RUN(several_hosts_need_a_key),
+        RUN(nobody_takes_commands_but_elsewhere),
     };
     return cmocka_run_group_tests(tests, kit_setup, kit_teardown);
 }

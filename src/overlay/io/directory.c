@@ -6,18 +6,24 @@
  * So who joins takes that of the nodes that are there, unless it was told another one, which is refused: nodes of two
  * run directories cannot reach each other. What cannot be judged by one's own run directory, since a node's entry
  * names another, is never called dead because of it: its names would be taken from it while it lives.
+ *
+ * A directory that several hosts see (NFS, a volume of containers) is no such grid: each host would be one of its own,
+ * where names of others are seen and nobody can be called. Whoever sees an entry of another host says so.
  */
 #include "base/err.h"
 #include "overlay/io/internal.h"
 #include "overlay/io/onehost.h"
 
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define LOOK_MOST 16u /* entries that are looked at for one of a living node; as a rule the first is */
 
 struct look {
-    const struct overlay *o;
+    struct overlay *o;
     struct rundir *theirs;
     struct rdv_node who; /* whose it is */
     unsigned n;
@@ -29,6 +35,7 @@ static bool look_at(const struct moyai_node_id *id, void *ctx) {
     if (++l->n > LOOK_MOST) return false;
     if (rdv_get_node(l->o->rdv, id, &e, NULL) < 0) return true;
     if (l->o->dir && id_equal(e.host, rundir_host(l->o->dir))) return rundir_is_dead(l->o->dir, id);
+    directory_note(l->o, &e);
     struct rundir *d = onehost_dir(&e);
     if (!d) return true;
     if (rundir_is_dead(d, id)) {
@@ -88,12 +95,78 @@ bool directory_is_dead(struct overlay *o, const struct moyai_node_id *id) {
     return !elsewhere(o, id, &e) || onehost_is_dead(&e);
 }
 
+static void not_here(const struct overlay *o, const struct rdv_node *e, struct moyai_error *why) {
+    char who[ENTRY_CALLED];
+    entry_called(who, e->id.b, e->title, e->pid);
+    if (!rundir_this_host(e->host)) {
+        err_set(why, MOYAI_EUNREACHABLE,
+                "%.90s is (or was, if it has ended) of another host or container: a grid over several needs a key that "
+                "each names (moyai key new, --key-file; see moyai-grid(5))",
+                who);
+        return;
+    }
+    struct rundir *d = onehost_dir(e);
+    err_set(why, MOYAI_EUNREACHABLE, "%.60s has its socket in run directory '%.70s'%s; ours is '%.70s'", who,
+            e->run_dir, d ? "" : ", which is not seen from here", rundir_path(o->dir));
+    rundir_close(d);
+}
+
 bool directory_elsewhere(struct overlay *o, const struct moyai_node_id *id, struct moyai_error *why) {
     struct rdv_node e;
-    char who[ENTRY_CALLED];
     if (!elsewhere(o, id, &e) || onehost_is_dead(&e)) return false;
-    entry_called(who, e.id.b, e.title, e.pid);
-    err_set(why, MOYAI_EUNREACHABLE, "%s has its socket in run directory '%s', or is of another host; ours is '%s'",
-            who, e.run_dir, rundir_path(o->dir));
+    directory_note(o, &e);
+    not_here(o, &e, why);
+    return true;
+}
+
+/* ---- several hosts --------------------------------------------------------------------------- */
+
+void directory_note(struct overlay *o, const struct rdv_node *e) {
+    struct moyai_error why;
+    if (o->split.text[0] || rundir_this_host(e->host) || onehost_is_dead(e)) return;
+    not_here(o, e, &why);
+    snprintf(o->split.text, sizeof o->split.text, "%s", why.text);
+    log_warning(o->cfg.log, "overlay", "MOYAI-GRID-HOSTS", "%s", why.text);
+}
+
+struct notes {
+    struct overlay *o;
+    size_t skip, n;
+};
+
+static bool count_one(const struct moyai_node_id *id, void *ctx) {
+    (void)id;
+    ((struct notes *)ctx)->n++;
+    return true;
+}
+
+static bool note_one(const struct moyai_node_id *id, void *ctx) {
+    struct notes *s = ctx;
+    struct rdv_node e;
+    if (s->skip > 0) {
+        s->skip--;
+        return true;
+    }
+    if (rdv_get_node(s->o->rdv, id, &e, NULL) == 0) directory_note(s->o, &e);
+    return ++s->n < LOOK_MOST && !s->o->split.text[0];
+}
+
+bool overlay_split(struct overlay *o, char text[MOYAI_ERROR_TEXT]) {
+    char path[PATH_MAX];
+    struct stat st;
+    if (!o->rdv) return false;
+    if (!o->split.text[0] && snprintf(path, sizeof path, "%s/n", rdv_path(o->rdv)) < (int)sizeof path &&
+        stat(path, &st) == 0 && (st.st_mtim.tv_sec != o->split.looked[0] || st.st_mtim.tv_nsec != o->split.looked[1])) {
+        struct notes s = {.o = o};
+        o->split.looked[0] = st.st_mtim.tv_sec;
+        o->split.looked[1] = st.st_mtim.tv_nsec;
+        int rc = rdv_node_ids(o->rdv, count_one, &s, NULL);
+        s.skip = s.n > LOOK_MOST ? (size_t)rng_below(&o->rng, s.n - LOOK_MOST + 1) : 0;
+        s.n = 0;
+        if (rc == 0) rc = rdv_node_ids(o->rdv, note_one, &s, NULL);
+        if (rc < 0) return false; /* who needs the directory says so */
+    }
+    if (!o->split.text[0]) return false;
+    snprintf(text, MOYAI_ERROR_TEXT, "%s", o->split.text);
     return true;
 }

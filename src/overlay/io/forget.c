@@ -92,9 +92,12 @@ static bool sweep_one(const struct moyai_node_id *id, void *ctx) {
         return true;
     }
     struct rdv_node e;
-    if (!id_equal(id->b, o->cfg.self.b) && rdv_get_node(o->rdv, id, &e, NULL) == 0 && id_equal(e.host, o->hello.host) &&
-        rundir_has(o->dir, id) && rundir_is_dead(o->dir, id))
-        s->dead[s->n_dead++] = *id;
+    if (!id_equal(id->b, o->cfg.self.b) && rdv_get_node(o->rdv, id, &e, NULL) == 0) {
+        if (!id_equal(e.host, o->hello.host))
+            directory_note(o, &e);
+        else if (rundir_has(o->dir, id) && rundir_is_dead(o->dir, id))
+            s->dead[s->n_dead++] = *id;
+    }
     return ++s->n < SWEEP_MOST;
 }
 

@@ -11,6 +11,7 @@
 #include "link/link.h"
 #include "link/rundir.h"
 #include "link/tcp.h"
+#include "overlay/io/directory.h"
 #include "overlay/io/overlay.h"
 #include "overlay/io/places.h"
 #include "overlay/session.h"
@@ -175,6 +176,7 @@ struct overlay {
     struct forget *forgets, *forgets_last; /* what the dead have left in it, being removed */
     struct exec_timer forget_timer;
     bool forget_look; /* it is to look for the dead */
+    struct split split;
     int listener;
     struct exec_fd *listen_fd;
     struct exec_timer accept_timer; /* out of descriptors: look again */
@@ -287,11 +289,6 @@ bool witness_watches(const struct overlay *o, const uint8_t id[16]);
 void witness_done(struct overlay *o);
 
 /* forget.c */
-/* directory.c: open the directory of a grid of one host (url NULL: another kind), and choose the run directory. */
-int directory_open(struct overlay *o, const char *url, struct moyai_error *reterr);
-bool directory_is_dead(struct overlay *o, const struct moyai_node_id *id);
-/* It may live, and cannot be reached, as its socket is in another run directory. */
-bool directory_elsewhere(struct overlay *o, const struct moyai_node_id *id, struct moyai_error *why);
 void forget_init(struct overlay *o);
 void forget_close(struct overlay *o);
 void forget_node(struct overlay *o, const uint8_t node[16]); /* it is dead */

@@ -91,6 +91,12 @@ int onehost_check(const char *dir, bool alone, struct moyai_error *reterr) {
     if (!found) return 0;
     char who[ENTRY_CALLED], doubt[80] = "";
     entry_called(who, e.id.b, e.title, e.pid);
+    if (!rundir_this_host(e.host))
+        return err_set(
+            reterr, MOYAI_EPERM,
+            "nodes meet in \"%.70s\" without a key, as %.50s of another host (or it has left its entry in n/): "
+            "end them, or remove that, before a grid of several hosts begins there",
+            dir, who);
     struct rundir *theirs = onehost_dir(&e);
     if (!theirs) snprintf(doubt, sizeof doubt, ", or has left its entry in n/: remove that if it has ended");
     rundir_close(theirs);

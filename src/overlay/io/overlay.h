@@ -215,9 +215,10 @@ bool overlay_unmet(const struct overlay *o, char out[OVERLAY_UNMET], unsigned *w
 /* All of these places have answered, twice, that they know of nobody: there is no use in waiting for a link. */
 bool overlay_settled(const struct overlay *o, bool new_too);
 /* Nobody listens at any of them, or who does takes no key of ours, and that has been tried some times: one that is just
- * starting would be there soon. Nor
- * is there a grid file, by whose lines a link may come that needs none of them. */
+ * starting would be there soon. Nor is there a grid file, by whose lines a link may come that needs none of them. */
 bool overlay_refused(const struct overlay *o);
+/* In a grid of one host: is there an entry of another one? Looks at some, if they changed. text: also what to do. */
+bool overlay_split(struct overlay *o, char text[MOYAI_ERROR_TEXT]);
 bool overlay_heard(const struct overlay *o); /* they have answered, whatever they know */
 /* No link, and none to be had: all places where the grid is met have answered, and all that are known have no place for
  * this node, though they know that it has no other link. One may become free. */

@@ -110,6 +110,11 @@ static void one_host_s_nodes_keep_others_out(void **state) {
     assert_int_equal(rdv_put_node(r, &n, &e), 0);
     assert_int_equal(kind(url, "/my/key", &e), MOYAI_EPERM);
     assert_non_null(strstr(e.text, "or has left its entry in n/: remove that if it has ended): do not name a key"));
+    n.host[15] ^= 1;
+    assert_int_equal(rdv_put_node(r, &n, &e), 0);
+    assert_int_equal(kind(url, "/my/key", &e), MOYAI_EPERM);
+    assert_non_null(
+        strstr(e.text, " of another host (or it has left its entry in n/): end them, or remove that, before"));
     n.started = 1; /* before this host did */
     assert_int_equal(rdv_put_node(r, &n, &e), 0);
     assert_int_equal(kind(url, "/my/key", &e), 1);
