@@ -21,24 +21,27 @@ static const char by_silence[] =
     "something else than an endpoint or a member?";
 static const char by_stopped[] =
     "; members are known there, but none answers: are they stopped, did they end without a word, or is a firewall "
-    "between?";
+    "between, and no member known that all can connect to?";
 #define BY_YOUNG "n endpoint that has just begun hears of all nodes within 45 s"
+#define BY_UNREACHED                                                                                                   \
+    "; of the nodes that are known there none can be connected to from here: if they have not ended, a member is "     \
+    "missing to which all can connect (an endpoint is none; see moyai(7))"
+static const char by_unreached[] = BY_UNREACHED, by_young_unreached[] = BY_UNREACHED "; a" BY_YOUNG;
 static const char by_nobody[] = "; is the name right? A" BY_YOUNG;
 static const char by_http[] = "; if it is a member, write HOST:PORT, without http://";
 static const struct {
     unsigned what;
     const char *advice;
 } advices[] = {
-    {MET_KEY_TOLD, ""},
-    {MET_KEY, by_key},
-    {MET_KNOWN, by_stopped},
-    {MET_YOUNG, "; a" BY_YOUNG},
-    {MET_NOT_YET | MET_SILENT, by_silence},
-    {MET_NO_ENDPOINT, by_http},
-    {MET_EMPTY, by_nobody},
+    {MET_KEY_TOLD, ""},          {MET_KEY, by_key},
+    {MET_KNOWN, by_stopped},     {MET_UNREACHED, by_unreached},
+    {MET_YOUNG, "; a" BY_YOUNG}, {MET_NOT_YET | MET_SILENT, by_silence},
+    {MET_NO_ENDPOINT, by_http},  {MET_EMPTY, by_nobody},
 };
 
 const char *unmet_advice(unsigned what) {
+    const unsigned first = MET_KEY_TOLD | MET_KEY | MET_KNOWN;
+    if (what & MET_UNREACHED && what & MET_YOUNG && !(what & first)) return by_young_unreached;
     for (size_t i = 0; i < sizeof advices / sizeof advices[0]; i++)
         if (what & advices[i].what) return advices[i].advice;
     return "";
@@ -201,9 +204,11 @@ static bool look_alone(struct unmet *u, const struct overlay *o, const char *gri
     if (!u->told_alone && !u->waits && (agent || (u->who == UNMET_RUN && named)) && is_alone(u, o, &k)) {
         u->told_alone = true;
         snprintf(line, UNMET_LINE,
-                 agent       ? "first node of the grid at '%.200s': nobody else is known there yet"
-                 : k.started ? "nobody but what this run has started is known at '%.200s' yet; is the name right?"
-                             : "nobody else is known at '%.200s' yet; is the name right?",
+                 agent ? "first node of the grid at '%.200s': nobody else is known there yet"
+                 : k.started
+                     ? "nobody but what this run has started is known at '%.200s' yet; is the name right? Others are "
+                       "looked for"
+                     : "nobody else is known at '%.200s' yet; is the name right? Others are looked for",
                  grid);
         return true;
     }

@@ -263,7 +263,8 @@ static void who_goes_on_is_told_why(void **state) {
     /* A name that nobody else has. */
     char text[300], nobody[120];
     snprintf(nobody, sizeof nobody, "%.90s-mistyped", url);
-    snprintf(text, sizeof text, "moyai run: nobody else is known at '%s' yet; is the name right?", nobody);
+    snprintf(text, sizeof text, "moyai run: nobody else is known at '%s' yet; is the name right? Others are looked for",
+             nobody);
     cli_start(&c, NULL, "run", "--grid", nobody, "--key-file", key[0], "cat", NULL);
     (void)cli_line(&c, 2, text);
     cli_close_in(&c);
@@ -453,7 +454,9 @@ static void who_starts_nodes_is_told_that_nobody_else_is_there(void **state) {
     cli_start(&run, NULL, "run", "--grid", typo, "--key-file", key[0], "@n", "serve", "x", ":", "sh", "-c",
               "\"$0\" serve y; true", kit_program("NODE"), NULL);
     snprintf(text, sizeof text,
-             "moyai run: nobody but what this run has started is known at '%s' yet; is the name right?", typo);
+             "moyai run: nobody but what this run has started is known at '%s' yet; is the name right? Others are "
+             "looked for",
+             typo);
     (void)cli_line(&run, 2, text);
     cli_start(&other, NULL, "node", "--grid", typo, "--key-file", key[0], NULL);
     (void)cli_line(&run, 2, "-typo': others are there now");

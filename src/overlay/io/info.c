@@ -9,6 +9,8 @@
 #include "overlay/peers_entry.h"
 #include "overlay/peers_wire.h"
 
+#define FRESH 60u /* seconds: nodes say anew where they are within 45 */
+
 void overlay_self(const struct overlay *o, struct overlay_self *out) {
     *out = (struct overlay_self){.title = o->title, .site = o->site};
     memcpy(out->host, o->hello.host, sizeof out->host);
@@ -69,11 +71,27 @@ size_t overlay_turned_away(const struct overlay *o) {
     return o->wide ? wide_met(o->wide)->turned_away : 0;
 }
 
+/* All who have said lately where they are. */
+static bool none_is_reached(const struct overlay *o) {
+    const struct peers *p = wide_peers(o->wide);
+    const uint32_t n = peers_count(p).known;
+    uint32_t fresh = 0;
+    if (peers_count(p).mesh > 0) return false;
+    for (uint32_t i = 0; i < n; i++) {
+        const struct peers_endpoint e = peers_known_at(p, i, exec_now(o->x));
+        if (e.lifetime + FRESH < PEERS_ENTRY_LIFETIME) continue;
+        if (!met_dial_has_failed(wide_met(o->wide), e.id.b)) return false;
+        fresh++;
+    }
+    return fresh > 0;
+}
+
 unsigned overlay_report(const struct overlay *o, char *out, size_t n) {
     out[0] = 0;
     if (!o->wide) return 0;
     const struct met *m = wide_met(o->wide);
-    return met_report(m, (moyai_dur)(moyai_now() - m->began), out, n);
+    const unsigned what = met_report(m, (moyai_dur)(moyai_now() - m->began), out, n);
+    return what | (none_is_reached(o) ? MET_UNREACHED : 0);
 }
 
 void overlay_each_known(const struct overlay *o, bool (*fn)(const struct overlay_known *k, void *ctx), void *ctx) {

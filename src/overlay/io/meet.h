@@ -33,6 +33,7 @@ enum met_what {
     MET_KNOWN = 1024,     /* nodes are known, and none has answered yet, be it by a refusal */
     MET_REFUSED = 4096,   /* nobody listens there: each address refuses the connection, or there is no way to it */
     MET_OTHER = 2048,     /* whatever else the text says */
+    MET_UNREACHED = 8192, /* nodes are known, all of them were tried, and none can be connected to */
 };
 
 struct meet;

@@ -70,8 +70,26 @@ enum met_what met_dial_what(const struct moyai_error *why) {
     return why->code == MOYAI_EPERM ? MET_KEY_TOLD : why->code == MOYAI_ETIMEDOUT ? MET_SILENT : MET_OTHER;
 }
 
+static size_t find_failed(const struct met *m, const uint8_t id[16]) {
+    size_t i = 0;
+    const size_t n = m->n_failed < MET_FAILS ? m->n_failed : MET_FAILS;
+    while (i < n && !id_equal(m->failed[i], id)) i++;
+    return i < n ? i : MET_FAILS;
+}
+
+bool met_dial_has_failed(const struct met *m, const uint8_t id[16]) {
+    return find_failed(m, id) < MET_FAILS;
+}
+
+static void note_failed(struct met *m, const uint8_t id[16], bool failed) {
+    const size_t i = find_failed(m, id);
+    if (failed && i == MET_FAILS) memcpy(m->failed[m->n_failed++ % MET_FAILS], id, 16);
+    if (!failed && i < MET_FAILS) memset(m->failed[i], 0, 16);
+}
+
 void met_dial_failed(struct met *m, const uint8_t id[16], enum met_what what, const char *text) {
     char name[33];
+    note_failed(m, id, what == MET_REFUSED || what == MET_SILENT || what == MET_OTHER);
     /* That another has no key that fits stays worth more, as long as it may be there. */
     if (m->dial[0] && m->dial_what == MET_KEY_TOLD && what != MET_KEY_TOLD && !id_equal(m->dial_id, id)) return;
     id_format(id, name);
@@ -81,6 +99,7 @@ void met_dial_failed(struct met *m, const uint8_t id[16], enum met_what what, co
 }
 
 void met_dial_over(struct met *m, const uint8_t id[16]) {
+    note_failed(m, id, false);
     if (id_equal(m->dial_id, id)) m->dial[0] = 0;
 }
 

@@ -11,6 +11,7 @@
 
 #define MET_TEXT     220u
 #define MET_FULLS    8u
+#define MET_FAILS    32u
 #define MET_REFUSALS 3u
 
 struct met_place {
@@ -37,6 +38,9 @@ struct met {
     char dial[MET_TEXT];
     enum met_what dial_what;
     uint8_t dial_id[16];
+    /* Who was met, and could not be connected to the last time, as nobody listens there or whatever else; the last. */
+    uint8_t failed[MET_FAILS][16];
+    size_t n_failed;
     /* Since there was a link: who has no place, though it was told that nobody else has one either; the last of them.
      */
     uint8_t full[MET_FULLS][16];
@@ -53,6 +57,7 @@ const char *met_ahead_text(const struct met *m, char out[MET_TEXT]);
 void met_over(struct met *m, int64_t seconds);
 void met_dial_failed(struct met *m, const uint8_t id[16], enum met_what what, const char *text);
 void met_dial_over(struct met *m, const uint8_t id[16]); /* it has been reached, or is not there any more */
+bool met_dial_has_failed(const struct met *m, const uint8_t id[16]);
 void met_full(struct met *m, const uint8_t id[16]);
 const char *met_full_text(bool observer); /* observer: this node is */
 bool met_is_full(const struct met *m, const uint8_t id[16]);

@@ -65,7 +65,12 @@ static void tells_of_clocks(void **state) {
     met_dial_failed(&m, other, MET_OTHER, "refused");
     met_dial_failed(&m, node, MET_OTHER, "refused");
     says(&m, false, MET_OTHER, "cannot connect to node abcdef01: refused");
+    assert_true(met_dial_has_failed(&m, node) && met_dial_has_failed(&m, other));
     met_dial_over(&m, node); /* it has died */
+    assert_false(met_dial_has_failed(&m, node));
+    met_dial_failed(&m, other, MET_FULL, "no place");
+    assert_false(met_dial_has_failed(&m, other));
+    met_dial_over(&m, other);
     assert_true(met_ahead(&m, 71));
     says(&m, false, MET_CLOCK,
          "an entry there seems to be made 71 s from now, and is not believed: this host's clock is behind, or the "
