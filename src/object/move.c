@@ -397,7 +397,7 @@ static bool takes_none(int code) {
            code == MOYAI_ETIMEDOUT || code == MOYAI_ELIMIT;
 }
 
-/* The first that takes it, beginning at one that depends on the object. Lock not held. */
+/* The first that takes it, beginning at one of whom it is the turn. Lock not held. */
 static int move_somewhere(struct object *ob, struct moyai_error *e) {
     moyai_node *n = ob->node;
     struct takers *t;
@@ -406,7 +406,7 @@ static int move_somewhere(struct object *ob, struct moyai_error *e) {
         moyai_ref *host;
         uint8_t to[16];
         bool lost = false;
-        const size_t all = takers_count(t), from = id_hash(ob->id) % all;
+        const size_t all = takers_count(t), from = takers_turn(n, t) % all;
         for (size_t i = 0; i < all && rc != 0 && !n->drain.late && taker_at(n, t, (from + i) % all, &host, to); i++) {
             moyai_value *state = NULL;
             *e = (struct moyai_error){0};

@@ -44,6 +44,7 @@ struct takers {
     size_t n_asked;
     struct taker found[TAKERS_MOST];
     size_t n_found;
+    size_t turn; /* of whom the next object is; at first anybody's, or all who leave would begin at the same */
     size_t stay; /* have said that they do not take them */
     bool others; /* leave, or do not answer: who stays may be linked to others in a moment */
     bool looking;
@@ -223,6 +224,7 @@ static struct takers *find(moyai_node *n, const char *cls) {
     t = calloc(1, sizeof *t + strlen(cls) + 1);
     if (!t) return NULL;
     memcpy(t->cls, cls, strlen(cls) + 1);
+    t->turn = (size_t)rng_below(&n->rng, TAKERS_MOST);
     t->next = n->drain.takers;
     n->drain.takers = t;
     return t;
@@ -294,6 +296,13 @@ struct takers *takers_of(moyai_node *n, const char *cls, struct moyai_error *e) 
 
 size_t takers_count(const struct takers *t) {
     return t->n_found;
+}
+
+size_t takers_turn(moyai_node *n, struct takers *t) {
+    exec_lock(n->x);
+    const size_t turn = t->turn++;
+    exec_unlock(n->x);
+    return turn;
 }
 
 bool taker_at(moyai_node *n, struct takers *t, size_t i, moyai_ref **host, uint8_t id[16]) {

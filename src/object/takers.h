@@ -15,6 +15,8 @@ struct takers;
  * known, as some have not answered. */
 struct takers *takers_of(moyai_node *n, const char *cls, struct moyai_error *e);
 size_t takers_count(const struct takers *t);
+/* At which of them the next object begins: at each in turn, so that all get as many. */
+size_t takers_turn(moyai_node *n, struct takers *t);
 /* The i-th: its host, to be freed, and its id. False: there are no more. */
 bool taker_at(moyai_node *n, struct takers *t, size_t i, moyai_ref **host, uint8_t id[16]);
 /* It leaves, or has gone, or has no room; silent: it does not answer, and may again. The next takes its place. */

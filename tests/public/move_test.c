@@ -215,6 +215,35 @@ static void who_leaves_gives_away(void **state) {
     close_hosts(3);
 }
 
+/* Equals that have nothing to do get as many of them, or one more: those who have answered in time, as a rule all. */
+static void who_leaves_spreads_them(void **state) {
+    (void)state;
+    enum { OBJECTS = 32, TAKERS = 4 };
+    if (wide) return;
+    open_hosts(3);
+    const pid_t taker[TAKERS] = {pid[1], pid[2], start("host3", 0), start("host4", 0)};
+    moyai_ref_unref(kit_lookup(node, "host3"));
+    moyai_ref_unref(kit_lookup(node, "host4"));
+    moyai_ref *ref[OBJECTS];
+    int got[TAKERS] = {0}, takers = 0;
+    for (int i = 0; i < OBJECTS; i++) ref[i] = made_at(0, "");
+    kit_end(pid[0]);
+    pid[0] = 0;
+    for (int i = 0; i < OBJECTS; i++) {
+        int n = 0, where = 0, k = 0;
+        KIT_OK(moyai_call(ref[i], "next", MOYAI_ARGS(1u), MOYAI_INTO(&n, &where), NULL));
+        while (k < TAKERS && taker[k] != where) k++;
+        FIBER_ASSERT(k < TAKERS);
+        takers += got[k]++ == 0;
+        moyai_ref_unref(ref[i]);
+    }
+    for (int k = 0; k < TAKERS; k++)
+        FIBER_ASSERT(got[k] == 0 || got[k] == OBJECTS / takers || got[k] == (OBJECTS + takers - 1) / takers);
+    kit_end(taker[2]);
+    kit_end(taker[3]);
+    close_hosts(3);
+}
+
 /* Who is told to leave when he has adopted it, and the old home has not said settle yet, is told that still, and gives
  * it on. */
 static void who_leaves_takes_what_arrives(void **state) {
@@ -576,6 +605,7 @@ static int tests(void) {
         cmocka_unit_test(methods_end_first),
         cmocka_unit_test(signals_look_for_it),
         cmocka_unit_test(who_leaves_gives_away),
+        cmocka_unit_test(who_leaves_spreads_them),
         cmocka_unit_test(who_leaves_takes_what_arrives),
         cmocka_unit_test(who_is_busy_holds_up_nobody),
         cmocka_unit_test(who_waits_for_it_hears_of_its_end),
