@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 static char base[40];
@@ -279,6 +280,46 @@ static void one_node_is_enough(void **state) {
     }
 }
 
+static int64_t now_ms(void) {
+    struct timespec t;
+    assert_int_equal(clock_gettime(CLOCK_MONOTONIC, &t), 0);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+static pid_t pid_of_ssh(void) {
+    char path[100];
+    snprintf(path, sizeof path, "%s/pid", base);
+    char *text = kit_read(path);
+    const pid_t pid = (pid_t)atoi(text);
+    free(text);
+    assert_true(pid > 1);
+    return pid;
+}
+
+/* What a run's node says last may take a second to pass its ssh, here a stopped one: the first signal asks for what is
+ * being done, and does not end that. */
+static void a_first_signal_hurries_no_farewell(void **state) {
+    (void)state;
+    struct cli ran;
+    char host[100], text[200], file[140];
+    assert_int_equal(gethostname(host, sizeof host), 0);
+    snprintf(text, sizeof text, "forward %s first to=%u\n", host, port[0]);
+    write_file("one-line", text);
+    snprintf(file, sizeof file, "MOYAI_GRID_FILE=%s/one-line", base);
+    cli_start(&ran, &(struct cli_opts){.env = (const char *const[]){file, "MOYAI_LOG=info", NULL}}, "run", "--grid",
+              grid, "--outbound-only", "cat", NULL);
+    (void)cli_line(&ran, 2, "line 1: there is a link");
+    assert_int_equal(kill(-getpgid(pid_of_ssh()), SIGSTOP), 0);
+    const int64_t from = now_ms();
+    cli_close_in(&ran); /* for no signal */
+    (void)usleep(200 * 1000);
+    kill(ran.pid, SIGINT);
+    (void)cli_wait(&ran);
+    const int64_t took = now_ms() - from; /* 1.4 s while the loop turns, and then a second */
+    if (took < 2000) fail_msg("it has ended after %d ms: %s", (int)took, ran.text[1].p);
+    cli_free(&ran);
+}
+
 int main(int argc, char **argv) {
     if (argc > 1) cmocka_set_test_filter(argv[1]); /* the name of one test */
     const struct CMUnitTest tests[] = {
@@ -291,6 +332,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_line_of_others_is_not_waited_for),
         cmocka_unit_test(who_is_asked_twice_ends),
         cmocka_unit_test(one_node_is_enough),
+        cmocka_unit_test(a_first_signal_hurries_no_farewell),
         cmocka_unit_test(all_lines_are_waited_for_by_leave), /* the last: the agents end */
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
