@@ -276,6 +276,11 @@ uint32_t post(struct node *n, uint32_t to, uint32_t to_gen, struct letter l) {
 
 /* --- laws ------------------------------------------------------------------------------------------- */
 
+/* The new home has crashed, or was taken for dead: it has not left in good order. */
+static bool ended_by_fault(const struct mover *m) {
+    return m && m->node->s->node[m->to]->how[m->to_gen] == DEAD;
+}
+
 /* A step of the rules, and whether two have it now. */
 enum moving_say rule(struct node *n, struct here *h, enum moving_event ev, uint64_t number) {
     struct sim *s = n->s;
@@ -287,6 +292,8 @@ enum moving_say rule(struct node *n, struct here *h, enum moving_event ev, uint6
     s->live[o] += (uint32_t)has - (uint32_t)had;
     if (s->live[o] > 1) wrong(s, "an object is at two nodes");
     if (ev == MOVING_EV_LATE || ev == MOVING_EV_REBORN) s->excused[o] = true;
+    /* Between two homes it may be lost with the new one, also where that does not have it yet, or has dropped it. */
+    if (ev == MOVING_EV_PEER_GONE && from == MOVING_SETTLES && ended_by_fault(h->mover)) s->excused[o] = true;
     TRACE(s, "object %u at %u: event %d, number %" PRIu64 ": %d -> %d, says %d", o, n->index, (int)ev, number,
           (int)from, (int)h->ob.at.state, (int)say);
     return say;

@@ -513,8 +513,12 @@ static void leave_now(struct node *n) {
     struct sim *s = n->s;
     bool stayers = false;
     for (uint32_t i = 0; i < s->n; i++) stayers |= s->node[i]->never_leaves && alive(s->node[i]);
-    for (uint32_t i = 0; i < s->n; i++)
-        if (i != n->index && alive(s->node[i])) (void)post(n, i, s->node[i]->gen, (struct letter){.kind = FAREWELL});
+    for (uint32_t i = 0; i < s->n; i++) {
+        if (i == n->index || !alive(s->node[i])) continue;
+        (void)post(n, i, s->node[i]->gen, (struct letter){.kind = FAREWELL});
+        /* Whom that does not reach, as the session has failed, finds nobody there. */
+        world_in(&s->w, (moyai_dur)(NOTICE + 2 * SLOWEST), notice_gone, s, packed(i, n->index, n->gen, LEFT));
+    }
     for (uint32_t o = 0; o < s->objects; o++) {
         struct here *h = n->here[o];
         if (!h) continue;

@@ -34,6 +34,13 @@ static const struct {
     {10, 8},   /* what was unpacked after the session had failed arrived for ever */
     {47, 8},   /* a node left between two times that it said settle */
     {1694, 8}, /* one left that had dropped what its old home was still to settle */
+    /* These were faults of this test: lost with a new home that died, but had dropped it or not got it yet; and whoever
+     * did not get the farewell of one that left waited for its answer for ever. */
+    {1000514, 0},
+    {1001744, 0},
+    {1001834, 0},
+    {1004525, 0},
+    {1003088, 0},
 };
 
 /* --- what users, operators and the world do ---------------------------------------------------------- */
