@@ -103,8 +103,9 @@ MOYAI_API MOYAI_MUST_USE int moyai_accept(moyai_node *node, const struct moyai_c
  * there already). ENOOBJECT (ended, or not of this node), ESTATE (its class has no pack and unpack; or a method of it
  * asks), EBUSY (it moves already; or calls in progress are at their limit), ETIMEDOUT (also if that node has not taken
  * it in that time, or in 5 s and one more for each MByte of its state, if that is longer), ENOENT (objects of this
- * class are not taken there), ELEAVING (that node leaves), EDEAD, ECLOSED, EUNREACHABLE, ETOOBIG (its state is larger
- * than max_message), what pack or unpack returned, EINVAL, ENOMEM, EFORK.
+ * class are not taken there), ELEAVING (that node leaves), EDEAD, ECLOSED, EUNREACHABLE (that node
+ * is gone or cannot be reached: the object stays, unless the text says that it is lost with that node), ETOOBIG (its
+ * state is larger than max_message), what pack or unpack returned, EINVAL, ENOMEM, EFORK.
  */
 MOYAI_API MOYAI_MUST_USE int moyai_move(moyai_ref *ref, struct moyai_node_id to, moyai_dur timeout);
 

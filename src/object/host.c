@@ -4,15 +4,15 @@
  * host" is told by old homes.
  */
 #include "base/err.h"
+#include "object/astray.h"
 #include "object/drain.h"
 #include "object/move.h"
 #include "object/moved.h"
 
 #include <stdlib.h>
 
-#define MISSED_TIME (SETTLE_MOST + 5 * MOYAI_SEC)
-#define COME_MOST   (5 * MOYAI_SEC) /* for one that comes back to have gone */
-#define REST_PAUSE  (2 * MOYAI_MS)  /* to look whether it has */
+#define COME_MOST  (5 * MOYAI_SEC) /* for one that comes back to have gone */
+#define REST_PAUSE (2 * MOYAI_MS)  /* to look whether it has */
 
 struct accepted {
     const struct moyai_class *cls;
@@ -22,17 +22,11 @@ struct accepted {
 struct arrival {
     struct object *ob;
     struct peer *from; /* its record is kept */
+    uint8_t mine[16];  /* the id by which this node was asked */
+    bool claims;       /* a fiber does */
     char **name;
     size_t names;
     struct arrival *next;
-};
-
-/* One that went, as its old home could not be reached: that may have said settle, says it again, and has to hear that
- * the object is not here. Till then this node does not leave. */
-struct missed {
-    uint8_t id[16], from[16];
-    moyai_ns until;
-    struct missed *next;
 };
 
 struct host {
@@ -40,10 +34,9 @@ struct host {
     moyai_ref *ref;
     struct accepted *accepted;
     struct arrival *arrivals;
-    size_t n_arrivals, n_missed;
+    size_t n_arrivals;
     size_t n_names;          /* of those that arrive */
-    struct missed *missed;   /* the latest first */
-    struct exec_timer timer; /* for the end of these */
+    struct exec_timer timer; /* there was no room for a fiber */
 };
 
 static const struct moyai_class *accepts(const struct host *h, const char *name) {
@@ -61,7 +54,7 @@ bool host_is(const moyai_node *n, const struct object *ob) {
 }
 
 size_t host_arrivals(const moyai_node *n) {
-    return n->host ? n->host->n_arrivals + n->host->n_missed : 0;
+    return (n->host ? n->host->n_arrivals : 0) + astray_waits(n);
 }
 
 size_t host_names(const moyai_node *n) {
@@ -100,6 +93,7 @@ static void settle(struct host *h, struct arrival *a) {
         }
     }
     moved_here(n, ob->id);
+    astray_over(n, ob->id);
     log_info(n->log, "object", "MOYAI-MOVED-HERE", "an object of class \"%s\" has moved here", klass_name(ob->klass));
     arrival_free(h, a);
     move_unpark(ob);
@@ -107,58 +101,126 @@ static void settle(struct host *h, struct arrival *a) {
     object_leave(ob);
 }
 
-static void drop(struct host *h, struct arrival *a) {
+/* dead: who said adopt may live, and say settle. */
+static void drop(struct host *h, struct arrival *a, bool dead) {
+    static const uint8_t none[16];
     struct object *ob = a->ob;
+    astray_note(h->node, ASTRAY_DROPPED, ob->id, ob->at.number, a->from ? peer_id(a->from) : none, dead);
     arrival_free(h, a);
     ob->ended = true;
     move_unpark(ob);
     object_leave(ob);
 }
 
-/* Those of that id, of that node, and of before that time are over; NULL: any. */
-static void missed_over(struct host *h, const uint8_t *id, const uint8_t *from, moyai_ns before) {
-    for (struct missed **at = &h->missed, *m; (m = *at);) {
-        if ((id && !id_equal(m->id, id)) || (from && !id_equal(m->from, from)) || m->until > before) {
-            at = &m->next;
-            continue;
-        }
-        *at = m->next;
-        h->n_missed--;
-        free(m);
+/* ---- whose it is ------------------------------------------------------------------------------ */
+
+struct claim {
+    moyai_node *node;
+    uint8_t id[16];
+    uint64_t object; /* as it may have come again since */
+};
+
+static struct arrival *claimed(const struct claim *c) {
+    struct arrival *a = c->node->host ? arrival_find(c->node->host, c->id) : NULL;
+    return a && a->ob->number == c->object ? a : NULL;
+}
+
+/* What the old home says; or has become of that. Lock held. */
+static void claim_ends(struct host *h, struct arrival *a, enum moving_event ev, bool pending) {
+    (void)moving_step(&a->ob->at, ev, 0);
+    if (a->ob->at.state == MOVING_HERE) {
+        a->ob->pending |= pending;
+        settle(h, a);
+    } else if (a->ob->at.state == MOVING_NONE) {
+        drop(h, a, ev == MOVING_EV_PEER_GONE);
     }
-    if (h->n_missed == 0) exec_timer_clear(h->node->x, &h->timer);
-    exec_attention(h->node->x);
 }
 
-static void missed_late(struct exec *x, struct exec_timer *t) {
+/* One that asks for `claim` no more than others can answer: it was before there was that. */
+static enum moving_event answer_to_claim(int rc, int64_t what, bool reborn) {
+    if (rc == 0) return what > 0 ? MOVING_EV_YES : MOVING_EV_NO;
+    if (rc == MOYAI_ENOMETHOD) return MOVING_EV_NO;
+    return !reborn && (rc == MOYAI_EDEAD || rc == MOYAI_ECLOSED) ? MOVING_EV_PEER_GONE : MOVING_EV_UNREACHABLE;
+}
+
+/* Lock held, and released meanwhile. False: it need not ask again. */
+static bool claim_once(struct claim *c) {
+    moyai_node *n = c->node;
+    struct arrival *a = claimed(c);
+    if (!a) return false;
+    const uint64_t number = a->ob->at.number;
+    const struct self_id *self = atomic_load(&n->self);
+    uint8_t mine[16];
+    struct moyai_node_id from;
+    memcpy(mine, a->mine, 16);
+    memcpy(from.b, peer_id(a->from), 16);
+    api_leave(n);
+    moyai_ref *home = NULL;
+    int64_t what = 0;
+    int rc = moyai_node_ref(n, from, &home);
+    if (rc == 0) {
+        moyai_future *f =
+            moyai_call_async(home, "claim", MOYAI_ARGS(moyai_bytes(c->id, 16), number, moyai_bytes(mine, 16)));
+        rc = moyai_future_get_masked(f, MOYAI_INTO(&what));
+        moyai_future_free(f);
+    }
+    moyai_ref_unref(home);
+    api_enter(n);
+    a = claimed(c);
+    if (!a) return false;
+    claim_ends(n->host, a, answer_to_claim(rc, what, atomic_load(&n->self) != self), what == 2);
+    return claimed(c) != NULL;
+}
+
+static void run_claim(void *arg) {
+    struct claim *c = arg;
+    moyai_node *n = c->node;
+    api_enter(n);
+    for (moyai_dur pause = AGAIN_PAUSE; claim_once(c) && !n->drain.late;) {
+        api_leave(n);
+        const int rc = moyai_sleep_masked(n, pause);
+        api_enter(n);
+        if (rc < 0) break;
+        pause = pause < AGAIN_MOST / 2 ? 2 * pause : AGAIN_MOST;
+    }
+    free(c);
+    api_leave(n);
+}
+
+/* As long as it is not settled, dropped, or answered, whatever is said to what. Lock held. */
+static void claim_begin(struct host *h, struct arrival *a) {
+    if (a->claims) return;
+    struct claim *c = malloc(sizeof *c);
+    if (c) *c = (struct claim){.node = h->node, .object = a->ob->number};
+    if (c) memcpy(c->id, a->ob->id, 16);
+    a->claims = c && go_locked(h->node, run_claim, c) == 0;
+    if (a->claims) return;
+    free(c);
+    exec_timer_set(h->node->x, &h->timer, moyai_now() + (moyai_ns)AGAIN_PAUSE);
+}
+
+static void claim_later(struct exec *x, struct exec_timer *t) {
     struct host *h = (struct host *)(void *)((char *)t - offsetof(struct host, timer));
-    const moyai_ns now = moyai_now();
-    missed_over(h, NULL, NULL, now);
-    if (h->missed) exec_timer_set(x, t, now + (moyai_ns)AGAIN_PAUSE);
+    (void)x;
+    for (struct arrival *a = h->arrivals; a; a = a->next)
+        if (a->ob->at.state == MOVING_CLAIMS) claim_begin(h, a);
 }
 
-/* Without memory for it the object may be lost, if this node leaves at once. */
-static void missed_new(struct host *h, const struct arrival *a) {
-    struct missed *m = a->from ? malloc(sizeof *m) : NULL;
-    if (!m) return;
-    *m = (struct missed){.until = moyai_now() + (moyai_ns)MISSED_TIME, .next = h->missed};
-    memcpy(m->id, a->ob->id, 16);
-    memcpy(m->from, peer_id(a->from), 16);
-    if (!h->missed) exec_timer_set(h->node->x, &h->timer, m->until);
-    h->missed = m;
-    h->n_missed++;
+static void step_all(struct host *h, const struct peer *p, enum moving_event ev) {
+    for (struct arrival *a = h->arrivals, *next; a; a = next) {
+        next = a->next;
+        if (p && a->from != p) continue;
+        (void)moving_step(&a->ob->at, a->from ? ev : MOVING_EV_PEER_GONE, 0);
+        if (a->ob->at.state == MOVING_NONE)
+            drop(h, a, true);
+        else
+            claim_begin(h, a);
+    }
 }
 
 void host_peer_failed(moyai_node *n, const struct peer *p, const struct moyai_error *why) {
     const bool gone = why->code == MOYAI_EDEAD || why->code == MOYAI_ECLOSED;
-    if (n->host && n->host->missed && gone) missed_over(n->host, NULL, peer_id(p), UINT64_MAX);
-    for (struct arrival *a = n->host ? n->host->arrivals : NULL, *next; a; a = next) {
-        next = a->next;
-        if (a->from != p) continue;
-        (void)moving_step(&a->ob->at, gone ? MOVING_EV_PEER_GONE : MOVING_EV_UNREACHABLE, 0);
-        if (!gone) missed_new(n->host, a);
-        drop(n->host, a);
-    }
+    if (n->host) step_all(n->host, p, gone ? MOVING_EV_PEER_GONE : MOVING_EV_UNREACHABLE);
 }
 
 /* The texts of a list of names. NULL: out of memory, or it is none. */
@@ -190,7 +252,7 @@ static int arrive(const moyai_request *rq, struct arrival *a, const struct moyai
                   void *self, uint64_t number, struct moyai_error *e) {
     moyai_node *n = rq->node;
     struct host *h = n->host;
-    struct moving at = {.seen = moved_seen(n, id)};
+    struct moving at = {.state = MOVING_NONE};
     struct peer *p = node_is(n, rq->caller_node) ? NULL : overlay_peer(n->o, rq->caller_node);
     struct peer_calls *pc = p ? peer_calls(p, true) : NULL;
     /* The old home has given it up while it was unpacked: a drop for it has come already, or will not. */
@@ -208,6 +270,7 @@ static int arrive(const moyai_request *rq, struct arrival *a, const struct moyai
     a->ob->at = at;
     a->ob->users++;
     a->from = p;
+    memcpy(a->mine, node_id(n)->b, 16);
     if (pc) pc->in_room++;
     a->next = h->arrivals;
     h->arrivals = a;
@@ -291,16 +354,18 @@ static int m_settle(moyai_request *rq, void *host) {
     if (rc < 0) return rc;
     api_enter(h->node);
     struct object *ob = object_find(h->node, id);
-    struct moving gone = {.seen = moved_seen(h->node, id)};
+    struct moving gone = {.dropped = astray_find(h->node, ASTRAY_DROPPED, id, NULL)};
     struct arrival *a = arrival_find(h, id);
     const enum moving_say say = moving_step(ob ? &ob->at : &gone, MOVING_EV_SETTLE, number);
     if (a && ob->at.state == MOVING_HERE) {
         ob->pending |= pending;
         settle(h, a);
     }
-    if (h->missed) missed_over(h, id, NULL, UINT64_MAX);
+    astray_asked(h->node, ASTRAY_DROPPED, id);
     api_leave(h->node);
-    return say == MOVING_SAY_YES ? 0 : moyai_raise(rq, MOYAI_ENOOBJECT, "no such object has come here");
+    return say == MOVING_SAY_YES ? 0
+                                 : moyai_raise(rq, MOYAI_EUNREACHABLE,
+                                               "the object was dropped there, as its old home could not be reached");
 }
 
 /* drop(id, number) */
@@ -313,8 +378,8 @@ static int m_drop(moyai_request *rq, void *host) {
     api_enter(h->node);
     struct arrival *a = arrival_find(h, id);
     if (a) (void)moving_step(&a->ob->at, MOVING_EV_DROP, number);
-    if (a && a->ob->at.state == MOVING_NONE) drop(h, a);
-    if (h->missed) missed_over(h, id, NULL, UINT64_MAX);
+    if (a && a->ob->at.state == MOVING_NONE) drop(h, a, false);
+    astray_asked(h->node, ASTRAY_DROPPED, id);
     api_leave(h->node);
     return 0;
 }
@@ -338,7 +403,7 @@ int moyai_accept(moyai_node *n, const struct moyai_class *cls) {
         struct object *ob;
         if (h) {
             h->node = n;
-            exec_timer_init(&h->timer, missed_late);
+            exec_timer_init(&h->timer, claim_later);
         }
         rc = h ? object_make(n, &host_class, h, NULL, &ob, &e) : err_set(&e, MOYAI_ENOMEM, "out of memory");
         if (rc == 0) {
@@ -361,13 +426,13 @@ int moyai_accept(moyai_node *n, const struct moyai_class *cls) {
 }
 
 void host_rejoins(moyai_node *n) {
-    while (n->host && n->host->arrivals) drop(n->host, n->host->arrivals);
+    if (n->host) step_all(n->host, NULL, MOVING_EV_REBORN);
 }
 
 void host_done(moyai_node *n) {
     struct host *h = n->host;
     if (!h) return;
-    if (h->missed) missed_over(h, NULL, NULL, UINT64_MAX);
+    exec_timer_clear(n->x, &h->timer);
     n->host = NULL;
     while (h->arrivals) {
         struct arrival *a = h->arrivals;

@@ -65,10 +65,11 @@ struct object {
     bool moving;   /* no call begins: they wait, in this list */
     size_t inside; /* methods and on_leave functions that run in its scope */
     moyai_request *parked_first, *parked_last;
-    struct blocked *mover; /* waits for `inside` to be none */
-    bool departs;          /* it goes to drain.away when nobody is in its scope */
-    bool stays;            /* its node leaves, and nobody else takes it */
-    struct object *away;   /* in drain.away */
+    struct handing *handing; /* while it is offered, or settled; else NULL */
+    struct blocked *mover;   /* waits for `inside` to be none */
+    bool departs;            /* it goes to drain.away when nobody is in its scope */
+    bool stays;              /* its node leaves, and nobody else takes it */
+    struct object *away;     /* in drain.away */
 };
 
 const struct moyai_method *klass_find(const struct klass *k, const char *name, size_t n);
@@ -254,6 +255,9 @@ struct moyai_node {
     size_t looks;                    /* for objects that may move, under way */
     struct blocked *look_waits;      /* and not begun */
     struct host *host;               /* of objects that move here: move.c. NULL: it takes none */
+    struct astray_move *astray;      /* astray.c */
+    size_t n_astray;                 /* of these, to be asked for soon */
+    struct exec_timer astray_timer;  /* for the end of that */
     uint64_t calls_inside;           /* of those open: made by methods and fibers */
     uint64_t id_steps;               /* requests looked at to find one by its id */
     struct moyai_log own_log;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The object layer as the overlay sees it, and its beginning and end. */
 #include "base/err.h"
+#include "object/astray.h"
 #include "object/drain.h"
 #include "object/move.h"
 #include "object/moved.h"
@@ -124,6 +125,7 @@ void object_layer_done(moyai_node *n) {
     moved_done(n);
     refused_done(n);
     host_done(n);
+    astray_done(n);
     posts_free_all(n);
     names_done(n);
     ids_done(n);

@@ -7,18 +7,18 @@
  *     stays --move--> moving (calls wait, methods end)
  *                       | packs the state
  *                       +--- adopt(class, id, n, names, ...) --> arriving (calls wait): unpacked
- *     stays <-- refused, dead, gone, or unreachable              it goes, when the old home is dead, gone or
- * unreachable
+ *     stays <-- refused, dead, gone, or unreachable
  *                       +--- settle(id, n) ------------------->  here: it has the names, calls begin
- *     gone  <-- settled; or that is not known
+ *     gone  <-- settled; or the new home is gone
  *
- * What waited comes back to its callers, never executed, and they find the object by its id (moved.c). Here is the old
- * home; host.c is the new one.
+ * The new home that is not told whose it is asks, and has it, or drops it. What waited comes back to its callers, never
+ * executed, and they find the object by its id (moved.c). Here is the old home; host.c is the new one.
  */
 #include "object/move.h"
 
 #include "base/err.h"
 #include "base/events.h"
+#include "object/astray.h"
 #include "object/drain.h"
 #include "object/moved.h"
 #include "object/takers.h"
@@ -29,6 +29,13 @@
 #define HOST_TIME (5 * MOYAI_SEC) /* for a node to say whether it takes objects */
 #define BYTE_TIME (1 * MOYAI_US)  /* and as long more for each byte of a state, to take it: at least */
 #define MOVERS    32u             /* objects of a node that leaves, at once */
+
+/* An object that is offered, or settled. */
+struct handing {
+    moyai_ref *host;
+    const uint8_t *to; /* its node's id */
+    bool yours;        /* which was told so, as it asked */
+};
 
 /* ---- its scope ------------------------------------------------------------------------------- */
 
@@ -160,7 +167,8 @@ static enum moving_event ask(moyai_ref *host, const char *method, const struct m
     if (rc < 0) (void)moyai_future_error(f, 0, e);
     moyai_future_free(f);
     if (rc == 0) return MOVING_EV_YES;
-    if (e->where == MOYAI_AT_METHOD || (first && e->executed == MOYAI_NEVER_EXECUTED)) return MOVING_EV_NO;
+    if (e->where == MOYAI_AT_METHOD) return MOVING_EV_NO;
+    if (first && e->executed == MOYAI_NEVER_EXECUTED) return MOVING_EV_NEVER;
     return e->code == MOYAI_EDEAD || e->code == MOYAI_ECLOSED ? MOVING_EV_PEER_GONE : MOVING_EV_UNREACHABLE;
 }
 
@@ -187,47 +195,115 @@ static enum moving_event ask_adopt(struct object *ob, moyai_ref *host, moyai_val
     return ev;
 }
 
-/* Its state has been packed. 0: it is there, or nobody knows where. */
+/* Has this node another id than *self? What it has asked has failed for that reason, unless it was answered. */
+static bool is_reborn(const moyai_node *n, const struct self_id **self, enum moving_event ev) {
+    const struct self_id *now = atomic_load(&n->self);
+    const bool failed = ev == MOVING_EV_PEER_GONE || ev == MOVING_EV_UNREACHABLE;
+    if (now == *self) return false;
+    *self = now;
+    return failed;
+}
+
+/* Settle is said until the new home says something, or is gone. The last event; e: why, unless it is there. */
+static enum moving_event hand(struct object *ob, const struct handing *h, moyai_value *state, moyai_ns until,
+                              uint64_t number, struct moyai_error *e) {
+    moyai_node *n = ob->node;
+    const struct self_id *self = atomic_load(&n->self);
+    enum moving_event ev = ask_adopt(ob, h->host, state, until, e);
+    moyai_value_free(state);
+    for (moyai_dur pause = AGAIN_PAUSE;;) {
+        if (is_reborn(n, &self, ev)) {
+            ev = MOVING_EV_REBORN;
+            err_set(e, MOYAI_EDEAD, "this node was taken for dead meanwhile");
+        }
+        exec_lock(n->x);
+        const bool first = ob->at.state == MOVING_OFFERED;
+        const enum moving_say say = moving_step(&ob->at, ev, 0);
+        const bool pending = ob->pending; /* what signals it after it is said that it is there finds it there */
+        exec_unlock(n->x);
+        if (say == MOVING_SAY_DROP)
+            (void)!moyai_call_oneway(h->host, "drop", MOYAI_ARGS(moyai_bytes(ob->id, 16), number));
+        if (ob->at.state != MOVING_SETTLES) return ev;
+        if (n->drain.late || (!first && moyai_sleep_masked(n, pause) < 0)) {
+            ev = MOVING_EV_LATE;
+            continue;
+        }
+        if (!first) pause = pause < AGAIN_MOST / 2 ? 2 * pause : AGAIN_MOST;
+        ev = ask(h->host, "settle", MOYAI_ARGS(moyai_bytes(ob->id, 16), number, pending), UINT64_MAX, first, e);
+    }
+}
+
+/* Settle was said, and not answered: it is there, or lost. */
+static int is_astray(const struct object *ob, const uint8_t to[16], bool late, struct moyai_error *e) {
+    char id[MOVED_NAME];
+    const struct moyai_error why = *e;
+    moved_name(ob->id, id);
+    if (late)
+        err_set(e, MOYAI_EUNREACHABLE,
+                "this node ends, and node %02x%02x%02x%02x has not said that the object is there", to[0], to[1], to[2],
+                to[3]);
+    else
+        err_set(e, why.code,
+                "the object is lost with its new home, unless it has gone on from there, or that lives: %s", why.text);
+    log_error(ob->node->log, "object", "MOYAI-MOVE-LOST",
+              "object %s of class \"%s\" is lost, unless node %02x%02x%02x%02x has it: %s", id, klass_name(ob->klass),
+              to[0], to[1], to[2], to[3], late ? e->text : why.text);
+    return e->code;
+}
+
+/* Its state has been packed. 0: it is there. Else it has stayed, or ob->ended says that nobody knows where it is. */
 static int hand_over(struct object *ob, moyai_value *state, moyai_ref *host, const uint8_t to[16], moyai_ns until,
                      struct moyai_error *e) {
     moyai_node *n = ob->node;
-    const struct self_id *self = atomic_load(&n->self);
+    struct handing h = {.host = host, .to = to};
     exec_lock(n->x);
     if (!ob->ended) (void)moving_step(&ob->at, MOVING_EV_OFFER, 0);
     const uint64_t number = moving_offer(&ob->at);
+    if (ob->at.state == MOVING_OFFERED) ob->handing = &h;
     exec_unlock(n->x);
     if (ob->at.state != MOVING_OFFERED) {
         moyai_value_free(state);
         return err_set(e, MOYAI_ENOOBJECT, "the object has ended");
     }
-    enum moving_event ev = ask_adopt(ob, host, state, until, e);
-    moyai_value_free(state);
-    const moyai_ns late = moyai_now() + (moyai_ns)SETTLE_MOST;
-    for (bool first = true;; first = false) {
-        if (atomic_load(&n->self) != self) {
-            ev = MOVING_EV_REBORN;
-            err_set(e, MOYAI_EDEAD, "this node was taken for dead meanwhile");
-        }
-        exec_lock(n->x);
-        const enum moving_say say = moving_step(&ob->at, ev, 0);
-        const bool pending = ob->pending; /* what signals it after it is said that it is there finds it there */
-        exec_unlock(n->x);
-        if (say == MOVING_SAY_DROP) (void)!moyai_call_oneway(host, "drop", MOYAI_ARGS(moyai_bytes(ob->id, 16), number));
-        if (ob->at.state != MOVING_SETTLES) break;
-        if (!first && (moyai_now() > late || moyai_sleep_masked(n, AGAIN_PAUSE) < 0))
-            ev = MOVING_EV_LATE;
-        else
-            ev = ask(host, "settle", MOYAI_ARGS(moyai_bytes(ob->id, 16), number, pending), UINT64_MAX, first, e);
-    }
-    if (ob->at.state == MOVING_HERE) return e->code;
+    const enum moving_event ev = hand(ob, &h, state, until, number, e);
+    const bool late = ev == MOVING_EV_LATE;
+    int rc = 0;
     exec_lock(n->x);
+    ob->handing = NULL;
+    if (ob->at.state == MOVING_HERE) { /* that something ended there does not say that the object has */
+        const bool other = e->code == 0 || e->code == MOYAI_ENOOBJECT;
+        rc = other ? err_set(e, MOYAI_EUNREACHABLE, "that node could not be reached, and has not got the object")
+                   : e->code;
+        exec_unlock(n->x);
+        return rc;
+    }
     names_depart(ob);
-    moved_put(n, ob->id, to, ob->at.seen);
+    moved_put(n, ob->id, to);
     ob->ended = true;
-    log_info(n->log, "object", "MOYAI-MOVED", "an object of class \"%s\" has moved to node %02x%02x%02x%02x",
-             klass_name(ob->klass), to[0], to[1], to[2], to[3]);
+    if (ob->at.given) astray_note(n, ASTRAY_GIVEN, ob->id, ob->at.given, to, !late && !h.yours);
+    if (ob->at.given && !h.yours)
+        rc = is_astray(ob, to, late, e);
+    else
+        log_info(n->log, "object", "MOYAI-MOVED", "an object of class \"%s\" has moved to node %02x%02x%02x%02x",
+                 klass_name(ob->klass), to[0], to[1], to[2], to[3]);
     exec_unlock(n->x);
-    return 0;
+    return rc;
+}
+
+int move_claimed(moyai_node *n, const uint8_t object[16], uint64_t number, const uint8_t by[16]) {
+    struct object *ob = object_find(n, object);
+    struct handing *h = ob ? ob->handing : NULL;
+    const uint8_t *to = h ? h->to : NULL;
+    struct moving gone = {.state = MOVING_NONE};
+    if (!ob || ob->ended) gone.given = astray_find(n, ASTRAY_GIVEN, object, &to);
+    const bool given = !ob || ob->ended, offered = !given && ob->at.state == MOVING_OFFERED;
+    if (!to || !id_equal(to, by)) number = 0;
+    const bool yours = moving_step(given ? &gone : &ob->at, MOVING_EV_CLAIM, number) == MOVING_SAY_YES;
+    if (yours && h) h->yours = true;
+    if (yours && given) astray_asked(n, ASTRAY_GIVEN, object);
+    if (offered && ob->at.state == MOVING_HERE)
+        (void)call_oneway_locked(h->host, "drop", MOYAI_ARGS(moyai_bytes(object, 16), number));
+    return !yours ? 0 : ob && ob->pending ? 2 : 1;
 }
 
 /* ---- by the program -------------------------------------------------------------------------- */
@@ -413,6 +489,7 @@ static int move_somewhere(struct object *ob, struct moyai_error *e) {
             rc = pack(ob, &state, e);
             if (rc == 0) rc = hand_over(ob, state, host, to, UINT64_MAX, e);
             moyai_ref_unref(host);
+            if (ob->ended) return rc; /* e may be of a settle that was not answered first */
             lost = rc < 0 && takes_none(e->code);
             if (lost) taker_lost(n, t, to, e->code == MOYAI_EUNREACHABLE || e->code == MOYAI_ETIMEDOUT);
             if (lost) break;
@@ -425,7 +502,9 @@ static int move_somewhere(struct object *ob, struct moyai_error *e) {
 /* It has gone, or not: then it is as any other from now on. */
 static void stays(struct object *ob, int rc, const struct moyai_error *e) {
     moyai_node *n = ob->node;
+    const bool astray = rc < 0 && ob->ended && e->code != MOYAI_ENOOBJECT;
     ob->stays = rc < 0 && !ob->ended;
+    if (astray && !n->drain.late) drain_cut(n, 1, "an object whose new home has not said that it is there", 0, "");
     n->drain.moves--;
     if (ob->stays && n->drain.stay++ == 0) n->drain.why_stay = *e;
     if (ob->stays && e->code != MOYAI_ELEAVING) n->drain.why_stay = *e;

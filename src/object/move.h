@@ -5,8 +5,9 @@
 
 #include "object/internal.h"
 
-#define AGAIN_PAUSE (100 * MOYAI_MS) /* before a node is asked again that could not be reached */
-#define SETTLE_MOST (30 * MOYAI_SEC) /* for that */
+#define AGAIN_PAUSE                                                                                                    \
+    (100 * MOYAI_MS)               /* before a node is asked again that could not be reached, and each time twice as */
+#define AGAIN_MOST (3 * MOYAI_SEC) /* long, up to this */
 
 /* A method or on_leave begins in its scope, and is over. */
 void move_enter(struct object *ob);
@@ -32,14 +33,18 @@ void move_late(moyai_node *n);
 int move_asked(moyai_node *n, moyai_ref *ref, struct moyai_node_id to, moyai_dur timeout, moyai_ref *asker,
                struct moyai_error *e);
 
+/* That object, by move `number`, was offered to this other node, which asks whose it is. 0: it stays here; 1: it is the
+ * other's; 2: and a signal is pending for it. */
+int move_claimed(moyai_node *n, const uint8_t object[16], uint64_t number, const uint8_t by[16]);
+
 /* Who takes objects of that class here; NULL: nobody. Borrowed. */
 moyai_ref *host_of(moyai_node *n, const char *cls);
-/* A node is gone, or unreachable: what had not quite moved from there has not. */
+/* A node is gone, or unreachable: what had not quite moved from there has not, or is claimed. */
 void host_peer_failed(moyai_node *n, const struct peer *p, const struct moyai_error *why);
 size_t host_arrivals(const moyai_node *n);                  /* objects that are not quite here */
 size_t host_names(const moyai_node *n);                     /* that these will have here */
 bool host_is(const moyai_node *n, const struct object *ob); /* its calls begin also where the node leaves: it refuses */
-void host_rejoins(moyai_node *n); /* this node was taken for dead: what had not quite moved here has not */
+void host_rejoins(moyai_node *n); /* this node was taken for dead: what had not quite moved here is claimed */
 void host_done(moyai_node *n);
 
 #endif

@@ -26,9 +26,8 @@
 #define NOWHERE_TIME ((moyai_ns)(200 * MOYAI_MS)) /* and for one that is said to be nowhere: so long, and twice, */
 #define NOWHERE_DEAD 3u                           /* or so often, if its home is dead */
 #define SOON         ((moyai_ns)(100 * MOYAI_MS))
-#define SEEN_TIME    ((moyai_ns)(60 * MOYAI_SEC)) /* settle is said again for 30 s (move.c) */
-#define GONE_TIME    ((moyai_ns)MOYAI_SEC)        /* that it was nowhere is believed so long, */
-#define GONE_TWICE   5u                           /* and twice as long each time that it is found nowhere again */
+#define GONE_TIME    ((moyai_ns)MOYAI_SEC) /* that it was nowhere is believed so long, */
+#define GONE_TWICE   5u                    /* and twice as long each time that it is found nowhere again */
 
 struct whereabouts {
     UT_hash_handle hh;
@@ -40,8 +39,6 @@ struct whereabouts {
     unsigned soon;       /* how often again, each time soon after that */
     moyai_ns gone;       /* when it was found nowhere; 0: not so */
     unsigned gone_again; /* and how often before, without having been found since */
-    uint64_t seen;       /* the latest move by which it has been here; 0: none */
-    moyai_ns left;       /* when it went */
     size_t out;          /* calls that were sent, all to one home, and are waited for before any goes elsewhere */
     uint8_t at[16];      /* that home */
     uint8_t refused[16]; /* where it was not; while calls wait, and one has come back */
@@ -74,9 +71,9 @@ static void place_free(struct whereabouts *w) {
     free(w);
 }
 
-/* Somebody waits for it; or its old home may say settle again, and must not be told that it has never been here. */
+/* Somebody waits for it. */
 static bool is_needed(const struct whereabouts *w) {
-    return w->seeking || w->queue || w->out > 0 || (w->seen && moyai_now() - w->left < SEEN_TIME);
+    return w->seeking || w->queue || w->out > 0;
 }
 
 /* Those that are there for longest make room, if nobody waits for them. */
@@ -101,7 +98,7 @@ static struct whereabouts *place_get(moyai_node *n, const uint8_t object[16]) {
     return NULL;
 }
 
-void moved_put(moyai_node *n, const uint8_t object[16], const uint8_t home[16], uint64_t seen) {
+void moved_put(moyai_node *n, const uint8_t object[16], const uint8_t home[16]) {
     struct whereabouts *w = place_get(n, object);
     if (!w) {
         n->places_lost = true; /* it is looked for */
@@ -112,8 +109,6 @@ void moved_put(moyai_node *n, const uint8_t object[16], const uint8_t home[16], 
     w->here = false;
     w->gone = 0;
     w->gone_again = 0;
-    w->seen = seen;
-    w->left = moyai_now();
 }
 
 void moved_here(moyai_node *n, const uint8_t object[16]) {
@@ -141,11 +136,6 @@ void moved_hint(moyai_future *f, const uint8_t to[16]) {
     if (w->returned) return;
     memcpy(w->home, to, 16);
     w->known = w->fresh = true;
-}
-
-uint64_t moved_seen(moyai_node *n, const uint8_t object[16]) {
-    const struct whereabouts *w = place_find(n, object);
-    return w ? w->seen : 0;
 }
 
 const uint8_t *moved_to(moyai_node *n, const uint8_t object[16]) {

@@ -22,8 +22,7 @@ void moved_sent(moyai_future *f); /* its message is done */
 void moved_drop(moyai_future *f); /* it completes, or is freed */
 
 /* An object that was here is there now. Where it is that was there: for what comes here still. */
-void moved_put(moyai_node *n, const uint8_t object[16], const uint8_t home[16], uint64_t seen);
-uint64_t moved_seen(moyai_node *n, const uint8_t object[16]);     /* of moving.h, while it is not here */
+void moved_put(moyai_node *n, const uint8_t object[16], const uint8_t home[16]);
 const uint8_t *moved_to(moyai_node *n, const uint8_t object[16]); /* NULL: not known */
 
 /* What this node can say of such an object that is not here. */

@@ -184,49 +184,30 @@ static void who_had_it_says_where_it_is(void **state) {
     says(0, MOVED_ENDED, NULL); /* it has never been elsewhere */
     moved_here(&w.n, object(0));
     assert_int_equal(moved_kept(&w.n), 0);
-    moved_put(&w.n, object(0), A, 3);
+    moved_put(&w.n, object(0), A);
     says(0, MOVED_THERE, A);
-    assert_int_equal(moved_seen(&w.n, object(0)), 3);
     assert_memory_equal(moved_to(&w.n, object(0)), A, 16);
     moved_here(&w.n, object(0));
     says(0, MOVED_ENDED, NULL); /* it is asked only when the object is not here */
     assert_null(moved_to(&w.n, object(0)));
-    assert_int_equal(moved_seen(&w.n, object(0)), 3);
-    moved_put(&w.n, object(0), B, 4);
+    moved_put(&w.n, object(0), B);
     says(0, MOVED_THERE, B);
-    moved_put(&w.n, object(0), SELF, 5);
+    moved_put(&w.n, object(0), SELF);
     says(0, MOVED_UNKNOWN, NULL);
     says(1, MOVED_ENDED, NULL);
-    assert_int_equal(moved_seen(&w.n, object(1)), 0);
 }
 
 static void some_are_remembered(void **state) {
     (void)state;
-    for (unsigned k = 0; k < 4; k++) moved_put(&w.n, object(k), A, 0);
+    for (unsigned k = 0; k < 4; k++) moved_put(&w.n, object(k), A);
     assert_int_equal(moved_kept(&w.n), 4);
     says(0, MOVED_THERE, A);
     says(9, MOVED_ENDED, NULL);
-    moved_put(&w.n, object(4), A, 0);
+    moved_put(&w.n, object(4), A);
     assert_int_equal(moved_kept(&w.n), 4);
     says(0, MOVED_UNKNOWN, NULL);
     says(1, MOVED_THERE, A);
     says(9, MOVED_UNKNOWN, NULL); /* it may have been forgotten */
-}
-
-/* As long as an old home may say settle again all that was here is. */
-static void what_was_here_is_remembered_for_a_minute(void **state) {
-    (void)state;
-    for (unsigned k = 0; k < 6; k++) moved_put(&w.n, object(k), A, 1);
-    assert_int_equal(moved_kept(&w.n), 6);
-    w.now += 60000 * MS - 1;
-    moved_put(&w.n, object(6), A, 1);
-    assert_int_equal(moved_kept(&w.n), 7);
-    says(9, MOVED_ENDED, NULL);
-    w.now += 1;
-    moved_put(&w.n, object(7), A, 1);
-    assert_int_equal(moved_kept(&w.n), 4);
-    assert_int_equal(moved_seen(&w.n, object(3)), 0);
-    assert_int_equal(moved_seen(&w.n, object(6)), 1);
 }
 
 /* Also when all who wanted to know have given up: its fiber goes on. */
@@ -236,7 +217,7 @@ static void what_is_looked_for_is_not_forgotten(void **state) {
     assert_true(comes_back(&f, MOYAI_ENOOBJECT));
     failure_unref(f.failure);
     moved_drop(&f);
-    for (unsigned k = 1; k <= 4; k++) moved_put(&w.n, object(k), A, 0);
+    for (unsigned k = 1; k <= 4; k++) moved_put(&w.n, object(k), A);
     says(1, MOVED_UNKNOWN, NULL); /* the oldest of the others */
     says(2, MOVED_THERE, A);
     memcpy(w.home, B, 16);
@@ -294,7 +275,7 @@ static void what_is_nowhere_is_looked_for_again(void **state) {
     w.crowded = 0;
     nowhere(7, MOYAI_EDEAD, 0, 3, 20 * MS);
     moyai_future f = call_of(6, A, 1);
-    moved_put(&w.n, object(6), A, 0);
+    moved_put(&w.n, object(6), A);
     assert_true(comes_back(&f, MOYAI_EDEAD));
     says(6, MOVED_THERE, A); /* where it went from here; is it there still? */
     look_for_it();
@@ -484,7 +465,6 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(who_had_it_says_where_it_is),
         TEST(some_are_remembered),
-        TEST(what_was_here_is_remembered_for_a_minute),
         TEST(what_is_looked_for_is_not_forgotten),
         TEST(what_refusals_say_counts),
         TEST(what_is_nowhere_is_looked_for_again),

@@ -439,6 +439,20 @@ static moyai_value *do_host(moyai_node *n, struct arguments *a, struct moyai_err
     return NULL;
 }
 
+/* claim(object, number, id): asked by who had that id when it was offered the object, by that move. */
+static moyai_value *do_claim(moyai_node *n, struct arguments *a, struct moyai_error *no) {
+    const void *object = NULL, *id = NULL;
+    size_t object_n = 0, id_n = 0;
+    uint64_t number = 0;
+    if (get(n, a, MOYAI_INTO(moyai_into_bytes(&object, &object_n), &number, moyai_into_bytes(&id, &id_n)), no) < 0)
+        return NULL;
+    if (object_n != 16 || id_n != 16) {
+        err_set(no, MOYAI_EARGS, "claim(object, number, id): ids have 16 bytes");
+        return NULL;
+    }
+    return moyai_value_new((struct moyai_arg){.tag = MOYAI_T_INT, .v.i = move_claimed(n, object, number, id)});
+}
+
 #define NEAR_MOST 64u
 
 struct near {
@@ -463,8 +477,9 @@ static moyai_value *do_near(moyai_node *n, struct arguments *a, struct moyai_err
 static const struct {
     const char *name;
     moyai_value *(*run)(moyai_node *n, struct arguments *a, struct moyai_error *no);
-} methods[] = {{"info", do_info},     {"objects", do_objects}, {"ping", do_ping}, {"way", do_way},  {"leave", do_leave},
-               {"depend", do_depend}, {"host", do_host},       {"move", do_move}, {"near", do_near}};
+} methods[] = {{"info", do_info},   {"objects", do_objects}, {"ping", do_ping}, {"way", do_way},
+               {"leave", do_leave}, {"depend", do_depend},   {"host", do_host}, {"move", do_move},
+               {"near", do_near},   {"claim", do_claim}};
 
 int node_object_call(moyai_node *n, const struct peer *p, const struct request_head *h, const uint8_t *bytes,
                      size_t len, struct codec_out *out, uint8_t *buf, size_t cap, struct moyai_error *no) {
@@ -474,11 +489,11 @@ int node_object_call(moyai_node *n, const struct peer *p, const struct request_h
            (strlen(methods[m].name) != h->method_len || memcmp(methods[m].name, h->method, h->method_len) != 0))
         m++;
     if (m == n_methods)
-        return failure_set(
-            no, MOYAI_ENOMETHOD, MOYAI_AT_PEER, MOYAI_NEVER_EXECUTED,
-            "a node has no method '%.*s', but 'depend', 'host', 'info', 'leave', 'move', 'near', 'objects', 'ping' and "
-            "'way'",
-            h->method_len, h->method);
+        return failure_set(no, MOYAI_ENOMETHOD, MOYAI_AT_PEER, MOYAI_NEVER_EXECUTED,
+                           "a node has no method '%.*s', but 'claim', 'depend', 'host', 'info', 'leave', 'move', "
+                           "'near', 'objects', 'ping' and "
+                           "'way'",
+                           h->method_len, h->method);
     if (p && overlay_owes_much(p))
         return failure_set(no, MOYAI_EBUSY, MOYAI_AT_PEER, MOYAI_NEVER_EXECUTED,
                            "its caller does not take earlier answers");

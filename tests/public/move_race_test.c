@@ -493,6 +493,98 @@ static void names_come_when_there_is_room(void **state) {
     (void)!umount(dir);
 }
 
+/* ---- taken for dead -------------------------------------------------------------------------- */
+
+static const struct moyai_method no_methods[] = {{NULL, NULL}};
+static const struct moyai_class met_class = MOYAI_CLASS("Met", no_methods, NULL);
+
+/* Somebody who is not linked to that host finds its socket gone, and says so when it comes: it lives on under another
+ * id. */
+static void taken_for_dead(int i, moyai_ref *goes) {
+    char hex[33], path[200];
+    const struct moyai_node_id before = moyai_ref_home(host[i]);
+    moyai_node *other = kit_node(NULL);
+    moyai_ref *met = kit_object(other, &met_class, NULL), *its = kit_lookup(other, i ? "host1" : "host0"), *now = NULL;
+    moyai_node_id_format(before, hex);
+    snprintf(path, sizeof path, "%s/%.16s", getenv("MOYAI_RUN_DIR"), hex);
+    FIBER_ASSERT(unlink(path) == 0);
+    moyai_future *f = moyai_call_async(its, "mark", MOYAI_NONE);
+    (void)KIT_FAILED(f, MOYAI_EDEAD, MOYAI_AT_PEER, MOYAI_NEVER_EXECUTED);
+    moyai_future_free(f);
+    if (i == 0) kit_cont(pid[0]);
+    f = moyai_call_async(host[i], "move", MOYAI_ARGS(goes, met)); /* it meets that one */
+    (void)moyai_future_get(f, MOYAI_NONE);
+    moyai_future_free(f);
+    while (!now || moyai_node_id_equal(moyai_ref_home(now), before)) {
+        moyai_ref_unref(now);
+        now = kit_lookup(node, i ? "host1" : "host0");
+        (void)moyai_sleep_masked(node, MOYAI_MS);
+    }
+    if (i != 0) kit_cont(pid[0]);
+    moyai_ref_unref(host[i]);
+    host[i] = now;
+    moyai_ref_unref(its);
+    moyai_ref_unref(met);
+    moyai_node_free(other);
+}
+
+/* One of the homes, after adopt has been answered. Whatever the old home is told of the move, the object is at one. */
+static void who_is_taken_for_dead_loses_nothing(void **state) {
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        open_hosts(2);
+        moyai_ref *ref = made_at(0, "kept"), *goes = made_at(i, "");
+        FIBER_ASSERT_INT(taken(ref), 0);
+        moyai_future *f = arrives_at_1(ref);
+        taken_for_dead(i, goes);
+        int rc = 0;
+        (void)moyai_future_get(f, MOYAI_INTO(&rc));
+        moyai_future_free(f);
+        moyai_ref *found = kit_lookup(node, "kept");
+        FIBER_ASSERT(moyai_ref_equal(found, ref));
+        (void)call_next(found);
+        expect_sum(found);
+        moyai_ref_unref(found);
+        moyai_ref_unref(goes);
+        moyai_ref_unref(ref);
+        close_hosts(2);
+    }
+}
+
+static int64_t claimed(moyai_ref *ref, uint64_t number, const moyai_ref *by) {
+    const struct moyai_object_id id = moyai_ref_object(ref);
+    const struct moyai_node_id who = moyai_ref_home(by);
+    moyai_ref *home = NULL;
+    int64_t whose = -1;
+    KIT_OK(moyai_node_ref(node, moyai_ref_home(host[0]), &home));
+    KIT_OK(moyai_call(home, "claim", MOYAI_ARGS(moyai_bytes(id.b, 16), number, moyai_bytes(who.b, 16)),
+                      MOYAI_INTO(&whose), NULL));
+    moyai_ref_unref(home);
+    return whose;
+}
+
+/* The new home dies, after settle was said and before it was answered: that is no success. If it lived it would be told
+ * that the object is its own, and nobody else would. */
+static void who_dies_without_a_word_loses_it(void **state) {
+    (void)state;
+    open_hosts(2);
+    moyai_ref *ref = made_at(0, "lost");
+    FIBER_ASSERT_INT(claimed(ref, 1, host[1]), 0);
+    moyai_future *f = arrives_at_1(ref);
+    kit_stop(pid[1]);
+    kit_cont(pid[0]);
+    for (int i = 0; i < 5; i++) (void)mark(0); /* it has taken the answer, too */
+    kit_kill(pid[1]);
+    pid[1] = 0;
+    FIBER_ASSERT_INT(end_move(f), MOYAI_EDEAD);
+    FIBER_ASSERT_INT(claimed(ref, 1, host[0]), 0);
+    FIBER_ASSERT_INT(claimed(ref, 2, host[1]), 0);
+    FIBER_ASSERT_INT(claimed(ref, 1, host[1]), 1);
+    FIBER_ASSERT_INT(claimed(ref, 1, host[1]), 1); /* whose answer was lost asks again */
+    moyai_ref_unref(ref);
+    close_hosts(2);
+}
+
 static int tests(void) {
     const struct CMUnitTest all[] = {
         cmocka_unit_test(what_waited_begins_before_what_came_later),
@@ -508,6 +600,8 @@ static int tests(void) {
         cmocka_unit_test(who_has_no_room_moves_them_later),
         cmocka_unit_test(who_is_stopped_holds_up_few),
         cmocka_unit_test(names_come_when_there_is_room),
+        cmocka_unit_test(who_is_taken_for_dead_loses_nothing),
+        cmocka_unit_test(who_dies_without_a_word_loses_it),
     };
     return cmocka_run_group_tests(all, NULL, NULL);
 }

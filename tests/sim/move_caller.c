@@ -276,9 +276,12 @@ uint32_t post(struct node *n, uint32_t to, uint32_t to_gen, struct letter l) {
 
 /* --- laws ------------------------------------------------------------------------------------------- */
 
-/* The new home has crashed, or was taken for dead: it has not left in good order. */
-static bool ended_by_fault(const struct mover *m) {
-    return m && m->node->s->node[m->to]->how[m->to_gen] == DEAD;
+/* Between two homes it may be lost with the new one, also where that does not have it yet, or has dropped it; and if
+ * both are taken for dead. */
+static bool may_be_lost(const struct node *n, const struct here *h, enum moving_state from) {
+    const bool shunned = n->shunned || n->gen > 1;
+    if (from == MOVING_SETTLES) return shunned || (h->mover && n->s->node[h->mover->to]->dead);
+    return shunned && (from == MOVING_ARRIVES || from == MOVING_CLAIMS);
 }
 
 /* A step of the rules, and whether two have it now. */
@@ -291,9 +294,7 @@ enum moving_say rule(struct node *n, struct here *h, enum moving_event ev, uint6
     const bool has = h->ob.at.state == MOVING_HERE;
     s->live[o] += (uint32_t)has - (uint32_t)had;
     if (s->live[o] > 1) wrong(s, "an object is at two nodes");
-    if (ev == MOVING_EV_LATE || ev == MOVING_EV_REBORN) s->excused[o] = true;
-    /* Between two homes it may be lost with the new one, also where that does not have it yet, or has dropped it. */
-    if (ev == MOVING_EV_PEER_GONE && from == MOVING_SETTLES && ended_by_fault(h->mover)) s->excused[o] = true;
+    if (ev == MOVING_EV_PEER_GONE && may_be_lost(n, h, from)) s->excused[o] = true;
     TRACE(s, "object %u at %u: event %d, number %" PRIu64 ": %d -> %d, says %d", o, n->index, (int)ev, number,
           (int)from, (int)h->ob.at.state, (int)say);
     return say;
@@ -414,7 +415,7 @@ void call_new(struct node *n, uint32_t o, bool oneway) {
     moved_home(&c->f);
     if (!moved_waits(&c->f)) call_again(&c->f);
     if (n->open + n->seeks > n->most) n->most = n->open + n->seeks; /* these stay till they have ended */
-    if (moved_kept(&n->n) > PLACES_MOST + n->most + n->went) wrong(s, "whereabouts are not bounded");
+    if (moved_kept(&n->n) > PLACES_MOST + n->most) wrong(s, "whereabouts are not bounded");
 }
 
 /* --- names ------------------------------------------------------------------------------------------ */

@@ -124,7 +124,6 @@ static void unpark(struct node *n, struct here *h, struct request *first) {
 
 /* --- homes ------------------------------------------------------------------------------------------ */
 
-static void answer_asked(struct mover *m, enum moving_event ev);
 static void unasked(void *who, uint64_t what);
 
 static void asking_remove(struct mover *m) {
@@ -213,14 +212,42 @@ static void freeze_over(struct here *h) {
     ask(m, ADOPT, true);
 }
 
+static moyai_ns longer(moyai_ns pause) {
+    return pause < AGAIN_MOST / 2 ? 2 * pause : AGAIN_MOST;
+}
+
 static void asks_again(void *who, uint64_t what) {
     struct mover *m = who;
     (void)what;
     if (!alive(m->node)) return;
-    if (m->node->s->w.now > m->until || m->gen != m->node->gen)
-        answer_asked(m, MOVING_EV_LATE);
-    else
-        ask(m, SETTLE, false);
+    ask(m, SETTLE, false);
+}
+
+static void astray_over(struct node *n, struct astray *a) {
+    if (!a->soon) return;
+    a->soon = false;
+    n->n_astray--;
+    leave_if_done(n);
+}
+
+static void given_late(void *who, uint64_t o) {
+    struct node *n = who;
+    astray_over(n, &n->given[o]);
+}
+
+static void dropped_late(void *who, uint64_t o) {
+    struct node *n = who;
+    astray_over(n, &n->dropped[o]);
+}
+
+static void astray_note(struct node *n, struct astray *at, struct astray what) {
+    const bool given = at >= n->given && at < n->given + OBJECTS;
+    astray_over(n, at);
+    *at = what;
+    if (!what.soon) return;
+    n->n_astray++;
+    world_in(&n->s->w, (moyai_dur)ASTRAY_TIME, given ? given_late : dropped_late, n,
+             (uint64_t)(given ? at - n->given : at - n->dropped));
 }
 
 static void departs(struct mover *m) {
@@ -230,9 +257,9 @@ static void departs(struct mover *m) {
     uint8_t to[16];
     if (s->dir[m->object] == n->index + 1 && s->dir_gen[m->object] == n->gen) s->dir[m->object] = 0;
     node_name(m->to, m->to_gen, to);
-    moved_put(&n->n, h->ob.id, to, h->ob.at.seen);
+    moved_put(&n->n, h->ob.id, to);
+    if (h->ob.at.given) astray_note(n, &n->given[m->object], (struct astray){m->number, m->to, m->to_gen, !m->yours});
     s->moved[m->object]++;
-    n->went++; /* that, too, is kept for a minute */
     here_free(n, h);
 }
 
@@ -251,16 +278,18 @@ static void answer_asked(struct mover *m, enum moving_event ev) {
         }
         return;
     }
-    if (m->gen != n->gen) ev = MOVING_EV_REBORN;
+    if (m->gen != n->gen && (ev == MOVING_EV_PEER_GONE || ev == MOVING_EV_UNREACHABLE)) ev = MOVING_EV_REBORN;
+    m->gen = n->gen;
     const enum moving_state before = h->ob.at.state;
     const enum moving_say say = rule(n, h, ev, 0);
     if (say == MOVING_SAY_DROP)
         (void)post(n, m->to, m->to_gen, (struct letter){.kind = DROP, .object = m->object, .number = m->number});
     if (h->ob.at.state == MOVING_SETTLES && before == MOVING_OFFERED) {
-        m->until = n->s->w.now + SETTLE_MOST;
+        m->pause = AGAIN_PAUSE;
         ask(m, SETTLE, true);
     } else if (h->ob.at.state == MOVING_SETTLES) {
-        world_in(&n->s->w, (moyai_dur)AGAIN_PAUSE, asks_again, m, 0);
+        world_in(&n->s->w, (moyai_dur)m->pause, asks_again, m, 0);
+        m->pause = longer(m->pause);
     } else if (h->ob.at.state == MOVING_HERE) {
         if (!m->leaving || !next_target(m)) mover_ends(m, true);
     } else {
@@ -275,7 +304,7 @@ static void ask_fails(struct mover *m, bool gone) {
     const bool never = l->fate != TAKEN && (l->fate == LOST || drawn(m->node->s, 2));
     if (never) l->fate = LOST;
     asking_remove(m);
-    answer_asked(m, never && m->first ? MOVING_EV_NO : gone ? MOVING_EV_PEER_GONE : MOVING_EV_UNREACHABLE);
+    answer_asked(m, never && m->first ? MOVING_EV_NEVER : gone ? MOVING_EV_PEER_GONE : MOVING_EV_UNREACHABLE);
 }
 
 static void unasked(void *who, uint64_t what) {
@@ -290,22 +319,96 @@ static void arrival_over(struct node *n, struct here *h) {
     n->arrivals--;
 }
 
-void arrival_drop(struct node *n, struct here *h) {
+static void arrival_drop(struct node *n, struct here *h, bool dead) {
+    const uint32_t o = number_of(h->ob.id);
     if (h->ob.at.state != MOVING_NONE) wrong(n->s, "what arrives does not go with who can finish its move");
+    astray_note(n, &n->dropped[o], (struct astray){h->ob.at.dropped, h->from, h->from_gen, dead});
     arrival_over(n, h);
     here_free(n, h);
     leave_if_done(n);
 }
 
-static void missed_over(struct node *n, uint32_t o) {
-    if (!n->missed[o].is) return;
-    n->missed[o].is = false;
-    n->n_missed--;
-    leave_if_done(n);
+static void arrival_settles(struct node *n, struct here *h) {
+    const uint32_t o = number_of(h->ob.id);
+    astray_over(n, &n->given[o]);
+    astray_over(n, &n->dropped[o]);
+    n->given[o] = n->dropped[o] = (struct astray){0};
+    name_put(n, h);
+    arrival_over(n, h);
+    unpark(n, h, NULL);
 }
 
-static void missed_late(void *who, uint64_t what) {
-    missed_over(who, (uint32_t)what);
+struct claim {
+    struct node *node;
+    struct here *here;
+};
+
+/* Whose it is, the old home is asked. */
+static void claim(void *who, uint64_t what) {
+    const struct claim *c = who;
+    struct node *n = c->node;
+    struct here *h = c->here;
+    (void)what;
+    if (!alive(n) || !h->arrives) return;
+    if (peer_get(n, h->from, h->from_gen)->gone) {
+        (void)rule(n, h, MOVING_EV_PEER_GONE, 0);
+        arrival_drop(n, h, true);
+        return;
+    }
+    h->claim = ++n->s->asks;
+    const struct letter l = {
+        .kind = CLAIM, .object = number_of(h->ob.id), .number = h->ob.at.number, .ask = h->claim, .mine = h->mine};
+    (void)post(n, h->from, h->from_gen, l);
+}
+
+static void claim_begin(struct node *n, struct here *h, bool fails) {
+    if (h->claims && !(fails && h->claim)) return;
+    struct claim *c = kept(n->s, sizeof *c);
+    *c = (struct claim){n, h};
+    h->pause = h->claims ? longer(h->pause) : AGAIN_PAUSE / 2;
+    world_in(&n->s->w, h->claims ? (moyai_dur)h->pause : 0, claim, c, 0);
+    h->claims = true;
+    h->claim = 0;
+}
+
+static void claimed(struct node *n, const struct letter *l) {
+    for (uint32_t o = 0; o < n->s->objects; o++) {
+        struct here *h = n->here[o];
+        if (!h || !h->arrives || h->claim != l->ask) continue;
+        (void)rule(n, h, l->code == YES ? MOVING_EV_YES : MOVING_EV_NO, 0);
+        if (h->ob.at.state == MOVING_HERE)
+            arrival_settles(n, h);
+        else
+            arrival_drop(n, h, false);
+        leave_if_done(n);
+        return;
+    }
+}
+
+/* At the old home. */
+static void claim_asked(struct node *n, const struct letter *l) {
+    struct here *h = n->here[l->object], gone = {0};
+    struct mover *m = h ? h->mover : NULL;
+    struct astray *a = &n->given[l->object];
+    const bool offered = h && h->ob.at.state == MOVING_OFFERED;
+    object_name(l->object, gone.ob.id);
+    gone.ob.at.given = a->number;
+    const bool by = h ? m && m->to == l->from && m->to_gen == l->mine : a->to == l->from && a->gen == l->mine;
+    const bool yours = rule(n, h ? h : &gone, MOVING_EV_CLAIM, by ? l->number : 0) == MOVING_SAY_YES;
+    if (yours && h) m->yours = true;
+    if (offered && h->ob.at.state == MOVING_HERE)
+        (void)post(n, m->to, m->to_gen, (struct letter){.kind = DROP, .object = m->object, .number = m->number});
+    (void)post(n, l->from, l->from_gen, (struct letter){.kind = CLAIMED, .ask = l->ask, .code = yours ? YES : NO});
+    if (yours && !h) astray_over(n, a);
+}
+
+void arrivals_reborn(struct node *n) {
+    for (uint32_t o = 0; o < n->s->objects; o++) {
+        struct here *h = n->here[o];
+        if (!h || !h->arrives) continue;
+        (void)rule(n, h, MOVING_EV_REBORN, 0);
+        claim_begin(n, h, false);
+    }
 }
 
 struct unpacking {
@@ -322,7 +425,6 @@ static void unpacked(void *who, uint64_t what) {
     n->wanted--;
     struct here *h = kept(n->s, sizeof *h);
     object_name(u.l.object, h->ob.id);
-    h->ob.at.seen = moved_seen(&n->n, h->ob.id);
     const struct peer *p = peer_get(n, u.l.from, u.l.from_gen);
     if (n->drains || p->gone || p->epoch != u.l.epoch || n->gen != u.l.to_gen || n->here[u.l.object] ||
         rule(n, h, MOVING_EV_ADOPT, u.l.number) != MOVING_SAY_YES) {
@@ -333,6 +435,7 @@ static void unpacked(void *who, uint64_t what) {
         h->ob.moving = h->arrives = true;
         h->from = u.l.from;
         h->from_gen = u.l.from_gen;
+        h->mine = n->gen;
         n->arrivals++;
         answer_to(n, &u.l, YES);
     }
@@ -344,17 +447,13 @@ static void settle(struct node *n, const struct letter *l) {
     struct here gone = {0};
     if (!h) {
         object_name(l->object, gone.ob.id);
-        gone.ob.at.seen = moved_seen(&n->n, gone.ob.id);
+        gone.ob.at.dropped = n->dropped[l->object].number;
     }
     const enum moving_say say = rule(n, h ? h : &gone, MOVING_EV_SETTLE, l->number);
     const bool comes = h && h->arrives && h->ob.at.state == MOVING_HERE;
-    if (comes) {
-        name_put(n, h);
-        arrival_over(n, h);
-        unpark(n, h, NULL);
-    }
+    if (comes) arrival_settles(n, h);
     answer_to(n, l, say == MOVING_SAY_YES ? YES : NO);
-    missed_over(n, l->object);
+    astray_over(n, &n->dropped[l->object]);
     leave_if_done(n);
 }
 
@@ -382,11 +481,14 @@ static void asked(struct node *n, const struct letter *l) {
     case SETTLE: /* also where it is leaving: it is waited for */
         settle(n, l);
         break;
+    case CLAIM:
+        claim_asked(n, l);
+        break;
     default:
-        missed_over(n, l->object);
+        astray_over(n, &n->dropped[l->object]);
         if (!h || !h->arrives) break;
         (void)rule(n, h, MOVING_EV_DROP, l->number);
-        if (h->ob.at.state == MOVING_NONE) arrival_drop(n, h);
+        if (h->ob.at.state == MOVING_NONE) arrival_drop(n, h, false);
     }
 }
 
@@ -426,14 +528,6 @@ void away_begin(struct node *n, struct here *h) {
 
 /* --- ends of sessions and nodes --------------------------------------------------------------------- */
 
-static void missed_new(struct node *n, uint32_t o, const struct peer *p) {
-    n->n_missed += !n->missed[o].is;
-    n->missed[o].is = true;
-    n->missed[o].from = p->other;
-    n->missed[o].gen = p->gen;
-    world_in(&n->s->w, (moyai_dur)(SETTLE_MOST + 5000 * MS), missed_late, n, o);
-}
-
 static void all_fails(struct node *n, struct peer *p, enum gone how) {
     struct sim *s = n->s;
     /* What has surely not been taken, as far as is known here: nothing that was said before something that may have
@@ -454,11 +548,12 @@ static void all_fails(struct node *n, struct peer *p, enum gone how) {
     }
     for (uint32_t o = 0; o < s->objects; o++) {
         struct here *h = n->here[o];
-        if (how && n->missed[o].is && n->missed[o].from == p->other && n->missed[o].gen == p->gen) missed_over(n, o);
         if (!h || !h->arrives || h->from != p->other || h->from_gen != p->gen) continue;
         (void)rule(n, h, how ? MOVING_EV_PEER_GONE : MOVING_EV_UNREACHABLE, 0);
-        if (!how) missed_new(n, o, p);
-        arrival_drop(n, h);
+        if (how)
+            arrival_drop(n, h, true);
+        else
+            claim_begin(n, h, true);
     }
     const uint64_t before = s->asks; /* what is asked now is another question */
     for (struct mover *m = n->asking; m;) {
@@ -540,7 +635,7 @@ static void leave_look(void *who, uint64_t what) {
     struct node *n = who;
     (void)what;
     n->looks = false;
-    if (alive(n) && !n->moves && !n->arrivals && !n->wanted && !n->open && !n->asked && !n->n_missed) leave_now(n);
+    if (alive(n) && !n->moves && !n->arrivals && !n->wanted && !n->open && !n->asked && !n->n_astray) leave_now(n);
 }
 
 void leave_if_done(struct node *n) {
@@ -579,6 +674,9 @@ void arrive(void *who, uint64_t what) {
     switch (l.kind) {
     case ANSWER:
         answered(n, &l);
+        break;
+    case CLAIMED:
+        claimed(n, &l);
         break;
     case REQUEST:
         request(n, &l);

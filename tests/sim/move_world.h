@@ -25,18 +25,20 @@
 #define NOTICE      (300 * MS)  /* within which all hear of a death */
 #define SLOWEST     (400 * MS)  /* a message, more or less */
 #define AGAIN_PAUSE (100 * MS)  /* as object/move.c has them */
-#define SETTLE_MOST (30000 * MS)
+#define AGAIN_MOST  (3000 * MS)
+#define ASTRAY_TIME (10000 * MS)
 #define MOVERS      32u
 #define QUIET       (2000 * MS) /* after which nothing is said to be nowhere that is not */
 #define LASTLY      300u        /* calls then */
 
-enum { HOST, ADOPT, SETTLE, DROP, ANSWER, REQUEST, REPLY, FAREWELL };
+enum { HOST, ADOPT, SETTLE, DROP, CLAIM, ANSWER, CLAIMED, REQUEST, REPLY, FAREWELL };
 enum { YES, NO, LEAVES }; /* answers; LEAVES: refused by the node, never executed */
 enum fate { FLYING, TAKEN, LOST };
 enum gone { HERE_STILL, DEAD, LEFT, CLEARED };
 
 struct letter {
     uint32_t from, from_gen, to, to_gen, epoch, object, call;
+    uint32_t mine;        /* of a claim: the gen of who claims, when it was asked */
     uint64_t number, ask; /* ask: of a mover; of a call: the attempt */
     int code;
     uint16_t round;
@@ -80,8 +82,10 @@ struct here {
     struct object ob;
     struct request *first, *last;
     struct mover *mover;
-    bool named, arrives, departs;
-    uint32_t from, from_gen;
+    bool named, arrives, departs, claims; /* claims: it does, or is about to */
+    uint32_t from, from_gen, mine;        /* mine: the gen of its node, when that was asked */
+    uint64_t claim;                       /* what is asked; 0: nothing just now */
+    moyai_ns pause;
 };
 
 struct mover {
@@ -89,8 +93,8 @@ struct mover {
     uint32_t object, gen, to, to_gen, tried, start;
     uint8_t asks; /* what is asked, while `ask` is not 0 */
     uint64_t ask, letter, number;
-    bool leaving, first, frozen;
-    moyai_ns until;
+    bool leaving, first, frozen, yours; /* yours: the new home was told so */
+    moyai_ns pause;
     struct mover *next;
 };
 
@@ -116,18 +120,19 @@ struct node {
     struct overlay o;
     struct self_id ids[8];
     struct sim *s;
-    uint32_t index, gen, wanted, moves, movers, arrivals, open, seeks, most, went, asks; /* asks: look-ups under way */
+    uint32_t index, gen, wanted, moves, movers, arrivals, open, seeks, most, asks; /* asks: look-ups under way */
     bool dead, left, shunned, drains, never_leaves, looks;
     moyai_ns ended[8]; /* each of its ids, for others */
     enum gone how[8];
     struct peer *peers;
     struct here **here;
     struct mover *asking;
-    uint32_t away[OBJECTS], n_away, asked, n_missed;
-    struct {
-        uint32_t from, gen;
-        bool is;
-    } missed[OBJECTS]; /* what went, as its old home was unreachable, and that has not heard so */
+    uint32_t away[OBJECTS], n_away, asked, n_astray;
+    struct astray {
+        uint64_t number;
+        uint32_t to, gen;
+        bool soon;                      /* it may be asked for within ASTRAY_TIME */
+    } given[OBJECTS], dropped[OBJECTS]; /* as object/astray.c has them */
 };
 
 struct pair {
@@ -199,7 +204,7 @@ void name_put(struct node *n, struct here *h);
 /* move_home.c */
 bool away(struct node *n, struct here *h);
 void away_begin(struct node *n, struct here *h);
-void arrival_drop(struct node *n, struct here *h);
+void arrivals_reborn(struct node *n);
 void move_ask(struct node *n, uint32_t o, uint32_t to);
 void session_fails(struct node *n, struct peer *p);
 void notice_cut(void *who, uint64_t what);
