@@ -295,6 +295,13 @@ static void refused_as_full(struct wide *w, const struct olink *k) {
     if (k->last) log_warning(w->o->cfg.log, "overlay", "MOYAI-FULL", "the node at %s: %s", k->at, text);
 }
 
+/* Nobody else has a place for it, either; but who is refused for another reason has one. */
+static void turned_away(struct wide *w, const struct olink *k) {
+    w->met.turned_away += !k->observer;
+    log_warning(w->o->cfg.log, "overlay", "MOYAI-FULL", "no place for one at %s that has no other link: %s",
+                *k->at ? k->at : "this host", "let more nodes listen");
+}
+
 /* ---- the machine ----------------------------------------------------------------------------- */
 
 static void effect(struct wide *w, const struct peers_effect *fx) {
@@ -328,6 +335,7 @@ static void effect(struct wide *w, const struct peers_effect *fx) {
         k->orderly = true;
         link_reset(k->link, MOYAI_ECLOSED, "given up"); /* goes down from the loop, with what could be written */
         if (fx->what == PEERS_FULL && k->outgoing && !k->mesh && !k->direct) refused_as_full(w, k);
+        if (fx->what == PEERS_FULL && !k->outgoing && !k->mesh && k->last) turned_away(w, k);
         k->lost |= k->mesh && (fx->what == PEERS_SILENT || fx->what == PEERS_FULL);
         if (k->mesh && fx->what == PEERS_SILENT)
             wide_keys_look(w); /* there is a new key; other links may have the old one */
@@ -487,15 +495,10 @@ int wide_frame(struct olink *k, const struct frame_head *h, const uint8_t *paylo
         k->offered = true;
         k->carried = f->what == PEERS_LINE;
         k->direct = f->what == PEERS_DIRECT;
+        k->last = f->flags & PEERS_LAST;
     }
     if (!k->offered) return 0; /* dropped: not for the machine */
-    bool last = f->kind == PEERS_OFFER && f->flags & PEERS_LAST;
     rc = wide_step(w, &ev);
-    if (last && !k->offered) {
-        w->met.turned_away += !k->observer;
-        log_warning(k->o->cfg.log, "overlay", "MOYAI-FULL", "no place for one at %s that has no other link: %s",
-                    *k->at ? k->at : "this host", "let more nodes listen");
-    }
     return rc == MOYAI_EPROTO ? err_set(why, rc, "peers frame of type %u breaks the protocol", h->type) : 0;
 }
 

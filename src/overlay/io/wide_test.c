@@ -58,6 +58,7 @@ static struct world {
     bool kept, given_up; /* the link, as the node has said by one of these */
     bool refused, told;  /* a session was; of one that has left */
     uint32_t leaves;     /* the leave protocol that it speaks */
+    uint32_t last;       /* PEERS_LAST: what it offers it offers as the last resort */
     char left[16];       /* frames by which the node leaves, in order: F(arewell), S(eek), R(oot), A(ck) */
     uint32_t number;     /* of the last of these that had one */
     bool withdrawn;      /* the node may end */
@@ -195,7 +196,7 @@ static void say_peers(struct link *l, const struct moyai_node_id *self, enum pee
     uint8_t bytes[2000], text[PEERS_TEXT];
     uint32_t n_text = 0;
     struct peers_frame f = {.kind = kind,
-                            .flags = kind <= PEERS_ACCEPT && w.n_text ? PEERS_ACCEPTS : 0,
+                            .flags = (kind <= PEERS_ACCEPT && w.n_text ? PEERS_ACCEPTS : 0) | w.last,
                             .n = n + 1,
                             .count = kind == PEERS_OFFER};
     assert_true(peers_address_put(text, sizeof text, &n_text, "127.0.0.1:1"));
@@ -447,6 +448,20 @@ static void who_offers_to_a_leaver_by_unix_keeps_the_link(void **state) {
     is_answered();
     assert_true(w.was_refused);
     is_answered(); /* what is reset goes down from the loop */
+    assert_string_equal(w.said, "");
+}
+
+/* Who has lost a link that the node has still, and nobody else, has a place here: that it is not taken at once says
+ * nothing of how many there are. */
+static void who_is_refused_a_second_link_is_not_turned_away(void **state) {
+    (void)state;
+    link_up();
+    call_the_node();
+    w.last = PEERS_LAST;
+    say_peers(w.called, &w.caller, PEERS_OFFER, NULL, 0);
+    link_flush(w.called);
+    UNTIL(w.was_refused);
+    assert_int_equal(overlay_turned_away(w.o), 0);
     assert_string_equal(w.said, "");
 }
 
@@ -724,6 +739,7 @@ int main(void) {
         LEAVING(a_question_without_number_ends_the_link),
         LEAVING(what_is_forwarded_comes_by_unix),
         LEAVING(who_offers_to_a_leaver_by_unix_keeps_the_link),
+        LEAVING(who_is_refused_a_second_link_is_not_turned_away),
         LEAVING(one_of_two_links_is_given_up),
         LEAVING(the_last_is_not_be_it_that_others_go_soon),
         cmocka_unit_test_setup_teardown(who_opens_a_session_too_late_is_not_refused, open_world, close_world),
