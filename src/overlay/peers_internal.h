@@ -59,7 +59,9 @@ struct peers_link {
     uint64_t counted; /* when `count` was told */
     uint64_t due;     /* OFFERED: until when; USED: LINK_YIELD; else 0 */
     uint32_t count;
-    uint8_t state, kind, flags, here; /* here: to a node of this host */
+    uint8_t state, kind, flags;
+    bool here : 1;    /* to a node of this host */
+    bool doubled : 1; /* USED: another that its node offered was refused since */
 };
 
 struct peers_dial {

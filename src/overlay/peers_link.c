@@ -398,7 +398,8 @@ void peers_offered(struct peers *p, const struct peers_event *ev) {
     if (have && have->state == PEERS_USED) {
         refuse(p, &one, PEERS_DUPLICATE, 0, now);
         /* Its offer was under way when ours was accepted, or it has lost the link and we do not know. */
-        if (now - have->since > p->attempt) (void)peers_say(p, PEERS_FX_PROBE, have->link, id);
+        if (have->doubled || now - have->since > p->attempt) (void)peers_say(p, PEERS_FX_PROBE, have->link, id);
+        have->doubled = true;
         return;
     }
     if (have && id_cmp(p->self, id) < 0) { /* ours stands */

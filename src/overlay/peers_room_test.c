@@ -791,12 +791,23 @@ static void test_cross(void **state) {
         assert_int_equal(step(t, EV(UP, .link = 6, .id = node(n))), MOYAI_EINVAL);
         assert_int_equal(offers(t, 7, n, 0, PEERS_ACCEPTS), 0); /* and one that comes late */
         expect(t, "REFUSE@7 c1w1 drop@7w1");
-        t->now += 10 * SEC; /* an attempt's time: it may have been under way */
-        assert_int_equal(offers(t, 9, n, 0, PEERS_ACCEPTS), 0);
-        expect(t, "REFUSE@9 c1w1 drop@9w1");
-        t->now++; /* much later it has lost the link, or somebody else uses its id */
-        assert_int_equal(offers(t, 8, n, 0, PEERS_ACCEPTS), 0);
+        assert_int_equal(offers(t, 8, n, 0, PEERS_ACCEPTS), 0); /* a second has not crossed it */
         expect(t, "REFUSE@8 c1w1 drop@8w1 probe@5");
+        tested_free(t);
+    }
+    for (uint32_t late = 0; late < 2; late++) {
+        struct tested *t = dialling(400);
+        assert_int_equal(offers(t, 5, 400, 0, PEERS_ACCEPTS), 0);
+        t->did[0] = 0;
+        t->now += 10 * SEC + late; /* an attempt's time: it may have been under way */
+        assert_int_equal(offers(t, 9, 400, 0, PEERS_ACCEPTS), 0);
+        /* or much later it has lost the link, or somebody else uses its id */
+        expect(t, late ? "REFUSE@9 c1w1 drop@9w1 probe@5" : "REFUSE@9 c1w1 drop@9w1");
+        (void)step(t, EV(LOST, .link = 5)); /* of the next one nothing is known */
+        assert_int_equal(offers(t, 6, 400, 0, PEERS_ACCEPTS), 0);
+        t->did[0] = 0;
+        assert_int_equal(offers(t, 7, 400, 0, PEERS_ACCEPTS), 0);
+        expect(t, "REFUSE@7 c1w1 drop@7w1");
         tested_free(t);
     }
     /* Both have offered: that of the lower stands. */

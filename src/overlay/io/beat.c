@@ -72,13 +72,26 @@ static void probe_others(const struct olink *silent, moyai_ns now) {
         if (k != silent && k->tcp && k->up && k->heard + quiet <= now) probe(k, BEAT);
 }
 
+/* So long it may be silent, then. Who is doubted has just said something by another link: it is not stopped. */
+static moyai_dur silence(const struct olink *k) {
+    moyai_dur limit = BEAT, far = TIMES * k->trip;
+    if (k->doubted && far < BEAT) limit = far > DOUBT ? far : DOUBT;
+    return limit + beat_patience(k->o);
+}
+
+void beat_doubt(struct olink *k) {
+    k->doubted = true;
+    probe(k, silence(k));
+}
+
 /* After a probe nothing has come, or something was sent for which somebody waits, and it is time to look what has come
  * since. Who was stopped himself looks again later: what has come meanwhile is still unread. */
 void beat_late(struct exec *x, struct exec_timer *t) {
     struct olink *k = (struct olink *)((char *)t - offsetof(struct olink, probe_timer));
     moyai_ns now = exec_now(x);
     timer_late(x, t, k->o);
-    moyai_ns limit = (moyai_ns)(BEAT + beat_patience(k->o));
+    if (k->heard > k->probed) k->doubted = false;
+    moyai_ns limit = (moyai_ns)silence(k);
     if (now > t->when + (moyai_ns)BEAT / 2) {
         exec_timer_set(x, t, now + (moyai_ns)BEAT);
     } else if (k->probed && k->heard <= k->probed && now < k->probed + limit) {
@@ -107,6 +120,7 @@ void beat_measured(struct olink *k) {
     moyai_ns now = exec_now(k->o->x);
     moyai_dur trip = (moyai_dur)(now - k->probed), least = k->trip && k->trip < trip ? k->trip : trip;
     k->probed = 0;
+    k->doubted = false;
     k->trip = trip;
     beat_late_by(k->o, trip);
     if (!k->mesh) return;

@@ -7,6 +7,8 @@
 
 #define BEAT (2500 * MOYAI_MS) /* of silence where somebody waits, until the link is probed; and until the end */
 
+#define DOUBT (1 * MOYAI_SEC) /* the end, if its node has offered another link as if it had not this one */
+
 #define PATIENCE_MOST (20 * MOYAI_SEC)
 
 /* Where processors are overloaded everything is late, and who took that for silence would end links that are whole,
@@ -14,6 +16,8 @@
  * late. */
 moyai_dur beat_patience(const struct overlay *o);
 void beat_late_by(struct overlay *o, moyai_dur late); /* a frame, a timer, or the answer to a ping */
+
+void beat_doubt(struct olink *k); /* it is reset if nothing comes by it very soon */
 
 void beat_measured(struct olink *k); /* the answer to a probe has come */
 

@@ -71,10 +71,10 @@ struct olink {
     unsigned answers, measured; /* since it last had room; how often trip was, again */
     moyai_ns heard, waits;      /* when anything came last; when something was sent last for which somebody waits */
     /* wide.c's; see there. */
-    bool asked, offered, last; /* the peers machine waits for it; has it; it was offered as the last resort (3.7) */
-    bool mesh;                 /* and both ends have agreed on it */
-    bool direct;               /* for the session with its peer (direct.h), whose end ends it */
-    bool orderly, silent;      /* its end is no evidence of anything; it was given up since it did not answer */
+    bool asked, offered, last;     /* the peers machine waits for it; has it; it was offered as the last resort (3.7) */
+    bool mesh;                     /* and both ends have agreed on it */
+    bool direct;                   /* for the session with its peer (direct.h), whose end ends it */
+    bool orderly, silent, doubted; /* its end is no evidence; it did not answer; beat_doubt */
     /* depart.c: its node knows how to be left; the machine has it; both leave, and we have said our last; both have.
      * staying.c: the machine has it; its node has said that it is to leave. */
     bool leaves, port, parted, over, stays, leaving;

@@ -429,6 +429,41 @@ static void who_is_late_is_waited_for(void **state) {
     UNTIL(w, peers(w) == 0);
 }
 
+/* Whose node has offered another as if there were none has less time to answer, unless it is far; what comes by it ends
+ * that. */
+static void who_is_doubted_has_little_time(void **state) {
+    struct world *w = *state;
+    struct overlay *o = w->o;
+    int fd = stranger(w, 1);
+    struct moyai_node_id id = node_id(1);
+    struct olink *k = olink_ready(overlay_find(o, id.b));
+    moyai_ns now = exec_now(o->x), before = now - (moyai_ns)DOUBT;
+    o->late = 0;
+    olink_probe(k); /* it is asked already, and may take longer */
+    assert_true(k->probe_timer.when > now + (moyai_ns)DOUBT);
+    for (int heard = 1; heard >= 0; heard--) {
+        beat_doubt(k);
+        assert_true(k->probe_timer.when <= exec_now(o->x) + (moyai_ns)DOUBT);
+        exec_timer_clear(o->x, &k->probe_timer);
+        k->probed = k->heard = before;
+        k->heard += (moyai_ns)heard;
+        k->probe_timer.when = now;
+        beat_late(o->x, &k->probe_timer);
+        assert_int_equal(k->silent, !heard);
+        assert_int_equal(k->doubted, !heard);
+    }
+    k->silent = false;
+    k->trip = 400 * MOYAI_MS;
+    beat_late(o->x, &k->probe_timer);
+    assert_false(k->silent);
+    assert_int_equal(k->probe_timer.when, before + 1600 * (moyai_ns)MOYAI_MS);
+    k->trip = 3600 * MOYAI_SEC;
+    beat_late(o->x, &k->probe_timer);
+    assert_int_equal(k->probe_timer.when, before + (moyai_ns)BEAT);
+    close(fd);
+    UNTIL(w, peers(w) == 0);
+}
+
 /* A way that seemed long when everything was late is measured again, some times; the lesser of two counts. */
 static void long_ways_are_measured_again(void **state) {
     struct world *w = *state;
@@ -730,6 +765,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(the_dead_are_forgotten_in_parts, open_world, close_world),
         cmocka_unit_test_setup_teardown(pings_given_up_cost_nothing, open_world, close_world),
         cmocka_unit_test_setup_teardown(probes_do_not_put_off_the_end, open_world, close_world),
+        cmocka_unit_test_setup_teardown(who_is_doubted_has_little_time, open_world, close_world),
         cmocka_unit_test_setup_teardown(who_is_late_is_waited_for, open_world, close_world),
         cmocka_unit_test_setup_teardown(long_ways_are_measured_again, open_world, close_world),
         cmocka_unit_test_setup_teardown(pings_outlive_their_link, open_world, close_world),

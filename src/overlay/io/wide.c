@@ -9,6 +9,7 @@
 #include "overlay/io/wide_internal.h"
 
 #include "base/err.h"
+#include "overlay/io/beat.h"
 #include "overlay/io/lines.h"
 #include "overlay/io/room.h"
 #include "overlay/io/route.h"
@@ -342,7 +343,7 @@ static void effect(struct wide *w, const struct peers_effect *fx) {
         break;
     case PEERS_FX_PROBE:
         k = olink_by_number(o, fx->link);
-        if (k) olink_probe(k);
+        if (k) beat_doubt(k);
         break;
     case PEERS_FX_LOOK:
         wide_look(w);
