@@ -12,6 +12,7 @@
 #include "cli/endpoint_judge.h"
 #include "cli/endpoint_store.h"
 #include "link/tcp.h"
+#include "overlay/peers_entry.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -117,8 +118,10 @@ static enum MHD_Result on_get(struct server *s, struct MHD_Connection *c, const 
 /* Of a server with keys: who says this, and when? */
 static int judge(struct server *s, const char *grid, const uint8_t id[16], bool withdraws, const struct upload *u,
                  struct endpoint_claim *ret, struct moyai_error *why) {
+    const int64_t now = (int64_t)time(NULL);
     (void)keyfile_refresh(s->keys, NULL);
-    return endpoint_judge(keyfile_keys(s->keys), (int64_t)time(NULL), grid, id, withdraws, u->bytes, u->n, ret, why);
+    endpoint_believe(s->store, now + PEERS_ENTRY_SKEW);
+    return endpoint_judge(keyfile_keys(s->keys), now, grid, id, withdraws, u->bytes, u->n, ret, why);
 }
 
 /* How long an entry is kept is what it says itself: the header is not sealed. */

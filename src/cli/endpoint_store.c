@@ -46,12 +46,14 @@ struct endpoint_store {
     struct grid *grids;
     struct gone *gone;
     size_t bytes;
+    int64_t latest;
 };
 
 int endpoint_store_new(struct endpoint_store **ret, const struct endpoint_limits *limits, uint64_t seed) {
     struct endpoint_store *s = calloc(1, sizeof *s);
     if (!s) return MOYAI_ENOMEM;
     s->limits = *limits;
+    s->latest = INT64_MAX;
     rng_seed(&s->rng, seed);
     *ret = s;
     return 0;
@@ -172,6 +174,15 @@ static struct gone *find_gone(const struct endpoint_store *s, const uint8_t id[1
     return x;
 }
 
+void endpoint_believe(struct endpoint_store *s, int64_t latest) {
+    s->latest = latest;
+}
+
+/* There is a later word of the node, and it counts. */
+static bool is_later(const struct endpoint_store *s, const struct entry *e, int64_t made, moyai_ns now) {
+    return e && e->made > made && e->made <= s->latest && e->until > now;
+}
+
 int endpoint_put(struct endpoint_store *s, const char *grid, const uint8_t id[16], const uint8_t *p, size_t n,
                  int64_t made, moyai_ns until, moyai_ns now, struct moyai_error *reterr) {
     if (!endpoint_grid_name(grid)) return err_set(reterr, MOYAI_EINVAL, "not the name of a grid");
@@ -185,7 +196,7 @@ int endpoint_put(struct endpoint_store *s, const char *grid, const uint8_t id[16
         struct grid *g = find(s, grid);
         struct entry *old = NULL;
         if (g) HASH_FIND(hh, g->by_id, id, 16, old);
-        if (old && made < old->made && old->until > now)
+        if (is_later(s, old, made, now))
             return err_set(reterr, MOYAI_ESTATE,
                            "there is an entry of this node that was made %lld s later: was its clock set back?",
                            (long long)(old->made - made));
@@ -254,7 +265,7 @@ int endpoint_withdraw(struct endpoint_store *s, const char *grid, const uint8_t 
     struct grid *g = find(s, grid);
     struct entry *e = NULL;
     if (g) HASH_FIND(hh, g->by_id, id, 16, e);
-    if (e && e->made > made && e->until > now)
+    if (is_later(s, e, made, now))
         return err_set(reterr, MOYAI_ESTATE, "there is an entry of this node that was made later");
     endpoint_delete(s, grid, id);
     remember(s, id, made, until);

@@ -29,6 +29,10 @@ void endpoint_store_free(struct endpoint_store *s);
 
 bool endpoint_grid_name(const char *name); /* of the form that is said above? */
 
+/* Entries made later than this seem to come from the future, as the clock was set back, and give way to any; at first
+ * all are believed. What was taken back stays so. */
+void endpoint_believe(struct endpoint_store *s, int64_t latest);
+
 /* Keep the bytes until `until`. made: of any clock, to be compared only with others of the same node; where it is not
  * known, 0 for all. Other times are of one clock that never goes back. 0; EINVAL (the grid's name), ETOOBIG (empty or
  * over the limit), ESTATE (there is a newer one, or the node has taken back such an old one), EAGAIN (a limit: the text

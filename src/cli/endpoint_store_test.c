@@ -197,6 +197,28 @@ static void old_entries_do_not_come_back(void **state) {
     endpoint_store_free(s);
 }
 
+/* The clock was set back: what was made before that, and so seems to come from the future, stands in nobody's way; but
+ * what was taken back does not come again by that. */
+static void what_comes_from_the_future_gives_way(void **state) {
+    (void)state;
+    struct endpoint_store *s = store(&limits);
+    assert_int_equal(put_made(s, "g", 1, 5, 3600, 100, 0), 0);
+    assert_int_equal(put_made(s, "g", 2, 5, 3600, 100, 0), 0);
+    assert_int_equal(withdraw(s, "g", 3, 3600, 100, 0), 0);
+    endpoint_believe(s, 3600);
+    assert_int_equal(put_made(s, "g", 1, 6, 3599, 100, 1), MOYAI_ESTATE);
+    assert_int_equal(withdraw(s, "g", 2, 3599, 100, 1), MOYAI_ESTATE);
+    endpoint_believe(s, 3599);
+    assert_int_equal(put_made(s, "g", 1, 6, 10, 100, 1), 0);
+    assert_int_equal(put_made(s, "g", 1, 7, 9, 100, 1), MOYAI_ESTATE);
+    assert_int_equal(withdraw(s, "g", 2, 10, 100, 1), 0);
+    assert_int_equal(put_made(s, "g", 2, 7, 10, 100, 1), MOYAI_ESTATE);
+    assert_int_equal(put_made(s, "g", 3, 7, 10, 100, 1), MOYAI_ESTATE);
+    assert_int_equal(look(s, "g", 10, 2, NULL), 1);
+    assert_int_equal(out[16], 6);
+    endpoint_store_free(s);
+}
+
 /* The last ones are remembered, as many as a grid may have nodes, and as long as no entry needs the memory. */
 static void memory_of_the_gone_is_bounded(void **state) {
     (void)state;
@@ -269,6 +291,7 @@ int main(void) {
         cmocka_unit_test(limits_hold),
         cmocka_unit_test(samples_are_fair),
         cmocka_unit_test(old_entries_do_not_come_back),
+        cmocka_unit_test(what_comes_from_the_future_gives_way),
         cmocka_unit_test(memory_of_the_gone_is_bounded),
         cmocka_unit_test(stories),
     };

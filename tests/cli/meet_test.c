@@ -238,6 +238,7 @@ static void a_server_with_the_key_knows_members(void **state) {
     assert_int_equal(a.code, MOYAI_EPROTO);
     if (!strstr(a.text, "it does not take our entry: \"there is an entry of this node that was made 3 s later"))
         fail_msg("%s", a.text);
+    assert_int_equal(a.what, MET_CLOCK);
     assert_int_equal(a.entries, 2);
     close_ear(&b); /* takes its entry back */
     look(&a);
@@ -248,7 +249,15 @@ static void a_server_with_the_key_knows_members(void **state) {
     leave(&a, 1, "I am a");
     look(&a);
     assert_int_equal(a.code, MOYAI_EPROTO); /* status 400 */
+    assert_int_equal(a.what, MET_OTHER);
+    leave_made(&a, 1, now + 900); /* and then the clock was set right */
+    look(&a);
     close_ear(&a);
+    open_ear(&b, urls, 1);
+    leave_made(&b, 3, now);
+    look(&b);
+    assert_int_equal(b.entries, 1); /* its own */
+    close_ear(&b);
     end_server(&c);
 }
 

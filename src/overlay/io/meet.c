@@ -47,14 +47,16 @@ void place_entry(struct place *p, struct place_entry *e) {
 }
 
 /* An entry without addresses: what was made up to now is over. It carries the lifetime of those entries, as long as
- * which it must be remembered, and is not made before the last of them, also if the clock was set back. */
+ * which it must be remembered, and is not made before the last of them, also if the clock was set back a little. */
 void place_withdrawal(struct place *p, struct place_entry *e) {
     struct meet *m = p->m;
     uint8_t plain[PEERS_ENTRY_MAX];
     char purpose[SEAL_PURPOSE + 1];
     struct peers_entry last, w = {.made = (int64_t)time(NULL)};
     exec_lock(m->x);
-    if (peers_entry_get(m->entry, m->n_entry, &last) == 0 && last.made > w.made) w.made = last.made;
+    if (peers_entry_get(m->entry, m->n_entry, &last) == 0 && last.made > w.made &&
+        last.made - w.made <= PEERS_ENTRY_SKEW)
+        w.made = last.made;
     memcpy(w.e.id.b, m->id, 16);
     w.e.lifetime = (uint32_t)(m->lifetime / MOYAI_SEC);
     seal_for_grid(purpose, SEAL_WITHDRAWAL, meet_http_grid(p->url));

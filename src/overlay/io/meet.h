@@ -22,7 +22,7 @@
 enum met_what {
     MET_KEY = 1,          /* others have no key that we have; what to do is not said */
     MET_KEY_TOLD = 2,     /* the same, and the text says what to do */
-    MET_CLOCK = 4,        /* an entry is not believed */
+    MET_CLOCK = 4,        /* an entry is not believed, be it ours */
     MET_NOT_YET = 8,      /* there is no answer yet */
     MET_SILENT = 16,      /* there was none in time */
     MET_NO_ENDPOINT = 32, /* what answers by HTTP's port does not speak HTTP */

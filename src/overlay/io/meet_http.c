@@ -347,6 +347,7 @@ static int request(struct place *p, const char *method, const char *url, struct 
         p->what = MET_KEY;
     } else if (status == 409) {
         char text[SAID];
+        p->what = MET_CLOCK;
         said(down, text);
         rc = text[0] ? err_set(why, MOYAI_EPROTO, "it does not take our entry: \"%s\"", text)
                      : err_set(why, MOYAI_EPROTO, "it does not take our entry, and does not say why");

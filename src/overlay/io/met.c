@@ -44,7 +44,14 @@ void met_foreign_text(size_t n, char out[MET_TEXT]) {
 bool met_ahead(struct met *m, int64_t seconds) {
     bool first = m->ahead == 0;
     m->ahead = seconds;
+    m->is_ahead = true;
     return first;
+}
+
+/* The clocks have been set right, and who left that has left another. */
+void met_looked(struct met *m) {
+    if (!m->is_ahead) m->ahead = 0;
+    m->is_ahead = false;
 }
 
 const char *met_ahead_text(const struct met *m, char out[MET_TEXT]) {

@@ -33,6 +33,7 @@ struct met {
     bool others;        /* somebody has been met, at any place and time */
     size_t turned_away; /* members without any other link for whom this node had no place */
     int64_t ahead;      /* seconds: an entry that seems to come from the future; 0: none has */
+    bool is_ahead;      /* since the last look */
     int64_t over;       /* seconds since the end of one that was there all the same, of the latest; 0: there was none */
     /* The connection to one who was met that failed last; of what the text is, and to whom. */
     char dial[MET_TEXT];
@@ -53,6 +54,7 @@ bool met_tell(struct met *m, size_t place, int code, enum met_what what, const c
 bool met_foreign(struct met *m, size_t place, size_t n);
 void met_foreign_text(size_t n, char out[MET_TEXT]);
 bool met_ahead(struct met *m, int64_t seconds); /* true: the first */
+void met_looked(struct met *m);                 /* all places have been asked: what was not seen again is no more */
 const char *met_ahead_text(const struct met *m, char out[MET_TEXT]);
 void met_over(struct met *m, int64_t seconds);
 void met_dial_failed(struct met *m, const uint8_t id[16], enum met_what what, const char *text);

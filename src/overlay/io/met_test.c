@@ -76,7 +76,15 @@ static void tells_of_clocks(void **state) {
          "an entry there seems to be made 71 s from now, and is not believed: this host's clock is behind, or the "
          "other's "
          "ahead");
-    m.ahead = 0;
+    met_looked(&m);
+    assert_false(met_ahead(&m, 72)); /* at the next look as well */
+    met_looked(&m);
+    assert_true(m.ahead != 0);
+    met_looked(&m); /* but not at that */
+    says(&m, false, 0, "");
+    assert_true(met_ahead(&m, 72));
+    met_looked(&m);
+    met_looked(&m);
     met_over(&m, 3000);
     met_over(&m, 2940);
     met_over(&m, 2960);

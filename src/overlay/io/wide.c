@@ -96,7 +96,10 @@ static void tell(struct wide *w, enum peers_event_kind kind, const uint8_t id[16
 }
 
 void wide_has_answered(struct wide *w) {
-    if (w->looking > 0 && --w->looking == 0) w->looked = true;
+    if (w->looking > 0 && --w->looking == 0) {
+        w->looked = true;
+        met_looked(&w->met);
+    }
     if (w->looked && !w->stepping) wide_step(w, NULL);
 }
 
