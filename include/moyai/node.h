@@ -99,16 +99,18 @@ MOYAI_API bool moyai_node_stopping(const moyai_node *node);
 
 /*
  * Tell the node to leave the grid in order, within that time; 0: $MOYAI_LEAVE_DEADLINE (30 s), MOYAI_FOREVER: it takes
- * its time; negative: EINVAL. Returns at once, from any thread; told again, the shorter time holds. From then on
+ * its time, however long a method does not return, or a neighbour is stopped, until it is told again; negative: EINVAL.
+ * Returns at once, from any thread; told again, the shorter time holds. From then on
  *  - calls of other nodes that have not begun here are refused with ELEAVING, never executed; not those that a method
  *    of this node waits for, nor those of nodes that leave too, nor one-way calls;
  *  - methods go on, and what they call; moyai_leaving() is true for them, and moyai_sleep() and moyai_wait() tell each
  *    fiber and thread once, by ELEAVING;
- *  - on_leave of each object is called whose class has one.
+ *  - on_leave of each object is called whose class has one; of one that is made only then, too.
  * When no method runs any more whose caller waits, no call is open that a method or fiber has made, and all that was
- * sent has been taken, moyai_node_serve() returns 0; moyai_node_free() waits for that as well. When the time has
- * passed, too: then what is not finished fails as in any node that ends, the log says what that was (MOYAI-LEAVE-CUT),
- * and a node that is not freed is in no grid any more. Fibers of moyai_go are not waited for. 0, EINVAL, EFORK.
+ * sent has been taken (also by an object that moves meanwhile), moyai_node_serve() returns 0; moyai_node_free() waits
+ * for that as well. When the time has passed, too: then what is not finished fails as in any node that ends, the log
+ * says what that was (MOYAI-LEAVE-CUT), and a node that is not freed is in no grid any more. Fibers of moyai_go are not
+ * waited for. 0, EINVAL, EFORK.
  */
 MOYAI_API int moyai_leave(moyai_node *node, moyai_dur time);
 MOYAI_API bool moyai_leaving(const moyai_node *node); /* it has been told to. NULL: true */

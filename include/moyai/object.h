@@ -141,9 +141,9 @@ MOYAI_API bool moyai_ref_is_local(const moyai_ref *ref);
  * the other loses it, which its node's log tells as an error, MOYAI-NAME-LOST, and nobody else; a look-up finds the
  * former. Errors: EEXIST (taken by a live object; asking again for the same object is fine), EINVAL, ENOOBJECT, EAGAIN
  * (another process is just about to replace or remove it), ENOMEM, EFORK, and those of the rendezvous: ENOSPC, ELIMIT,
- * EPERM, EDATA, EVERSION, ECLOSED, ESYS. moyai_unregister: 0, ENOENT, EAGAIN, EINVAL, EFORK, or one of the rendezvous;
- * then the object has the name still. moyai_register may switch fibers in a grid of several hosts; moyai_unregister
- * does not.
+ * EPERM, EDATA, EVERSION, ECLOSED, ESYS; ECANCELED (unregistered before it was known). moyai_unregister: 0, ENOENT,
+ * EAGAIN, EINVAL, EFORK, or one of the rendezvous; then the object has the name still. moyai_register may switch fibers
+ * in a grid of several hosts; moyai_unregister does not.
  */
 MOYAI_API MOYAI_MUST_USE int moyai_register(moyai_ref *ref, const char *name);
 MOYAI_API int moyai_unregister(moyai_ref *ref, const char *name);

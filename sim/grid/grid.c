@@ -211,7 +211,7 @@ static bool waits_for_told(const struct grid_node *n) {
     const struct grid *g = n->g;
     for (uint32_t i = 0; i < g->live; i++) {
         const struct grid_node *d = g->node[g->lives[i]];
-        if (d->told_by == n->u->index + 1 && overlay_linked(n->o, d->u->id.b)) return true;
+        if (d->told_by == n->u->index + 1 && !overlay_orders(n->o, d->u->id.b)) return true;
     }
     return false;
 }

@@ -32,7 +32,7 @@ struct grid_node {
     moyai_ns away;      /* since when it was stopped, or again before it was well */
     bool long_away;     /* stopped for so long once that who had found it dead has forgotten that (06-death, 5.4) */
     size_t dead_seen, links;
-    const struct peer *dead_last;
+    uint8_t dead_last[16]; /* id */
     uint32_t turns, near[4];
     bool named, held;
     moyai_ns held_since;

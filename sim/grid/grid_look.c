@@ -14,9 +14,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define IDS    (1u << 20)
-#define SELDOM 16u /* in how many turns of a node its relay is looked at where laws are not checked: it lies far off   \
-                    */
+#define IDS (1u << 20)
+#define SELDOM                                                                                                         \
+    16u /* in how many turns of a node its relay is looked at where laws are not checked: it lies far off              \
+         */
 
 /* ---- frames ---------------------------------------------------------------------------------- */
 
@@ -147,17 +148,18 @@ static void invariants(struct grid *g, struct grid_node *n) {
         grid_law(g, n, "%s", why.text);
 }
 
-static uint32_t links_of(struct grid *g, const struct grid_node *node) {
-    uint32_t n = 0;
+static bool has_links(const struct overlay *o) {
+    const struct olink *k = o->links;
+    while (k && !k->mesh) k = k->next;
+    return k;
+}
+
+static void numbered(struct grid *g, const struct grid_node *node) {
     bool lacks = false;
-    for (const struct olink *k = node->o->links; k; k = k->next) {
-        n += k->mesh;
-        lacks |= k->mesh && k->slot < 0 && !k->peer->dead;
-    }
+    for (const struct olink *k = node->o->links; k; k = k->next) lacks |= k->mesh && k->slot < 0 && !k->peer->dead;
     /* There is none while one link more is up, of which one is about to go. */
     for (uint32_t i = 0; i < SMALL_LINKS && lacks; i++)
         if (!node->o->route->slot[i]) grid_law(g, node, "locating has no number for one of its links");
-    return n;
 }
 
 /* The log does not say everything twice. */
@@ -172,15 +174,18 @@ void grid_turned(void *ctx, struct ground_node *u) {
     struct grid_node *n = g->node[u->index];
     if (!n->o || g->broken) return;
     if (n->o->n_dead > n->dead_seen) {
-        const struct peer *p = n->dead_last && n->dead_seen ? n->dead_last->dead_next : n->o->dead_first;
-        for (; p; p = p->dead_next) ended(g, n, p);
+        const struct peer *p = n->o->dead_first, *seen = p; /* it may be forgotten by now, and all these be new */
+        while (seen && !id_equal(seen->id, n->dead_last)) seen = seen->dead_next;
+        for (p = seen ? seen->dead_next : p; p; p = p->dead_next) ended(g, n, p);
     }
     n->dead_seen = n->o->n_dead;
-    n->dead_last = n->o->dead_last;
+    if (n->o->dead_last) memcpy(n->dead_last, n->o->dead_last->id, 16);
     if (n->o->told && !n->told && !n->gone) told_dead(g, n);
     n->told = n->o->told;
     bool alone = n->ill && !n->u->stopped; /* nothing but an end of a link makes it so */
-    if (alone || n->links != n->o->n_links) alone = links_of(g, n) == 0;
+    const bool other = alone || n->links != n->o->n_links;
+    if (other) alone = !has_links(n->o);
+    if (other && g->cfg.checked) numbered(g, n);
     n->links = n->o->n_links;
     if (alone && !n->ill) grid_say(g, n, "has no links");
     if (alone) {

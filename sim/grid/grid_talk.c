@@ -269,7 +269,9 @@ static void whole(struct grid_node *n, struct peer *p, uint64_t number, const ui
             break;
         }
     if (l->delivered++) grid_law(g, n, "message %" PRIu64 " is delivered twice", number);
-    if (l->never) grid_law(g, n, "message %" PRIu64 " is delivered, of which it was told that it never is", number);
+    if (!l->answers) l->refused = n->told_to > 0;
+    if (l->never && !l->refused)
+        grid_law(g, n, "message %" PRIu64 " is delivered, of which it was told that it never is", number);
     if (l->answers) {
         struct call *c = g->letter[l->answers - 1].call;
         if (c) {
@@ -280,7 +282,6 @@ static void whole(struct grid_node *n, struct peer *p, uint64_t number, const ui
         return;
     }
     uint64_t answer;
-    l->refused = n->told_to > 0;
     (void)post(n, p, ANSWER, number + 1, l->refused, &answer);
 }
 

@@ -97,6 +97,7 @@ struct ground {
     struct meet **entry;
     size_t n_entry, cap_entry;
     struct ground_spare *spare[2]; /* memory of frames that have arrived */
+    uint32_t n_spare[2];
     bool ending;
     /* What happened. */
     uint64_t frames, bytes, dials, dials_most, calls, calls_most, looks, accepted;

@@ -67,6 +67,7 @@ static const size_t sizes[2] = {192, sizeof(struct box) + 1088};
 #else
 #define SPARED 2
 #endif
+#define SPARES (1u << 16)
 
 static int size_of(size_t length) {
     int i = 0;
@@ -77,7 +78,10 @@ static int size_of(size_t length) {
 static struct box *box_new(struct ground *g, size_t length) {
     int i = size_of(length);
     struct ground_spare *s = i < SPARED ? g->spare[i] : NULL;
-    if (s) g->spare[i] = s->next;
+    if (s) {
+        g->spare[i] = s->next;
+        g->n_spare[i]--;
+    }
     struct box *b = s ? (void *)s : malloc(i < SPARED ? sizes[i] : sizeof *b + length);
     if (!b) abort();
     return b;
@@ -85,10 +89,11 @@ static struct box *box_new(struct ground *g, size_t length) {
 
 static void box_free(struct ground *g, struct box *b) {
     int i = size_of(b->head.length);
-    if (i == SPARED) {
+    if (i == SPARED || g->n_spare[i] == SPARES) { /* what all have begun at once is memory for something else */
         free(b);
         return;
     }
+    g->n_spare[i]++;
     struct ground_spare *s = (void *)b;
     s->next = g->spare[i];
     g->spare[i] = s;

@@ -302,8 +302,8 @@ int cli_call(int argc, char **argv) {
                "  {\"$u8\": [1, 2]}    an array of u8 (u16 ... i64, f32, f64)\n"
                "  {\"$bytes\": \"...\"}  bytes, in base64\n"
                "  {\"$ref\": \"...\"}    a reference\n\n"
-               "Other forms are in the manual page. NODE is a node's id or its beginning; it has the methods info, "
-               "objects, ping and way.\n\n" CLI_TIME_FORM,
+               "Other forms are in the manual page. NODE is a node's id or its beginning; it has methods such as "
+               "info, objects, ping, way and leave.\n\n" CLI_TIME_FORM,
     };
     static struct request q = {.o.timeout = MOYAI_FOREVER};
     cli_parse(&parser, argc, argv, CLI_IN_ORDER, &q);

@@ -69,6 +69,7 @@ struct work {
     struct crawl_node *next;  /* to be asked: of the table, in the order in which they were added */
     struct crawl_node *again; /* to be asked once more, when it is time */
     bool no_memory;
+    char host[33]; /* this one's id; all zero: in no grid */
 };
 
 static struct crawl_node *add(struct work *w, const char *text, const char *title, int64_t pid, bool entry) {
@@ -234,6 +235,7 @@ static void add_own_links(struct work *w) {
     if (moyai_node_ref(w->n, moyai_node_self(w->n), &ref) == 0 &&
         moyai_call(ref, "info", MOYAI_NONE, MOYAI_INTO(&info), NULL) == 0)
         add_links(w, info);
+    snprintf(w->host, sizeof w->host, "%s", info_text(info, "host_id"));
     moyai_value_free(info);
     moyai_ref_unref(ref);
 }
@@ -279,6 +281,20 @@ static void count_silent(struct crawl_lost *l, const struct crawl_node *k) {
     l->silent++;
 }
 
+/* Where a node of this host runs ssh, who looks leaves the lines to it, and does not know of them himself. */
+static void add_lines(struct crawl_lost *l, const char *host, const struct crawl_node *k) {
+    const moyai_value *lines = moyai_value_find(k->info, "lines");
+    if (!lines || strspn(host, "0") == strlen(host) || strcmp(info_text(k->info, "host_id"), host) != 0) return;
+    for (size_t i = 0; i < moyai_value_count(lines); i++) {
+        const moyai_value *one = moyai_value_at(lines, i);
+        const char *why = info_text(one, "why");
+        const size_t at = strlen(l->lines);
+        snprintf(l->lines + at, sizeof l->lines - at, "%s\"%s\", line %lld has no link yet in node %.8s%s%s",
+                 at ? "; " : "", info_text(one, "file"), (long long)info_int(one, "line"), k->id, *why ? ": " : "",
+                 why);
+    }
+}
+
 int crawl(struct crawl *c, moyai_node *n, moyai_dur timeout, struct moyai_error *why) {
     struct work w = {.c = c, .n = n, .timeout = timeout};
     moyai_node_id_format(moyai_node_self(n), c->self);
@@ -302,7 +318,10 @@ int crawl(struct crawl *c, moyai_node *n, moyai_dur timeout, struct moyai_error 
     HASH_ITER (hh, c->all, k, tmp)
         if (k->over && (!k->entry || k->state != CRAWL_DEAD)) c->node[c->n++] = k;
     qsort(c->node, c->n, sizeof *c->node, compare);
-    for (size_t i = 0; i < c->n; i++) count_silent(&c->lost, c->node[i]);
+    for (size_t i = 0; i < c->n; i++) {
+        count_silent(&c->lost, c->node[i]);
+        add_lines(&c->lost, w.host, c->node[i]);
+    }
     return 0;
 }
 

@@ -257,9 +257,14 @@ static error_t on_option(int key, char *arg, struct argp_state *state) {
     }
 }
 
+static void look(struct server *s, const char *title) {
+    char line[GATE_LINE];
+    if (gate_look(&s->gate, line)) cli_say(title, "%s", line);
+}
+
 /* Of a FIFO it is waited for who reads it, while others are served; a signal of `end` ends that, and *sig is it. */
-static int write_port(struct server *s, const char *path, uint16_t port, const sigset_t *end, int *sig,
-                      struct moyai_error *why) {
+static int write_port(struct server *s, const char *title, const char *path, uint16_t port, const sigset_t *end,
+                      int *sig, struct moyai_error *why) {
     char text[8];
     const struct timespec pause = {.tv_nsec = 50 * MOYAI_MS};
     int fd, n = snprintf(text, sizeof text, "%u\n", port);
@@ -270,7 +275,7 @@ static int write_port(struct server *s, const char *path, uint16_t port, const s
             return err_sys(why, e, "cannot write %.150s", path);
         *sig = sigtimedwait(end, NULL, &pause);
         if (*sig > 0) return 0;
-        gate_look(&s->gate);
+        look(s, title);
     }
     ssize_t k = write(fd, text, (size_t)n);
     int e = k < 0 ? errno : k < n ? ENOSPC : 0;
@@ -283,7 +288,8 @@ static int write_port(struct server *s, const char *path, uint16_t port, const s
 
 static int serve(struct server *s, const struct request *q, const char *title, struct moyai_error *why) {
     struct tcp_addr at;
-    int listener, rc = tcp_listen(&listener, q->listens ? &q->listen : NULL, q->port, q->port, &at, why);
+    int listener, rc = gate_init(&s->gate, CONNECTIONS, why);
+    if (rc == 0) rc = tcp_listen(&listener, q->listens ? &q->listen : NULL, q->port, q->port, &at, why);
     if (rc < 0) return rc;
     sigset_t end;
     sigemptyset(&end);
@@ -292,7 +298,6 @@ static int serve(struct server *s, const struct request *q, const char *title, s
     sigaddset(&end, SIGHUP);
     sigprocmask(SIG_BLOCK, &end, NULL); /* before the server's thread begins */
     signal(SIGPIPE, SIG_IGN);           /* of who has the port file open */
-    gate_init(&s->gate, CONNECTIONS);
     struct MHD_Daemon *d =
         MHD_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD, 0, NULL, NULL, on_request, s, MHD_OPTION_LISTEN_SOCKET,
                          listener, MHD_OPTION_CONNECTION_LIMIT, (unsigned)s->gate.most + GATE_MORE,
@@ -303,7 +308,7 @@ static int serve(struct server *s, const struct request *q, const char *title, s
         return err_set(why, MOYAI_ELIMIT, "cannot start the HTTP server: out of memory, descriptors or threads");
     }
     int sig = 0;
-    if (q->port_file) rc = write_port(s, q->port_file, tcp_port(&at), &end, &sig, why);
+    if (q->port_file) rc = write_port(s, title, q->port_file, tcp_port(&at), &end, &sig, why);
     if (rc == 0 && sig <= 0) {
         char text[TCP_TEXT];
         tcp_format(&at, text);
@@ -314,7 +319,7 @@ static int serve(struct server *s, const struct request *q, const char *title, s
                    tcp_port(&at));
         bool lost = fflush(stdout) != 0; /* the end of the process says why */
         const struct timespec second = {.tv_sec = 1};
-        while (!lost && sigtimedwait(&end, NULL, &second) <= 0) gate_look(&s->gate);
+        while (!lost && sigtimedwait(&end, NULL, &second) <= 0) look(s, title);
     }
     MHD_stop_daemon(d);
     return rc;

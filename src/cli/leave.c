@@ -91,7 +91,8 @@ struct leaver {
                             that nor always any */
     moyai_ref *judge;    /* told what is cut short */
     uint64_t cut, left;  /* that: so many calls and the like; and nodes that it alone connected with the grid */
-    char what[200], who[200];
+    uint64_t unheard;    /* nodes of which it does not know whether they are such */
+    char what[200], who[200], silent[200];
     moyai_ns until, began, ended; /* ended: 0: not that it was seen */
     double seconds;
     struct moyai_error why;
@@ -104,6 +105,14 @@ struct named {
     struct moyai_node_id at; /* where it was when it was looked for last */
 };
 
+/* A node that is asked what it calls itself. */
+struct asked {
+    const char *target; /* what its user calls it */
+    struct moyai_node_id at;
+    moyai_ref *home;
+    moyai_future *f;
+};
+
 struct leave {
     struct exec_hook hook; /* first */
     struct observer *o;
@@ -111,10 +120,18 @@ struct leave {
     struct leaver **all;
     size_t n;
     struct named by[TARGETS];
-    size_t n_by;
+    struct asked asked[TARGETS];
+    size_t n_by, n_asked;
     int unseen; /* not CLI_OK: not all nodes of the grid could be asked of which host or site they are */
     bool none;  /* nobody seen is of it */
 };
+
+static void put_more(char *text, size_t cap, const char *more) {
+    size_t n = strlen(text);
+    if (n > 0 && n + 2 < cap) strcat(text, ", ");
+    n = strlen(text);
+    clean_cut(text + n, cap - n, more);
+}
 
 /* The node says so before it says farewell; what it cuts short comes as one text, or in several parts. */
 static int on_cut(moyai_request *rq, void *self) {
@@ -123,16 +140,26 @@ static int on_cut(moyai_request *rq, void *self) {
     uint64_t cut, left;
     int rc = moyai_args(rq, MOYAI_INTO(&cut, &what, &left, &who));
     if (rc < 0) return rc;
-    const size_t n = strlen(k->what);
-    if (cut > 0 && n > 0 && n + 2 < sizeof k->what) strcat(k->what, ", ");
-    if (cut > 0) clean_cut(k->what + strlen(k->what), sizeof k->what - strlen(k->what), what);
-    if (left > 0) clean_cut(k->who, sizeof k->who, who);
+    if (cut > 0) put_more(k->what, sizeof k->what, what);
+    if (left > 0) put_more(k->who, sizeof k->who, who);
     k->cut += cut;
-    k->left = left > k->left ? left : k->left;
+    k->left += left;
     return 0;
 }
 
-static const struct moyai_method judge_methods[] = {{"cut", on_cut}, {NULL, NULL}};
+/* Nor may it know who depends on it, if its time is short. */
+static int on_unheard(moyai_request *rq, void *self) {
+    struct leaver *k = self;
+    const char *who;
+    uint64_t unheard;
+    int rc = moyai_args(rq, MOYAI_INTO(&unheard, &who));
+    if (rc < 0) return rc;
+    put_more(k->silent, sizeof k->silent, who);
+    k->unheard += unheard;
+    return 0;
+}
+
+static const struct moyai_method judge_methods[] = {{"cut", on_cut}, {"unheard", on_unheard}, {NULL, NULL}};
 static const struct moyai_class judge_class = MOYAI_CLASS("moyai leave", judge_methods, NULL);
 
 static struct leaver *leaver_of(const struct leave *l, const char *id) {
@@ -199,25 +226,40 @@ static void drop_last(struct leave *l) {
     leaver_free(k);
 }
 
-/* What it calls itself; target: what its user calls it. */
-static int add_node(struct leave *l, struct moyai_node_id node, const char *target, struct moyai_error *why) {
-    moyai_ref *home = NULL;
+static int ask_name(const struct leave *l, struct asked *a, struct moyai_error *why) {
+    if (moyai_node_ref(l->o->node, a->at, &a->home) < 0) return err_set(why, MOYAI_ENOMEM, "out of memory");
+    a->f = moyai_call_async(a->home, "info", MOYAI_NONE);
+    moyai_future_deadline(a->f, l->q->o.timeout);
+    return 0;
+}
+
+static void asked_free(struct asked *a) {
+    moyai_future_free(a->f);
+    moyai_ref_unref(a->home);
+    *a = (struct asked){0};
+}
+
+static int add_asked(struct leave *l, struct asked *a, struct moyai_error *why) {
     moyai_value *info = NULL;
     char id[33];
-    moyai_node_id_format(node, id);
-    if (leaver_of(l, id)) return 0;
-    if (moyai_node_ref(l->o->node, node, &home) < 0) return err_set(why, MOYAI_ENOMEM, "out of memory");
-    moyai_future *f = moyai_call_async(home, "info", MOYAI_NONE);
-    moyai_future_deadline(f, l->q->o.timeout);
-    int rc = moyai_future_get(f, MOYAI_INTO(&info));
-    if (rc < 0) (void)moyai_future_error(f, 0, why);
-    if (rc < 0) seek_unanswered(l->o, target, node, l->q->o.timeout, why);
-    moyai_future_free(f);
-    moyai_ref_unref(home);
+    moyai_node_id_format(a->at, id);
+    int rc = moyai_future_get(a->f, MOYAI_INTO(&info));
+    if (rc < 0) (void)moyai_future_error(a->f, 0, why);
+    if (rc < 0) seek_unanswered(l->o, a->target, a->at, l->q->o.timeout, why);
+    asked_free(a);
     if (rc == 0 && !add(l, id, info_text(info, "title"), info_text(info, "host")))
         rc = err_set(why, MOYAI_ENOMEM, "out of memory");
     moyai_value_free(info);
     return rc;
+}
+
+static int add_node(struct leave *l, struct moyai_node_id node, const char *target, struct moyai_error *why) {
+    struct asked a = {.target = target, .at = node};
+    char id[33];
+    moyai_node_id_format(node, id);
+    if (leaver_of(l, id)) return 0;
+    const int rc = ask_name(l, &a, why);
+    return rc < 0 ? rc : add_asked(l, &a, why);
 }
 
 static int add_named(struct leave *l, const char *target, struct moyai_error *why) {
@@ -225,7 +267,11 @@ static int add_named(struct leave *l, const char *target, struct moyai_error *wh
     *k = (struct named){.target = target};
     const int rc = seek_node(l->o, target, l->q->o.timeout, &k->at, &k->object, why);
     if (rc < 0) return rc;
-    if (!k->object) return add_node(l, k->at, target, why);
+    if (!k->object) {
+        struct asked *a = &l->asked[l->n_asked++]; /* all at once: one that is stopped holds up none */
+        *a = (struct asked){.target = target, .at = k->at};
+        return ask_name(l, a, why);
+    }
     l->n_by++; /* it may move until all have been found */
     return 0;
 }
@@ -287,6 +333,9 @@ static void over(struct leave *l, struct leaver *k, enum state state) {
     if (k->left > 0)
         say(l, k, "has left %llu node%s without a way to the grid: %s", (unsigned long long)k->left,
             k->left == 1 ? "" : "s", k->who);
+    if (k->unheard > 0)
+        say(l, k, "did not wait to hear whether %llu node%s ha%s another way to the grid: %s",
+            (unsigned long long)k->unheard, k->unheard == 1 ? "" : "s", k->unheard == 1 ? "s" : "ve", k->silent);
     if (state == GONE)
         say(l, k, "has left after %.1f s", k->seconds);
     else if (state == STAYS)
@@ -477,6 +526,10 @@ static bool look(struct leave *l) {
     return more;
 }
 
+static bool is_fine(const struct leaver *k) {
+    return k->state == GONE && k->cut == 0 && k->left == 0 && k->unheard == 0;
+}
+
 static void print_json(const struct leave *l) {
     fputs("{\"nodes\": [", stdout);
     for (size_t i = 0; i < l->n; i++) {
@@ -489,6 +542,7 @@ static void print_json(const struct leave *l) {
         printf(", \"cut\": %llu", (unsigned long long)k->cut);
         if (k->cut > 0) json_print_field(stdout, ", ", "cut_short", k->what);
         if (k->left > 0) printf(", \"cut_off\": %llu", (unsigned long long)k->left);
+        if (k->unheard > 0) printf(", \"unheard\": %llu", (unsigned long long)k->unheard);
         if (k->state == DIED || k->state == LOST || k->state == UNTOLD)
             json_print_field(stdout, ", ", "error", k->why.text);
         fputc('}', stdout);
@@ -504,6 +558,7 @@ static void print_json(const struct leave *l) {
 static int run(struct leave *l, struct moyai_error *why) {
     int rc = 0;
     for (size_t i = 0; rc == 0 && i < l->q->n_targets; i++) rc = add_named(l, l->q->target[i], why);
+    for (size_t i = 0; rc == 0 && i < l->n_asked; i++) rc = add_asked(l, &l->asked[i], why);
     if (rc == 0 && (l->q->host || l->q->site)) rc = add_matching(l, why);
     for (size_t i = 0; i < l->n; i++) l->all[i]->began = moyai_now();
     for (size_t i = 0; rc == 0 && i < l->n_by; i++) rc = tell_by(l, &l->by[i], why);
@@ -559,12 +614,13 @@ int cli_leave(int argc, char **argv) {
         status = CLI_FAILED;
     } else if (status == CLI_OK) {
         for (size_t i = 0; i < l.n; i++)
-            if (l.all[i]->state != GONE || l.all[i]->cut > 0 || l.all[i]->left > 0) status = CLI_FAILED;
+            if (!is_fine(l.all[i])) status = CLI_FAILED;
         if (l.unseen) status = CLI_FAILED;
         if (q->o.json) print_json(&l);
     }
     for (size_t i = 0; i < l.n; i++) leaver_free(l.all[i]);
     for (size_t i = 0; i < l.n_by; i++) moyai_ref_unref(l.by[i].object);
+    for (size_t i = 0; i < l.n_asked; i++) asked_free(&l.asked[i]);
     observer_leave(&o);
     free(l.all);
     free(q);

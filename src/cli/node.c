@@ -444,7 +444,8 @@ int cli_node(int argc, char **argv) {
         .doc =
             "Joins a grid as an agent: runs commands for others, as of moyai run --on-nodes, and ends them when their "
             "starter ends.\v"
-            "Ctrl-C asks all commands to end (SIGTERM) and leaves the grid; a second one kills them.\n\n" CLI_TIME_FORM,
+            "Ctrl-C asks all commands to end (SIGTERM) and leaves the grid; a second one kills them.\n\n" CLI_TIME_FORM
+            "\n\n" CLI_SIZE_FORM,
     };
     struct request q = {.title = argv[0], .slots = processors(), .grace = 5 * MOYAI_SEC};
     cli_parse(&parser, argc, argv, CLI_ANY_ORDER, &q);

@@ -29,6 +29,7 @@
 #define LINE_LOOK    (50 * MOYAI_MS)
 #define FIND_TIME    (2 * MOYAI_SEC) /* to ask who is there */
 #define PREFIX_LEAST 4               /* hex digits that are taken for the beginning of an id */
+#define PREFIX_SURE  8 /* so many are hardly a name, as all reports show ids: nobody is asked for that first */
 
 /* ---- options --------------------------------------------------------------------------------- */
 
@@ -314,6 +315,7 @@ int observer_doubt(struct observer *o, const struct crawl_lost *lost) {
     const bool lines = o->unlinked[0] != 0;
     o->of_lines = lines ? o->n_doubts : OBSERVER_DOUBTS;
     if (lines) doubt_lines(o, o->unlinked, o->doubt[o->n_doubts++]);
+    if (lost->lines[0]) doubt_lines(o, lost->lines, o->doubt[o->n_doubts++]);
     if (lost->n) doubt_lost(o, o->doubt[o->n_doubts++]);
     if (lost->silent) doubt_silent(o, o->doubt[o->n_doubts++]);
     return o->n_doubts ? CLI_FAILED : CLI_OK;
@@ -350,6 +352,7 @@ void observer_found_none(const struct observer *o, bool json, int code, const ch
 void observer_leave(struct observer *o) {
     moyai_node_free(o->node);
     free(o->shown);
+    free(o->seen);
     (void)run_grid_end(&o->grid, NULL);
 }
 
@@ -375,21 +378,29 @@ static bool match_known(const struct rdv_node *node, const struct moyai_error *b
     return true;
 }
 
-/* By asking all nodes: where no directory knows them. */
+/* By asking all nodes: where no directory knows them. Of many that are looked for each need not ask again. */
 static int match_all(struct observer *o, struct prefix *p, struct moyai_error *why) {
+    for (size_t i = 0; i < o->n_seen; i++) match(p, o->seen[i]);
+    if (p->found > 0) return 0;
     struct crawl c = {.all_known = true};
     int rc = crawl(&c, o->node, FIND_TIME, why);
     o->lost = c.lost;
-    for (size_t i = 0; i < c.n; i++) match(p, c.node[i]->id);
+    free(o->seen);
+    o->seen = calloc(c.n + 1, sizeof *o->seen);
+    o->n_seen = o->seen ? c.n : 0; /* or they are asked again */
+    for (size_t i = 0; i < c.n; i++) {
+        match(p, c.node[i]->id);
+        if (o->seen) memcpy(o->seen[i], c.node[i]->id, sizeof o->seen[i]);
+    }
     crawl_done(&c);
     return rc;
 }
 
 /* ENOENT: no such node; EINVAL: several. */
-static int find_prefix(struct observer *o, const char *target, moyai_ref **ret, struct moyai_error *why) {
+static int find_prefix(struct observer *o, const char *target, size_t least, moyai_ref **ret, struct moyai_error *why) {
     struct prefix p = {.found = 0};
     size_t n = strlen(target);
-    if (n < PREFIX_LEAST || n >= 32 || strspn(target, "0123456789abcdefABCDEF") != n) return MOYAI_ENOENT;
+    if (n < least || n >= 32 || strspn(target, "0123456789abcdefABCDEF") != n) return MOYAI_ENOENT;
     for (size_t i = 0; i < n; i++) p.text[i] = (char)tolower((unsigned char)target[i]);
     int rc = node_known(o->node, match_known, &p, why);
     if (rc == 0 && p.found == 0) rc = match_all(o, &p, why);
@@ -435,12 +446,16 @@ int observer_find(struct observer *o, const char *target, moyai_ref **ret, struc
         if (rc < 0) moyai_last_error(o->node, why);
         return rc;
     }
+    if (find_prefix(o, target, PREFIX_SURE, ret, why) == 0) {
+        await_node(o, moyai_ref_home(*ret));
+        return 0;
+    }
     do {
         more = lines_wait(o); /* then it may be at the other end of one */
         rc = moyai_lookup(o->node, target, ret);
         if (rc == 0) return 0;
         moyai_last_error(o->node, why);
-        int other = rc == MOYAI_ENOENT ? find_prefix(o, target, ret, why) : rc;
+        int other = rc == MOYAI_ENOENT ? find_prefix(o, target, PREFIX_LEAST, ret, why) : rc;
         if (other == 0) await_node(o, moyai_ref_home(*ret)); /* others may know it, and not reach it either */
         if (other != MOYAI_ENOENT) return other;
         if (more) await_lines(o);

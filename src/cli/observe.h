@@ -20,6 +20,7 @@ struct crawl_lost {
         char id[33], at[80];
     } of[CRAWL_LOST];
     char silent_id[CRAWL_LOST][33];
+    char lines[UNMET_LINE]; /* of their grid file, which nodes of this host run, and which have no link; "": none */
 };
 
 #define OBSERVER_DOUBTS 5u
@@ -33,8 +34,10 @@ struct observer {
     char unshown[UNMET_LINE];  /* the same, without what the log has shown of them */
     char *shown;               /* that; NULL: nothing. Node lock */
     size_t n_shown;
-    bool awaits;               /* it has been logged that they are waited for */
-    struct crawl_lost lost;    /* of the last crawl */
+    bool awaits;            /* it has been logged that they are waited for */
+    struct crawl_lost lost; /* of the last crawl */
+    char (*seen)[33];       /* ids that it has found, if a node's id was looked for by its beginning */
+    size_t n_seen;
     size_t n_doubts, of_lines; /* the latter: which of them is unlinked; OBSERVER_DOUBTS: none */
     char doubt[OBSERVER_DOUBTS][UNMET_LINE];
 };
@@ -87,9 +90,9 @@ void observer_print_doubts(const struct observer *o);
 void observer_found_none(const struct observer *o, bool json, int code, const char *text);
 
 /*
- * What is called that: a reference "moyai:OBJECT@NODE"; a node id of 32 hex digits; a name that an object has; else the
- * beginning of a node's id, four digits or more, if there is just one such node. Nodes are referred
- * to as objects (moyai_node_ref). ENOENT and others, with the text.
+ * What is called that: a reference "moyai:OBJECT@NODE"; a node id of 32 hex digits, or eight of them or more with which
+ * just one begins; a name that an object has; else the beginning of a node's id, four digits or more, likewise. Nodes
+ * are referred to as objects (moyai_node_ref). ENOENT and others, with the text.
  */
 int observer_find(struct observer *o, const char *target, moyai_ref **ret, struct moyai_error *why);
 

@@ -6,6 +6,7 @@
 #include "link/tcp.h"
 #include "node/node.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +19,7 @@ void reach_blame(struct moyai_error *e) {
     } names[] = {{"option listen:", "--listen:"},
                  {"option advertise:", "--advertise:"},
                  {"option port_range:", "--port-range:"},
+                 {"option relay-memory", "--relay-memory"},
                  {"option site:", "--site:"},
                  {"option run_dir:", "$MOYAI_RUN_DIR:"},
                  {"option grid:", strcmp(cli_grid_called, "--grid") == 0 ? "--grid:" : "$MOYAI_GRID:"}};
@@ -72,6 +74,12 @@ bool reach_option(int key, char *arg, const struct argp_state *state, struct cli
     case REACH_OUTBOUND_ONLY:
         r->outbound_only = true;
         return true;
+    case REACH_RELAY_MEMORY: /* of what is started, too: it inherits the variable */
+        check_filled("relay-memory", arg, state);
+        check("relay-memory", arg, state);
+        if (setenv("MOYAI_RELAY_MEMORY", arg, 1) < 0) argp_failure(state, CLI_FAILED, errno, "--relay-memory");
+        r->relay_memory = true;
+        return true;
     default:
         return false;
     }
@@ -89,7 +97,7 @@ static const char *given(const struct cli_reach *r) {
 }
 
 static const char *any_given(const struct cli_reach *r) {
-    return r->outbound_only ? "--outbound-only" : given(r);
+    return r->outbound_only ? "--outbound-only" : given(r) ? given(r) : r->relay_memory ? "--relay-memory" : NULL;
 }
 
 /* With a grid file a grid of one host is linked to others. */

@@ -2,7 +2,7 @@
 /*
  * How the nodes of verbs that stay in a grid of several hosts (run, node) are reached by others: options that go before
  * the variables MOYAI_LISTEN, MOYAI_ADVERTISE, MOYAI_PORT_RANGE and MOYAI_OUTBOUND_ONLY, for the verb's own node and
- * for what it starts. A port can be listened at once only: it is the verb's own, and what it starts is not told of it.
+ * for what it starts; and with them what it lends to others' traffic, MOYAI_RELAY_MEMORY. A port can be listened at once only: it is the verb's own, and what it starts is not told of it.
  */
 #ifndef CLI_REACH_H
 #define CLI_REACH_H
@@ -12,10 +12,10 @@
 struct cli_reach {
     char *listen, *advertise; /* NULL: not given */
     const char *port_range;
-    bool outbound_only;
+    bool outbound_only, relay_memory;
 };
 
-enum { REACH_LISTEN = 0x3000, REACH_ADVERTISE, REACH_PORT_RANGE, REACH_OUTBOUND_ONLY };
+enum { REACH_LISTEN = 0x3000, REACH_ADVERTISE, REACH_PORT_RANGE, REACH_OUTBOUND_ONLY, REACH_RELAY_MEMORY };
 #define REACH_OPTIONS(group)                                                                                           \
     {"listen",                                                                                                         \
      REACH_LISTEN,                                                                                                     \
@@ -35,6 +35,12 @@ enum { REACH_LISTEN = 0x3000, REACH_ADVERTISE, REACH_PORT_RANGE, REACH_OUTBOUND_
          "A-B",                                                                                                        \
          0,                                                                                                            \
          "Listen at one of these ports (default: as MOYAI_PORT_RANGE, then at any)",                                   \
+         group},                                                                                                       \
+        {"relay-memory",                                                                                               \
+         REACH_RELAY_MEMORY,                                                                                           \
+         "SIZE",                                                                                                       \
+         0,                                                                                                            \
+         "Memory for what passes through it on its way between others (default: as MOYAI_RELAY_MEMORY, 64MiB)",        \
          group},                                                                                                       \
     {                                                                                                                  \
         "outbound-only", REACH_OUTBOUND_ONLY, 0, 0,                                                                    \

@@ -64,8 +64,9 @@ static const char doc[] =
     "Ctrl-C asks all processes to end (SIGTERM); a second one kills them.\n\n"
     "Exit status: that of the first group, 128+n if signal n ended it; 124 timed out, 125 moyai run itself failed, 126 "
     "or 127 a program cannot be run or found; 2 usage.\n\n"
-    "Each process finds in its environment MOYAI_GRID, MOYAI_RUN_DIR, MOYAI_PARENT, MOYAI_RANK (0 to MOYAI_SIZE-1 "
-    "over all groups), MOYAI_GROUP and MOYAI_INDEX (within it).\n\n" CLI_TIME_FORM;
+    "Each process finds in its environment MOYAI_GRID, MOYAI_RUN_DIR, MOYAI_PARENT, MOYAI_GRACE, MOYAI_RANK (0 to "
+    "MOYAI_SIZE-1 "
+    "over all groups), MOYAI_GROUP and MOYAI_INDEX (within it).\n\n" CLI_TIME_FORM "\n\n" CLI_SIZE_FORM;
 
 struct piece {
     struct run_args *a;

@@ -320,6 +320,15 @@ static const uint8_t *bytes_of(const struct sockaddr *a, size_t *n, int *family)
     return v6->s6_addr + 12;
 }
 
+bool tcp_is_all(const struct tcp_addr *a) {
+    size_t n;
+    int family;
+    const uint8_t *p = bytes_of((const struct sockaddr *)&a->ss, &n, &family);
+    for (size_t i = 0; i < n; i++)
+        if (p[i]) return false;
+    return n > 0;
+}
+
 bool tcp_is_near(const struct tcp_addr *a) {
     struct ifaddrs *all;
     size_t n, m, k;

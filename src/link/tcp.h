@@ -58,5 +58,7 @@ size_t tcp_own_addresses(struct tcp_addr *out, size_t n);
 /* Is it of this host, or of a network in which one of its interfaces is? Who connects from elsewhere has come by a
  * router: through whatever filters there are. True also if that cannot be found out. */
 bool tcp_is_near(const struct tcp_addr *a);
+/* All addresses of a host: 0.0.0.0, those of IPv4, or [::]. */
+bool tcp_is_all(const struct tcp_addr *a);
 
 #endif

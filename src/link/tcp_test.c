@@ -233,6 +233,12 @@ static void neighbours_are_told_from_others(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         assert_int_equal(tcp_parse(cases[i][0], &b, NULL), 0);
         if (tcp_is_near(&b) != (*cases[i][1] != 0)) fail_msg("%s", cases[i][0]);
+        assert_false(tcp_is_all(&b));
+    }
+    static const char *const all[] = {"0.0.0.0:7", "[::]:7", "[::ffff:0.0.0.0]:7"};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        assert_int_equal(tcp_parse(all[i], &b, NULL), 0);
+        assert_true(tcp_is_all(&b));
     }
 }
 

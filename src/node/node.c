@@ -17,6 +17,7 @@
 #include "exec/process.h"
 #include "object/drain.h"
 #include "object/message.h"
+#include "overlay/io/leaving.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -149,7 +150,7 @@ static void stop(moyai_node *n) {
 
 /* Before it is killed, where it is known when that is. Who only looks has nothing to finish. */
 static void leave(moyai_node *n, moyai_dur killed_after) {
-    const moyai_dur most = killed_after > 0 ? killed_after - killed_after / 10 : MOYAI_FOREVER;
+    const moyai_dur most = killed_after > 0 ? drain_before(killed_after) : MOYAI_FOREVER;
     if (n->observer)
         stop(n);
     else
@@ -577,10 +578,12 @@ struct overlay *node_overlay(moyai_node *n) {
 void node_on_leave(moyai_node *n, void (*fn)(moyai_ns until, void *arg), void *arg) {
     n->drain.told = fn;
     n->drain.told_arg = arg;
+    overlay_ends_others(n->o);
 }
 
 void node_ends(moyai_node *n) {
     n->drain.ends = true;
+    overlay_leaves(n->o);
 }
 
 void node_drain(moyai_node *n, moyai_dur patience) {

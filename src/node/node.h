@@ -35,7 +35,8 @@ void node_declare_dead(moyai_node *n, struct moyai_node_id id, const char *cause
  * moyai_leave does, and again when the time for it is shorter (until; UINT64_MAX: any); it must not block. Lock held,
  * here and there. */
 void node_on_leave(moyai_node *n, void (*fn)(moyai_ns until, void *arg), void *arg);
-/* It does so in a moment, when what it has started has ended: nothing is to stay with it. Lock held. */
+/* It does so in a moment, when what it has started has ended: nothing is to stay with it, and its neighbours know that
+ * it leaves, as those of what it has started. Lock held. */
 void node_ends(moyai_node *n);
 /* And then: leave as moyai_leave does, and wait until that is over or the time for it. Lock not held; may switch
  * fibers. */

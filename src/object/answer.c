@@ -28,7 +28,7 @@ void request_unwant(moyai_request *rq) {
 static void send_reply(moyai_request *rq, uint8_t *head, size_t len, bool owned) {
     moyai_node *n = rq->node;
     rq->answered = true;
-    request_unwant(rq);
+    if (!rq->oneway) request_unwant(rq); /* its end is waited for here all the same */
     if (rq->from_local) {
         moyai_future *f = rq->caller;
         if (f) {
@@ -114,6 +114,16 @@ void answer_values(moyai_request *rq) {
     rq->has_out = false;
     put_reply_head(rq->out.p, 0, rq->id);
     send_reply(rq, rq->out.p, rq->out.n, !rq->out.fixed);
+}
+
+/* What has begun will not be refused: that is all that its node has to know before it goes. As a rule it hears of the
+ * end, so that it has no more of them open here than of other calls. */
+void answer_begun(moyai_request *rq) {
+    if (rq->answered || !rq->begun || !rq->receipt || !(rq->hurried || rq->of_leaver || rq->from_local)) return;
+    uint8_t *head = malloc(REPLY_HEAD); /* the method may write to rq->reply */
+    if (!head) return;                  /* it hears of the end */
+    put_reply_head(head, 0, rq->id);
+    send_reply(rq, head, REPLY_HEAD, true);
 }
 
 /* The method has returned an error that it has not raised. If the library told it that, the text is what it was told.

@@ -31,6 +31,7 @@ struct peer_calls *peer_calls(struct peer *p, bool make) {
 /* The request's head from who calls. EDEPTH. */
 static int fill_head(moyai_node *n, struct request_head *h, uint8_t ancestors[CALL_ANCESTORS * 16]) {
     const moyai_request *rq = context_get(n)->rq;
+    if (moyai_leaving(n)) h->flags |= MESSAGE_LEAVER;
     if (!rq) return 0;
     if (rq->depth >= CALL_DEPTH) return MOYAI_EDEPTH;
     h->depth = (uint16_t)(rq->depth + 1);
@@ -48,7 +49,6 @@ static int fill_head(moyai_node *n, struct request_head *h, uint8_t ancestors[CA
             any = true;
     }
     if (any) h->flags |= MESSAGE_ANY;
-    if (moyai_leaving(n)) h->flags |= MESSAGE_LEAVER;
     h->n_ancestors = k;
     h->ancestors = ancestors;
     return 0;
@@ -114,7 +114,10 @@ static void signal_here(moyai_future *f);
 static void start(moyai_node *n, moyai_future *f, bool oneway) {
     struct moyai_error e;
     moved_sends(f);
-    if (f->movable && f->msg.head[0] == MESSAGE_REQUEST) store_le16(f->msg.head + REQUEST_ROUND_AT, f->round);
+    if (f->movable && f->msg.head[0] == MESSAGE_REQUEST) {
+        store_le16(f->msg.head + REQUEST_ROUND_AT, f->round);
+        if (moyai_leaving(n)) f->msg.head[1] |= MESSAGE_LEAVER; /* since it was made */
+    }
     if (node_is(n, f->home) && f->msg.head[0] == MESSAGE_SIGNAL) {
         signal_here(f);
         return;
@@ -153,6 +156,11 @@ static void start(moyai_node *n, moyai_future *f, bool oneway) {
     future_fail(f, &e);
 }
 
+bool call_home_died(moyai_node *n, const uint8_t home[16], struct moyai_error *e) {
+    const struct peer *p = overlay_find(n->o, home);
+    return p && peer_dead(p, e) && e->code == MOYAI_EDEAD;
+}
+
 void call_again(moyai_future *f) {
     moyai_node *n = f->node;
     if (f->timeout != MOYAI_FOREVER && f->msg.head_len >= REQUEST_HEAD) {
@@ -189,7 +197,7 @@ static moyai_future *call(moyai_node *n, moyai_ref *ref, const char *method, con
     memcpy(f->home, ref->home, 16);
     find_home(f);
     f->lends = lends && !f->movable;
-    f->inside = context_get(n)->counted;
+    if (!oneway) future_inside(f);
     log_trace(n->log, "object", "MOYAI-CALL-MADE", "call of \"%s\" at node %02x%02x%02x%02x", method ? method : "",
               f->home[0], f->home[1], f->home[2], f->home[3]);
     struct moyai_error why;
@@ -256,7 +264,9 @@ static int unwaited(moyai_node *n, moyai_future *f) {
         struct moyai_error e = future_error(f);
         rc = api_error(n, &e);
     }
-    if (f->state == FUTURE_PENDING && (f->msg.state != MSG_IDLE || f->movable))
+    if (f->state == FUTURE_PENDING && f->movable)
+        future_keep(f);
+    else if (f->state == FUTURE_PENDING && f->msg.state != MSG_IDLE)
         f->detached = true;
     else
         future_free_locked(f);
@@ -386,7 +396,8 @@ static void signal_here(moyai_future *f) {
     future_complete(f, 0, NULL);
 }
 
-static moyai_future *signal_told(moyai_node *n, moyai_ref *ref) {
+/* waited: the program has its future. */
+static moyai_future *signal_told(moyai_node *n, moyai_ref *ref, bool waited) {
     moyai_future *f = future_new(n, true);
     if (!f) return constant_future(n, false);
     memcpy(f->object, ref->object, 16);
@@ -398,6 +409,7 @@ static moyai_future *signal_told(moyai_node *n, moyai_ref *ref) {
     f->msg.head_len = 32;
     f->msg.length = 32;
     f->msg.spare = true; /* there may be any number of them */
+    if (waited) future_inside(f);
     find_home(f);
     if (!moved_waits(f)) start(n, f, false);
     return f;
@@ -408,7 +420,7 @@ moyai_future *moyai_signal_async(moyai_ref *ref) {
     moyai_node *n = ref->node;
     if (exec_forked(n->x)) return constant_future(n, true);
     exec_lock(n->x);
-    moyai_future *f = signal_told(n, ref);
+    moyai_future *f = signal_told(n, ref, true);
     exec_unlock(n->x);
     return f;
 }
@@ -425,7 +437,7 @@ int moyai_signal(moyai_ref *ref) {
     if (ob && !goes)
         rc = object_signal(ob);
     else if (moves && (goes || !local || moved_to(n, ref->object)))
-        rc = unwaited(n, signal_told(n, ref)); /* it follows the object */
+        rc = unwaited(n, signal_told(n, ref, false)); /* it follows the object */
     else if (local)
         rc = api_fail(n, MOYAI_ENOOBJECT, "the object signalled has ended");
     else

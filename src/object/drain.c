@@ -7,19 +7,21 @@
  * call, of whose refusal nobody would hear, nor the call of one that leaves too: who ends together finishes together.
  * Methods go on: their calls, replies, signals and cancels flow both ways.
  * Who sleeps or waits for one of several, unmasked, is told so once (ELEAVING). Each object whose class has on_leave
- * has it called, in its scope.
+ * has it called, in its scope; so has one that is made, or has come here, only then.
  *
  * What is refused when all else is over is not waited for, or one who calls again and again would keep the node here.
  * It and what is still on its way then were never executed, as the farewell says (drain_cleared).
  *
  * It is over when no method of somebody who still waits for it runs, nor an on_leave, no call is open that a method or
- * fiber made, and what was sent has been taken by those it was for; or when the time for it has passed:
- * then what is unfinished fails as in any node that ends, and the log says what that was. Fibers of moyai_go are not
- * waited for, as many only watch over something: what they call is. Nor is what the program calls elsewhere, outside
- * methods and fibers: it is told that all else is over, and ends the node when it has what it wants. A program that
- * does not end its node in time keeps it, without a grid: others have its farewell.
+ * fiber made, no one-way call or signal is kept until its object has it (that may move), and what was sent has been
+ * taken by those it was for; or when the time for it has passed: then what is unfinished fails as in any node that
+ * ends, and the log says what that was. Fibers of moyai_go are not waited for, as many only watch over something: what
+ * they call is. Nor is what the program calls elsewhere, outside methods and fibers: it is told that all else is over,
+ * and ends the node when it has what it wants. A program that does not end its node in time keeps it, without a grid:
+ * others have its farewell.
  */
 #include "object/drain.h"
+#include "object/keep.h"
 #include "object/move.h"
 #include "object/takers.h"
 
@@ -31,12 +33,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-struct leaving_object {
-    struct exec_task task;
-    struct object *object;
-    bool moves; /* after that */
-};
 
 int drain_gone(const moyai_node *n, struct moyai_error *e) {
     if (!n->drain.gone) return 0;
@@ -80,11 +76,9 @@ static void tell_all(moyai_node *n) {
 /* ---- on_leave -------------------------------------------------------------------------------- */
 
 static void run_on_leave(struct exec_task *t) {
-    struct leaving_object l = *(struct leaving_object *)t;
-    struct object *ob = l.object;
+    struct object *ob = (struct object *)(void *)((char *)t - offsetof(struct object, hook));
     moyai_node *n = ob->node;
     struct context c;
-    free(t);
     n->active++;
     fiber_begin(n, &c);
     c.scope = ob;
@@ -98,31 +92,26 @@ static void run_on_leave(struct exec_task *t) {
         move_leave(ob);
     }
     c.scope = NULL;
-    if (l.moves) move_away_begin(ob);
+    if (ob->goes) move_away_begin(ob);
     fiber_end(n, &c);
     n->drain.hooks--;
     object_leave(ob);
 }
 
-/* And those that can move to another node do so after it. */
-static void call_on_leave(moyai_node *n) {
-    struct object *ob, *tmp;
-    HASH_ITER (hh, n->objects, ob, tmp) {
-        const bool moves = move_away(ob);
-        if (moves && !klass_on_leave(ob->klass)) move_away_begin(ob);
-        if (ob->ended || !klass_on_leave(ob->klass)) continue;
-        struct leaving_object *l = malloc(sizeof *l);
-        if (!l) {
-            log_error(n->log, "object", "MOYAI-LEAVE",
-                      "out of memory: on_leave of an object of class \"%s\" is not called", klass_name(ob->klass));
-            if (moves) move_away_begin(ob);
-            continue;
-        }
-        *l = (struct leaving_object){.task.run = run_on_leave, .object = ob, .moves = moves};
-        ob->users++;
-        n->drain.hooks++;
-        exec_submit(n->x, &l->task);
+void drain_object(struct object *ob) {
+    moyai_node *n = ob->node;
+    if (!n->drain.begun || n->drain.late || ob->ended || ob->frozen || ob->at.state != MOVING_HERE) return;
+    const bool goes = move_away(ob), hook = klass_on_leave(ob->klass) && !ob->told;
+    ob->told = true;
+    if (!hook) {
+        if (goes) move_away_begin(ob);
+        return;
     }
+    ob->goes = goes;
+    ob->hook.run = run_on_leave;
+    ob->users++;
+    n->drain.hooks++;
+    exec_submit(n->x, &ob->hook);
 }
 
 /* ---- the end --------------------------------------------------------------------------------- */
@@ -131,6 +120,7 @@ static void call_on_leave(moyai_node *n) {
 static void over(moyai_node *n) {
     if (!n->drain.over) {
         n->drain.over = true;
+        overlay_done(n->o);
         atomic_store(&n->stop, true);
         exec_kick(n->x);
     }
@@ -139,7 +129,8 @@ static void over(moyai_node *n) {
 
 static bool is_quiet(moyai_node *n) {
     const bool rest = n->drain.hooks == 0 && n->drain.moves == 0 && n->drain.asked == 0 && host_arrivals(n) == 0 &&
-                      n->wanted == 0 && (n->calls_inside == 0 || n->drain.freeing) && n->local_waiting == 0;
+                      n->wanted == 0 && (n->calls_inside == 0 || n->drain.freeing) && n->calls_kept == 0 &&
+                      n->local_waiting == 0;
     if (rest && !n->drain.rest) {
         n->drain.wave++;
         n->drain.refusals = 0;
@@ -168,8 +159,8 @@ void drain_refused(moyai_request *rq) {
     rq->wave = 0;
 }
 
-bool drain_cleared(moyai_node *n) {
-    return n->drain.begun && n->drain.over && is_quiet(n);
+bool drain_cleared(const moyai_node *n) {
+    return !serve_unheard(n);
 }
 
 /* ---- who depends on it ----------------------------------------------------------------------- */
@@ -185,9 +176,12 @@ void drain_name(const moyai_node *n, const struct moyai_node_id *id, char who[PE
         snprintf(who, PEER_NAME, "node %02x%02x%02x%02x", id->b[0], id->b[1], id->b[2], id->b[3]);
 }
 
-size_t drain_cut_off(const moyai_node *n, char *out, size_t cap) {
+/* Of those that `which` gives. */
+static size_t name_some(const moyai_node *n,
+                        size_t (*which)(const struct overlay *o, struct moyai_node_id *ids, size_t n), char *out,
+                        size_t cap) {
     struct moyai_node_id ids[NAMED];
-    const size_t all = overlay_cut_off(n->o, ids, NAMED);
+    const size_t all = which(n->o, ids, NAMED);
     size_t at = 0;
     out[0] = 0;
     for (size_t i = 0; i < all && i < NAMED && at < cap; i++) {
@@ -197,6 +191,10 @@ size_t drain_cut_off(const moyai_node *n, char *out, size_t cap) {
     }
     if (all > NAMED && at < cap) snprintf(out + at, cap - at, " and %zu more", all - NAMED);
     return all;
+}
+
+size_t drain_cut_off(const moyai_node *n, char *out, size_t cap) {
+    return name_some(n, overlay_cut_off, out, cap);
 }
 
 struct telling {
@@ -220,23 +218,25 @@ static void could_not_tell(moyai_node *n, const struct moyai_node_id *id, const 
 static void tell_dependant(void *arg) {
     struct telling d = *(struct telling *)arg;
     struct moyai_error why = {0};
-    moyai_ref *ref = NULL;
+    struct keep k;
     char from[33];
     double left;
     free(arg);
-    if (moyai_node_ref(d.node, d.id, &ref) < 0) {
+    keep_begin(d.node, &k);
+    if (moyai_node_ref(d.node, d.id, &k.ref) < 0) {
+        keep_end(d.node, &k);
         could_not_tell(d.node, &d.id, "out of memory");
         return;
     }
     id_format(d.from.b, from);
-    moyai_future *f = moyai_call_async(ref, "depend", MOYAI_ARGS(d.seconds, from));
+    moyai_future *f = moyai_call_async(k.ref, "depend", MOYAI_ARGS(d.seconds, from));
     moyai_future_deadline(f, TELL_MOST);
     if (moyai_future_get(f, MOYAI_INTO(&left)) < 0) {
         (void)moyai_future_error(f, 0, &why);
         could_not_tell(d.node, &d.id, why.text);
     }
     moyai_future_free(f);
-    moyai_ref_unref(ref);
+    keep_end(d.node, &k);
 }
 
 static bool is_told(const moyai_node *n, const struct moyai_node_id *id) {
@@ -274,10 +274,10 @@ static void tell_dependants(moyai_node *n) {
     free(ids);
 }
 
-/* They go first. */
+/* They go first, in the order of leavers, unless they have found another way. */
 static bool waits_for_told(const moyai_node *n) {
     for (size_t i = 0; i < n->drain.n_told; i++)
-        if (!n->drain.dependant[i].failed && overlay_linked(n->o, n->drain.dependant[i].id.b)) return true;
+        if (!n->drain.dependant[i].failed && !overlay_orders(n->o, n->drain.dependant[i].id.b)) return true;
     return false;
 }
 
@@ -325,6 +325,11 @@ void drain_cut(moyai_node *n, size_t cut, const char *what, size_t cut_off, cons
         (void)call_oneway_locked(n->drain.asker[i], "cut", MOYAI_ARGS(cut, what, cut_off, who));
 }
 
+static void tell_unheard(moyai_node *n, size_t unheard, const char *who) {
+    for (size_t i = 0; i < LEAVE_ASKERS && n->drain.asker[i]; i++)
+        (void)call_oneway_locked(n->drain.asker[i], "unheard", MOYAI_ARGS(unheard, who));
+}
+
 bool drain_waits(moyai_node *n) {
     return n->drain.begun && !n->drain.late && !is_done(n);
 }
@@ -361,6 +366,8 @@ static size_t describe(const moyai_node *n, char *out, size_t cap) {
         {n->drain.moves + n->drain.asked, "object that has not quite moved", "objects that have not quite moved"},
         {host_arrivals(n), "object that has not quite moved here", "objects that have not quite moved here"},
         {n->drain.hooks, "on_leave that has not returned", "on_leave that have not returned"},
+        {n->calls_kept, "one-way call or signal that has not reached its object",
+         "one-way calls and signals that have not reached their objects"},
         {(size_t)n->calls_inside, "call of a method here that has not been answered",
          "calls of methods here that have not been answered"}};
     out[0] = 0;
@@ -369,7 +376,7 @@ static size_t describe(const moyai_node *n, char *out, size_t cap) {
             at += (size_t)snprintf(out + at, cap - at, "%s%zu %s", at ? ", " : "", what[i].n,
                                    what[i].n == 1 ? what[i].one : what[i].many);
     if (at == 0) snprintf(out, cap, "what was sent and its addressee has not taken");
-    const size_t all = n->wanted + n->drain.moves + n->drain.asked + host_arrivals(n) + n->drain.hooks;
+    const size_t all = n->wanted + n->drain.moves + n->drain.asked + host_arrivals(n) + n->drain.hooks + n->calls_kept;
     return all ? all : n->calls_inside ? (size_t)n->calls_inside : 1;
 }
 
@@ -387,29 +394,49 @@ static void depart(moyai_node *n) {
     if (!overlay_withdraw(n->o, depart_now, n)) depart_now(n);
 }
 
-static void is_late(struct exec *x, struct exec_timer *t) {
-    (void)x;
-    moyai_node *n = (moyai_node *)(void *)((char *)t - offsetof(struct moyai_node, drain.timer));
-    char what[200], doing[MOYAI_ERROR_TEXT] = "", cut[CUT_OFF_TEXT];
-    const size_t all = drain_cut_off(n, cut, sizeof cut);
-    size_t n_cut = 0;
-    what[0] = 0;
-    if (all > 0)
+/* Those who have no other way, or may have none, and those who have not finished behind it. */
+static void late_for_others(moyai_node *n, bool said) {
+    char who[CUT_OFF_TEXT];
+    size_t all = drain_cut_off(n, who, sizeof who);
+    if (all > 0) {
         log_error(
             n->log, "object", "MOYAI-LEAVE-CUT",
             "this node leaves now, as its time (%s) is over: %zu node%s cut off from the grid, and all behind: %s",
-            DUR(n->drain.patience), all, all == 1 ? " is" : "s are", cut);
-    if (is_quiet(n) && !overlay_may_leave(n->o)) {
-        if (all == 0)
-            log_error(n->log, "object", "MOYAI-LEAVE-CUT",
-                      "this node leaves now, as its time (%s) is over: its neighbours have not said whether they are "
-                      "connected without it",
-                      DUR(n->drain.patience));
-    } else if (is_done(n)) {
+            DUR(n->drain.patience), all, all == 1 ? " is" : "s are", who);
+        drain_cut(n, 0, "", all, who);
+        said = true;
+    }
+    all = name_some(n, overlay_behind, who, sizeof who);
+    if (all > 0) {
+        log_error(
+            n->log, "object", "MOYAI-LEAVE-CUT",
+            "this node leaves now, as its time (%s) is over: %zu node%s leave%s, too, and ha%s not finished, %s cut "
+            "off from the grid: %s",
+            DUR(n->drain.patience), all, all == 1 ? "" : "s", all == 1 ? "s" : "", all == 1 ? "s" : "ve",
+            all == 1 ? "is" : "are", who);
+        drain_cut(n, 0, "", all, who);
+        said = true;
+    }
+    all = name_some(n, overlay_unanswered, who, sizeof who);
+    if (all > 0) tell_unheard(n, all, who);
+    if (all > 0 && !said)
+        log_error(n->log, "object", "MOYAI-LEAVE-CUT",
+                  "this node leaves now, as its time (%s) is over: its neighbours have not said whether they are "
+                  "connected without it: %s",
+                  DUR(n->drain.patience), who);
+}
+
+static void is_late(struct exec *x, struct exec_timer *t) {
+    (void)x;
+    moyai_node *n = (moyai_node *)(void *)((char *)t - offsetof(struct moyai_node, drain.timer));
+    char what[200], doing[MOYAI_ERROR_TEXT] = "";
+    size_t n_cut = 0;
+    what[0] = 0;
+    if (is_done(n)) {
         log_error(n->log, "object", "MOYAI-LEAVE-CUT",
                   "this node leaves now: its time (%s) is over, and its program has not ended it",
                   DUR(n->drain.patience));
-    } else {
+    } else if (!is_quiet(n)) {
         n_cut = describe(n, what, sizeof what);
         const moyai_request *rq = wanted(n);
         if (rq) request_describe(rq, doing, sizeof doing);
@@ -417,9 +444,11 @@ static void is_late(struct exec *x, struct exec_timer *t) {
                   "this node leaves now, and its time (%s) is over: cut short: %s%s%s", DUR(n->drain.patience), what,
                   doing[0] ? ": " : "", doing);
     }
-    if (n_cut > 0 || all > 0) drain_cut(n, n_cut, what, all, cut);
+    if (n_cut > 0) drain_cut(n, n_cut, what, 0, "");
+    late_for_others(n, n_cut > 0);
     n->drain.late = true; /* nothing is taken any more */
     move_late(n);
+    serve_turn_away(n);
     over(n);
     depart(n);
 }
@@ -434,6 +463,7 @@ static void watch(moyai_node *n) {
 }
 
 void drain_begin(moyai_node *n, moyai_dur patience) {
+    struct object *ob, *tmp;
     const moyai_ns now = moyai_now();
     const moyai_ns until = patience >= MOYAI_FOREVER - (moyai_dur)now ? UINT64_MAX : now + (moyai_ns)patience;
     if (n->ending || n->drain.late || (n->drain.until && until >= n->drain.until)) return;
@@ -457,9 +487,21 @@ void drain_begin(moyai_node *n, moyai_dur patience) {
     atomic_store(&n->drain.begun, true);
     overlay_leaves(n->o);
     watch(n);
+    futures_hurry(n);
     tell_all(n);
-    call_on_leave(n);
+    HASH_ITER (hh, n->objects, ob, tmp) drain_object(ob);
     exec_attention(n->x);
+}
+
+#define SAY_LEAST (500 * MOYAI_MS) /* to refuse what has not begun, and close its links; */
+#define SAY_MOST  (2 * MOYAI_SEC)  /* that takes no longer */
+
+moyai_dur drain_before(moyai_dur killed_after) {
+    moyai_dur rest = killed_after / 10;
+    if (rest < SAY_LEAST) rest = SAY_LEAST;
+    if (rest > SAY_MOST) rest = SAY_MOST;
+    if (rest > killed_after / 2) rest = killed_after / 2;
+    return killed_after == MOYAI_FOREVER ? killed_after : killed_after - rest;
 }
 
 void drain_init(moyai_node *n) {

@@ -8,6 +8,10 @@
 void drain_init(moyai_node *n);
 /* To leave, within that time. Told again: the shorter time holds. */
 void drain_begin(moyai_node *n, moyai_dur patience);
+/* It is here: if the node leaves, its on_leave is called, once, and it moves to another after that, if it can. */
+void drain_object(struct object *ob);
+/* How long one may take that is killed after that time: what it has to say comes before. */
+moyai_dur drain_before(moyai_dur killed_after);
 bool drain_waits(moyai_node *n); /* it has begun, and is to be waited for */
 void drain_force(moyai_node *n); /* those that only this node connects with the grid are told to leave, too */
 void drain_asked(moyai_node *n, moyai_ref *by); /* told by one with an object that is told what was cut short */
@@ -18,8 +22,8 @@ void drain_done(moyai_node *n); /* the node ends */
 /* An answer that says that nothing was executed, or of the node itself; and it has been taken, or will not be. */
 void drain_refuses(moyai_request *rq);
 void drain_refused(moyai_request *rq);
-/* Whatever has begun here is over, and its caller knows: what others have open here was never executed. */
-bool drain_cleared(moyai_node *n);
+/* Whatever of others has begun here is over, and its caller knows: what they have open here was never executed. */
+bool drain_cleared(const moyai_node *n);
 /* 0, or why it can reach nobody: its time to leave is over, and it has gone, while its program goes on. */
 int drain_gone(const moyai_node *n, struct moyai_error *e);
 /* How many of the node's neighbours have no way to the grid but by it, and who: three of them. */

@@ -33,6 +33,7 @@ struct drain {
     size_t asked;         /* moves that the program has asked for, and that are not over */
     size_t stay;          /* that could not move */
     size_t stay_told;     /* of these, those of which who has told it to leave has heard */
+    size_t stay_said;     /* likewise, the log */
     struct moyai_error why_stay;
     struct takers *takers; /* who takes them, by class */
     size_t hooks;          /* on_leave functions that have not returned */

@@ -99,6 +99,15 @@ static void id_take(moyai_node *n, moyai_future *f) {
 /* ---- records --------------------------------------------------------------------------------- */
 
 static void timer_due(struct exec *x, struct exec_timer *t);
+
+static void deadline_send(const moyai_future *f, moyai_dur timeout) {
+    uint8_t bytes[24] = {MESSAGE_DEADLINE};
+    struct cursor_out c = cursor_out(bytes + 8, 16);
+    cursor_put_u64(&c, f->id);
+    cursor_put_u64(&c, (uint64_t)timeout);
+    (void)control_send(f->node, f->peer, bytes, sizeof bytes); /* the deadline holds here in any case */
+}
+
 /* Of a node that has left and said so (spec/09, 9.4): it has answered what it has executed. Not of what it answers, or
  * takes without an answer, to its very end. */
 static bool is_cleared(const moyai_future *f, const struct moyai_error *why) {
@@ -153,7 +162,6 @@ static void open_remove(moyai_future *f) {
     if (f->open_next) f->open_next->open_prev = f->open_prev;
     f->open_prev = f->open_next = NULL;
     n->calls_open--;
-    if (f->inside) n->calls_inside--;
 }
 
 void future_open(moyai_future *f) {
@@ -165,8 +173,36 @@ void future_open(moyai_future *f) {
     *first = f;
     f->in_open = true;
     n->calls_open++;
-    if (f->inside) n->calls_inside++;
     n->calls_made++;
+}
+
+void future_inside(moyai_future *f) {
+    f->inside = context_get(f->node)->counted;
+    if (f->inside) f->node->calls_inside++;
+}
+
+void future_keep(moyai_future *f) {
+    f->detached = f->kept = true;
+    f->node->calls_kept++;
+}
+
+/* It is answered, or will not be. */
+static void unawait(moyai_future *f) {
+    if (f->inside) f->node->calls_inside--;
+    if (f->kept) f->node->calls_kept--;
+    f->inside = f->kept = false;
+}
+
+/* Those that are sent from now on say so themselves. */
+void futures_hurry(moyai_node *n) {
+    for (uint32_t i = 0; i < n->n_slots; i++) {
+        moyai_future *f = n->slots[i].f;
+        if (!f || !f->kept || !f->peer || f->msg.head[0] != MESSAGE_REQUEST) continue;
+        if (f->msg.state == MSG_WAITING)
+            f->msg.head[1] |= MESSAGE_LEAVER;
+        else
+            deadline_send(f, MOYAI_FOREVER);
+    }
 }
 
 /* The record's last step: nothing points to it any more. */
@@ -281,6 +317,7 @@ void future_complete(moyai_future *f, int code, struct failure *failure) {
         return;
     }
     exec_timer_clear(n->x, &f->timer);
+    unawait(f);
     open_remove(f);
     moved_drop(f);
     failure_unref(f->failure);
@@ -510,11 +547,7 @@ void moyai_future_deadline(moyai_future *f, moyai_dur timeout) {
                 struct cursor_out c = cursor_out(f->msg.head + REQUEST_DEADLINE_AT, 8);
                 cursor_put_u64(&c, (uint64_t)timeout);
             } else {
-                uint8_t bytes[24] = {MESSAGE_DEADLINE};
-                struct cursor_out c = cursor_out(bytes + 8, 16);
-                cursor_put_u64(&c, f->id);
-                cursor_put_u64(&c, (uint64_t)timeout);
-                (void)control_send(n, f->peer, bytes, sizeof bytes); /* the deadline holds here in any case */
+                deadline_send(f, timeout);
             }
         }
     }
@@ -662,6 +695,7 @@ void future_free_locked(moyai_future *f) {
     }
     exec_timer_clear(n->x, &f->timer);
     waiters_wake(f, MOYAI_EINVAL);
+    unawait(f);
     open_remove(f);
     moved_drop(f);
     if (f->msg.counted) {

@@ -36,7 +36,8 @@ struct moyai_future {
     bool awaited;            /* before others of its object are sent elsewhere */
     uint8_t again;           /* how often it was sent again */
     uint16_t round;          /* in which it was sent last: refused.h */
-    bool inside;             /* made by a method or fiber: a node that leaves waits for it */
+    bool inside;             /* made by a method or fiber, and not answered: a node that leaves waits for it */
+    bool kept;               /* one-way, or a signal, and not answered: likewise. One of node->calls_kept */
     uint8_t storage;         /* enum result_storage */
     uint8_t where, executed; /* of code: what is left of a failure without memory for it */
     int code;
@@ -91,6 +92,9 @@ struct call_slot {
 
 moyai_future *future_new(moyai_node *n, bool wants_reply); /* NULL: out of memory */
 void future_open(moyai_future *f);                         /* among the calls open at its peer, or local */
+void future_inside(moyai_future *f);                       /* a method or fiber makes it, if that is who runs */
+void future_keep(moyai_future *f);                         /* nobody holds it, and it is to be answered */
+void futures_hurry(moyai_node *n);                         /* this node leaves: those are answered soon */
 void future_free_locked(moyai_future *f);
 moyai_future *future_by_id(moyai_node *n, uint64_t id);
 void future_complete(moyai_future *f, int code, struct failure *failure); /* takes over failure */
@@ -109,7 +113,8 @@ void futures_fail_all(moyai_node *n);
 /* A one-way call whose future completes when the object's node has taken it: for who wants to end then. */
 int call_oneway_locked(moyai_ref *ref, const char *method, const struct moyai_args *args); /* lock held */
 moyai_future *call_oneway_told(moyai_ref *ref, const char *method, const struct moyai_args *args);
-void future_abandon(void *f);     /* at the end: of a fiber that is abandoned, or the user's */
+void future_abandon(void *f); /* at the end: of a fiber that is abandoned, or the user's */
+bool call_home_died(moyai_node *n, const uint8_t home[16], struct moyai_error *e); /* as is known here */
 void call_again(moyai_future *f); /* of one that is back: to f->home; it may be gone then */
 int control_send(moyai_node *n, struct peer *p, const uint8_t *bytes, size_t len);
 

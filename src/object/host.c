@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "object/astray.h"
 #include "object/drain.h"
+#include "object/keep.h"
 #include "object/move.h"
 #include "object/moved.h"
 
@@ -97,7 +98,7 @@ static void settle(struct host *h, struct arrival *a) {
     log_info(n->log, "object", "MOYAI-MOVED-HERE", "an object of class \"%s\" has moved here", klass_name(ob->klass));
     arrival_free(h, a);
     move_unpark(ob);
-    if (n->drain.begun && move_away(ob)) move_away_begin(ob); /* meanwhile this node has begun to leave */
+    drain_object(ob); /* meanwhile this node may have begun to leave */
     object_leave(ob);
 }
 
@@ -300,22 +301,26 @@ static int m_adopt(moyai_request *rq, void *host) {
     const void *id;
     size_t id_n;
     uint64_t number;
-    moyai_value *names = NULL, *state = NULL;
+    struct keep k;
     void *self = NULL;
     struct moyai_error e = {0};
-    int rc = moyai_args(rq, MOYAI_INTO(&name, moyai_into_bytes(&id, &id_n), &number, &names, &state));
-    if (rc < 0) return rc;
+    keep_begin(n, &k);
+    int rc = moyai_args(rq, MOYAI_INTO(&name, moyai_into_bytes(&id, &id_n), &number, &k.names, &k.value));
+    if (rc < 0) {
+        keep_end(n, &k);
+        return rc;
+    }
     api_enter(n);
     const struct moyai_class *cls = accepts(h, name);
     const bool leaves = n->drain.begun;
-    struct arrival *a = id_n == 16 && cls && !leaves ? arrival_new(names) : NULL;
-    moyai_ref *ref = a ? ref_new(n, id, node_id(n)->b) : NULL;
+    struct arrival *a = id_n == 16 && cls && !leaves ? arrival_new(k.names) : NULL;
+    k.ref = a ? ref_new(n, id, node_id(n)->b) : NULL;
     api_leave(n);
     if (leaves) rc = err_set(&e, MOYAI_ELEAVING, "this node leaves");
     if (rc == 0 && !cls) rc = err_set(&e, MOYAI_ENOENT, "objects of class \"%.60s\" are not taken here", name);
-    if (rc == 0 && !ref) rc = err_set(&e, id_n == 16 ? MOYAI_ENOMEM : MOYAI_EARGS, "adopt: its arguments, or memory");
+    if (rc == 0 && !k.ref) rc = err_set(&e, id_n == 16 ? MOYAI_ENOMEM : MOYAI_EARGS, "adopt: its arguments, or memory");
     if (rc == 0) {
-        rc = cls->unpack(n, ref, state, &self);
+        rc = cls->unpack(n, k.ref, k.value, &self);
         if (rc < 0) err_set(&e, rc, "class \"%.60s\" cannot unpack the state: %s", name, moyai_strerror(rc));
         if (rc > 0)
             rc = err_set(&e, MOYAI_EUSER, "class \"%.60s\": unpack returned %d, which is no error code", name, rc);
@@ -329,9 +334,7 @@ static int m_adopt(moyai_request *rq, void *host) {
         if (rc == 0) a = NULL;
     }
     if (a) arrival_abort(a);
-    moyai_ref_unref(ref);
-    moyai_value_free(names);
-    moyai_value_free(state);
+    keep_end(n, &k);
     return rc < 0 ? moyai_raise(rq, rc, "%s", e.text) : 0;
 }
 

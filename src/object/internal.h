@@ -40,6 +40,7 @@ struct object_name {
     struct object *owner;           /* NULL: it has ended, and the name could not be removed */
     struct object_name *next, **at; /* of the owner; or in node.stale */
     const struct self_id *under;    /* the node's id in the rendezvous directory */
+    uint64_t claim;                 /* whether it is the object's is not known yet; 0: it is */
     uint8_t object[16];
     char text[];
 };
@@ -54,8 +55,8 @@ struct object {
     struct klass *klass;
     moyai_ref *ref; /* to itself: what moyai_self lends */
     void *self;
-    size_t users;          /* requests queued or in scope */
-    struct exec_task task; /* frees it */
+    size_t users;                /* requests queued or in scope */
+    struct exec_task task, hook; /* free it; call its on_leave */
     bool ended;
     bool pending;                                 /* a signal nobody has consumed yet */
     struct blocked *blocked_first, *blocked_last; /* unmasked, longest first */
@@ -64,11 +65,15 @@ struct object {
     struct moving at;
     bool moving;   /* no call begins: they wait, in this list */
     size_t inside; /* methods and on_leave functions that run in its scope */
+    size_t claims; /* names that it may get: whether it does is not known yet */
     moyai_request *parked_first, *parked_last;
     struct handing *handing; /* while it is offered, or settled; else NULL */
     struct blocked *mover;   /* waits for `inside` to be none */
+    bool frozen;             /* nothing runs in its scope till it has moved, or not: its state is packed */
     bool departs;            /* it goes to drain.away when nobody is in its scope */
     bool stays;              /* its node leaves, and nobody else takes it */
+    bool told;               /* that it leaves: on_leave has been called, or is about to be */
+    bool goes;               /* after on_leave */
     struct object *away;     /* in drain.away */
 };
 
@@ -98,6 +103,7 @@ void names_init(moyai_node *n);
 void names_lost(void *node, const uint8_t key[16]);
 void names_again(moyai_node *n); /* the node has another id: soon, those of the directory get it, too */
 /* located.c: names of grids without a directory. They block: anything may have ended meanwhile. */
+#define GIVEN_UP   "the name \"%s\" was given up again meanwhile"
 #define NAMES_FULL "this node has as many names as it may have in a grid without a directory"
 int located_claim(moyai_node *n, const char *name, const uint8_t object[16], struct moyai_error *e);
 /* until: 0: who has it now. 0; ENOENT, ETIMEDOUT, EUNREACHABLE (there is nobody to ask: e is not set); SIGNALLED,
@@ -208,6 +214,7 @@ struct moyai_node {
     uint32_t n_slots, free_slot; /* free_slot: index + 1; 0: none */
     moyai_future *local_open;    /* calls to objects of this node */
     uint64_t last_number;        /* of an object */
+    uint64_t last_claim;         /* object_name.claim */
     moyai_ns started;
     bool observer; /* looks at others and is not to be counted among them */
     struct {       /* commands that it runs for others: node_object.c. ref NULL: none */
@@ -219,6 +226,7 @@ struct moyai_node {
     size_t n_blocked; /* of these: in block(), and not woken as far as is known */
     size_t n_parked;  /* of these: calls held back by owed.c */
     size_t wanted;    /* requests that have not been answered, one-way ones: that are not over */
+    bool unheard;     /* a session has failed whose other end had calls here of whose end it had not heard */
     /* Calls within this node that wait for a place; [1]: made by fibers, which hold one. serve.c */
     struct {
         moyai_request *first, *last;
@@ -227,6 +235,7 @@ struct moyai_node {
     moyai_request *all_local; /* requests of local calls (peer_prev/next) */
     struct context *contexts;
     struct posted *posts; /* not begun */
+    struct keep *kept;    /* what fibers of ours have */
     struct context fallback;
     struct pool futures, requests;
     moyai_future constant_nomem, constant_fork;
@@ -258,8 +267,9 @@ struct moyai_node {
     struct astray_move *astray;      /* astray.c */
     size_t n_astray;                 /* of these, to be asked for soon */
     struct exec_timer astray_timer;  /* for the end of that */
-    uint64_t calls_inside;           /* of those open: made by methods and fibers */
-    uint64_t id_steps;               /* requests looked at to find one by its id */
+    uint64_t calls_inside; /* not answered, made by methods and fibers; also those that wait for their object */
+    size_t calls_kept;     /* nobody waits for them, but they are to begin: future.kept */
+    uint64_t id_steps;     /* requests looked at to find one by its id */
     struct moyai_log own_log;
 };
 static inline const struct moyai_node_id *node_id(const moyai_node *n) {

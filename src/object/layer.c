@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "object/astray.h"
 #include "object/drain.h"
+#include "object/keep.h"
 #include "object/move.h"
 #include "object/moved.h"
 #include "object/refused.h"
@@ -44,6 +45,9 @@ static void on_failed(void *ctx, struct peer *p, const struct moyai_error *why) 
 }
 
 static bool on_cleared(void *ctx) {
+    const moyai_node *n = ctx;
+    if (!n->o) return true; /* it could not begin */
+    serve_turn_away(ctx);
     return drain_cleared(ctx);
 }
 
@@ -136,4 +140,5 @@ void object_layer_done(moyai_node *n) {
     free(n->slots);
     pool_done(&n->requests, request_abandon); /* they point to futures */
     pool_done(&n->futures, future_abandon);
+    keep_done(n);
 }

@@ -81,6 +81,7 @@ int located_claim(moyai_node *n, const char *name, const uint8_t object[16], str
         return err_set(e, MOYAI_EEXIST, "the name \"%s\" belongs to an object of %s", name, who);
     }
     if (a.code == MOYAI_ECLOSED) return ended(n, e);
+    if (a.code == MOYAI_ECANCELED) return err_set(e, a.code, GIVEN_UP, name);
     return a.code < 0 ? err_set(e, a.code, "%s", moyai_strerror(a.code)) : 0;
 }
 

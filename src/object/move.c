@@ -20,6 +20,7 @@
 #include "base/events.h"
 #include "object/astray.h"
 #include "object/drain.h"
+#include "object/keep.h"
 #include "object/moved.h"
 #include "object/takers.h"
 
@@ -43,10 +44,25 @@ void move_enter(struct object *ob) {
     ob->inside++;
 }
 
-void move_leave(struct object *ob) {
-    if (--ob->inside > 0) return;
+/* Is there nothing left that a move waits for? */
+static void is_free(struct object *ob) {
+    if (ob->inside > 0 || ob->claims > 0) return;
     if (ob->mover) (void)blocked_wake(ob->node, ob->mover, 0);
     if (ob->departs) move_away_begin(ob);
+}
+
+void move_leave(struct object *ob) {
+    ob->inside--;
+    is_free(ob);
+}
+
+void move_waits(struct object *ob) {
+    ob->claims++;
+}
+
+void move_goes_on(struct object *ob) {
+    ob->claims--;
+    is_free(ob);
 }
 
 /* Nested ones are what methods in its scope may wait for: without them these would not end. */
@@ -66,7 +82,7 @@ bool move_parks(moyai_request *rq) {
  * be parked has not come. */
 void move_unpark(struct object *ob) {
     moyai_request *last = NULL;
-    ob->moving = false;
+    ob->moving = ob->frozen = false;
     for (moyai_request *rq; (rq = ob->parked_first);) {
         ob->parked_first = rq->wait_next;
         rq->wait_next = last;
@@ -95,18 +111,25 @@ void move_late(moyai_node *n) {
 
 /* These are called with the lock not held, on a fiber, and may switch it. */
 
+/* Its names go along: so it must be known which it has. */
 static int freeze(struct object *ob, moyai_ns until, struct moyai_error *e) {
     moyai_node *n = ob->node;
     int rc = 0;
-    while (rc == 0 && ob->inside > 0) {
+    while (rc == 0 && (ob->inside > 0 || ob->claims > 0)) {
         struct blocked b;
-        blocked_init(n, &b, "waits for the methods of an object that is to move");
+        blocked_init(n, &b,
+                     ob->inside > 0 ? "waits for the methods of an object that is to move"
+                                    : "waits for the names of an object that is to move");
         ob->mover = &b;
         rc = block(n, &b, until, true);
         ob->mover = NULL;
     }
-    if (rc == MOYAI_ETIMEDOUT) return err_set(e, rc, "a method of the object is in progress still");
+    if (rc == MOYAI_ETIMEDOUT)
+        return err_set(e, rc,
+                       ob->inside > 0 ? "a method of the object is in progress still"
+                                      : "a name of the object is being registered still");
     if (rc == 0 && ob->ended) return err_set(e, MOYAI_ENOOBJECT, "the object has ended");
+    ob->frozen = rc == 0;
     return rc < 0 ? err_set(e, rc, "%s", moyai_strerror(rc)) : 0;
 }
 
@@ -172,20 +195,20 @@ static enum moving_event ask(moyai_ref *host, const char *method, const struct m
     return e->code == MOYAI_EDEAD || e->code == MOYAI_ECLOSED ? MOVING_EV_PEER_GONE : MOVING_EV_UNREACHABLE;
 }
 
-static enum moving_event ask_adopt(struct object *ob, moyai_ref *host, moyai_value *state, moyai_ns until,
-                                   struct moyai_error *e) {
+static enum moving_event ask_adopt(struct object *ob, struct keep *k, moyai_ns until, struct moyai_error *e) {
     moyai_node *n = ob->node;
     exec_lock(n->x);
-    moyai_value *names = names_of(ob);
+    k->names = names_of(ob);
     exec_unlock(n->x);
-    if (!names) {
+    if (!k->names) {
         err_set(e, MOYAI_ENOMEM, "out of memory");
         return MOVING_EV_NO;
     }
-    const enum moving_event ev = ask(
-        host, "adopt", MOYAI_ARGS(klass_name(ob->klass), moyai_bytes(ob->id, 16), moving_offer(&ob->at), names, state),
-        until, true, e);
-    moyai_value_free(names);
+    const enum moving_event ev =
+        ask(k->ref, "adopt",
+            MOYAI_ARGS(klass_name(ob->klass), moyai_bytes(ob->id, 16), moving_offer(&ob->at), k->names, k->value),
+            until, true, e);
+    keep_clear_values(k);
     if (e->code == MOYAI_ETOOBIG)
         err_set(e, MOYAI_ETOOBIG, "class \"%.60s\": the packed state is larger than max_message of %s node",
                 klass_name(ob->klass), e->where == MOYAI_AT_CALLER ? "this" : "that");
@@ -205,12 +228,11 @@ static bool is_reborn(const moyai_node *n, const struct self_id **self, enum mov
 }
 
 /* Settle is said until the new home says something, or is gone. The last event; e: why, unless it is there. */
-static enum moving_event hand(struct object *ob, const struct handing *h, moyai_value *state, moyai_ns until,
-                              uint64_t number, struct moyai_error *e) {
+static enum moving_event hand(struct object *ob, struct keep *k, moyai_ns until, uint64_t number,
+                              struct moyai_error *e) {
     moyai_node *n = ob->node;
     const struct self_id *self = atomic_load(&n->self);
-    enum moving_event ev = ask_adopt(ob, h->host, state, until, e);
-    moyai_value_free(state);
+    enum moving_event ev = ask_adopt(ob, k, until, e);
     for (moyai_dur pause = AGAIN_PAUSE;;) {
         if (is_reborn(n, &self, ev)) {
             ev = MOVING_EV_REBORN;
@@ -222,14 +244,14 @@ static enum moving_event hand(struct object *ob, const struct handing *h, moyai_
         const bool pending = ob->pending; /* what signals it after it is said that it is there finds it there */
         exec_unlock(n->x);
         if (say == MOVING_SAY_DROP)
-            (void)!moyai_call_oneway(h->host, "drop", MOYAI_ARGS(moyai_bytes(ob->id, 16), number));
+            (void)!moyai_call_oneway(k->ref, "drop", MOYAI_ARGS(moyai_bytes(ob->id, 16), number));
         if (ob->at.state != MOVING_SETTLES) return ev;
         if (n->drain.late || (!first && moyai_sleep_masked(n, pause) < 0)) {
             ev = MOVING_EV_LATE;
             continue;
         }
         if (!first) pause = pause < AGAIN_MOST / 2 ? 2 * pause : AGAIN_MOST;
-        ev = ask(h->host, "settle", MOYAI_ARGS(moyai_bytes(ob->id, 16), number, pending), UINT64_MAX, first, e);
+        ev = ask(k->ref, "settle", MOYAI_ARGS(moyai_bytes(ob->id, 16), number, pending), UINT64_MAX, first, e);
     }
 }
 
@@ -251,26 +273,28 @@ static int is_astray(const struct object *ob, const uint8_t to[16], bool late, s
     return e->code;
 }
 
-/* Its state has been packed. 0: it is there. Else it has stayed, or ob->ended says that nobody knows where it is. */
-static int hand_over(struct object *ob, moyai_value *state, moyai_ref *host, const uint8_t to[16], moyai_ns until,
-                     struct moyai_error *e) {
+/* k: its state, and who is to take it. 0: it is there. Else it has stayed, or ob->ended says that nobody knows where it
+ * is. */
+static int hand_over(struct object *ob, struct keep *k, const uint8_t to[16], moyai_ns until, struct moyai_error *e) {
     moyai_node *n = ob->node;
-    struct handing h = {.host = host, .to = to};
+    struct handing h = {.host = k->ref, .to = to};
+    api_enter(n); /* a name may have been registered while it was packed */
+    int rc = freeze(ob, until, e);
+    api_leave(n);
+    if (rc < 0) return rc;
     exec_lock(n->x);
     if (!ob->ended) (void)moving_step(&ob->at, MOVING_EV_OFFER, 0);
     const uint64_t number = moving_offer(&ob->at);
     if (ob->at.state == MOVING_OFFERED) ob->handing = &h;
     exec_unlock(n->x);
-    if (ob->at.state != MOVING_OFFERED) {
-        moyai_value_free(state);
-        return err_set(e, MOYAI_ENOOBJECT, "the object has ended");
-    }
-    const enum moving_event ev = hand(ob, &h, state, until, number, e);
+    if (ob->at.state != MOVING_OFFERED) return err_set(e, MOYAI_ENOOBJECT, "the object has ended");
+    const enum moving_event ev = hand(ob, k, until, number, e);
     const bool late = ev == MOVING_EV_LATE;
-    int rc = 0;
     exec_lock(n->x);
     ob->handing = NULL;
     if (ob->at.state == MOVING_HERE) { /* that something ended there does not say that the object has */
+        for (const struct object_name *m = ob->names; m; m = m->next)
+            if (m->under != atomic_load(&n->self)) names_again(n); /* it waited for that */
         const bool other = e->code == 0 || e->code == MOYAI_ENOOBJECT;
         rc = other ? err_set(e, MOYAI_EUNREACHABLE, "that node could not be reached, and has not got the object")
                    : e->code;
@@ -342,25 +366,20 @@ static void pack_is_late(struct exec *x, struct exec_timer *t) {
 }
 
 /* Nobody is in its scope. */
-static void pack_and_hand_over(struct move *m, moyai_ref *host) {
+static void pack_and_hand_over(struct move *m, struct keep *k) {
     moyai_node *n = m->ob->node;
-    moyai_value *state = NULL;
     struct moyai_error e = {0};
     const moyai_ns least = moyai_now() + (moyai_ns)HOST_TIME;
     exec_lock(n->x);
     if (m->until != UINT64_MAX) exec_timer_set(n->x, &m->timer, m->until > least ? m->until : least);
     exec_unlock(n->x);
-    int rc = pack(m->ob, &state, &e);
+    int rc = pack(m->ob, &k->value, &e);
     exec_lock(n->x);
     exec_timer_clear(n->x, &m->timer);
     const bool late = m->done;
     exec_unlock(n->x);
-    if (rc == 0 && !late) {
-        rc = hand_over(m->ob, state, host, m->to, m->until, &e);
-        state = NULL;
-    }
-    moyai_value_free(state);
     if (late) return;
+    if (rc == 0) rc = hand_over(m->ob, k, m->to, m->until, &e);
     m->rc = rc;
     m->e = e;
 }
@@ -369,16 +388,17 @@ static void run_move(void *arg) {
     struct move *m = arg;
     struct object *ob = m->ob;
     moyai_node *n = ob->node;
-    moyai_ref *host = NULL;
-    m->rc = host_at(n, m->to, klass_name(ob->klass), &host, &m->e);
+    struct keep k;
+    keep_begin(n, &k);
+    m->rc = host_at(n, m->to, klass_name(ob->klass), &k.ref, &m->e);
     api_enter(n);
     if (m->rc == 0) m->rc = freeze(ob, m->until, &m->e);
     api_leave(n);
-    if (m->rc == 0) pack_and_hand_over(m, host);
-    moyai_ref_unref(host);
+    if (m->rc == 0) pack_and_hand_over(m, &k);
+    keep_end(n, &k);
     api_enter(n);
     move_unpark(ob);
-    if (n->drain.begun && move_away(ob)) move_away_begin(ob);
+    drain_object(ob);
     object_leave(ob);
     n->drain.asked--;
     exec_attention(n->x);
@@ -474,21 +494,19 @@ static bool takes_none(int code) {
 }
 
 /* The first that takes it, beginning at one of whom it is the turn. Lock not held. */
-static int move_somewhere(struct object *ob, struct moyai_error *e) {
+static int move_somewhere(struct object *ob, struct keep *k, struct moyai_error *e) {
     moyai_node *n = ob->node;
     struct takers *t;
     int rc = MOYAI_ELEAVING;
     while (rc != 0 && !n->drain.late && (t = takers_of(n, klass_name(ob->klass), e))) {
-        moyai_ref *host;
         uint8_t to[16];
         bool lost = false;
         const size_t all = takers_count(t), from = takers_turn(n, t) % all;
-        for (size_t i = 0; i < all && rc != 0 && !n->drain.late && taker_at(n, t, (from + i) % all, &host, to); i++) {
-            moyai_value *state = NULL;
+        for (size_t i = 0; i < all && rc != 0 && !n->drain.late && taker_at(n, t, (from + i) % all, &k->ref, to); i++) {
             *e = (struct moyai_error){0};
-            rc = pack(ob, &state, e);
-            if (rc == 0) rc = hand_over(ob, state, host, to, UINT64_MAX, e);
-            moyai_ref_unref(host);
+            rc = pack(ob, &k->value, e);
+            if (rc == 0) rc = hand_over(ob, k, to, UINT64_MAX, e);
+            keep_clear(k);
             if (ob->ended) return rc; /* e may be of a settle that was not answered first */
             lost = rc < 0 && takes_none(e->code);
             if (lost) taker_lost(n, t, to, e->code == MOYAI_EUNREACHABLE || e->code == MOYAI_ETIMEDOUT);
@@ -499,6 +517,28 @@ static int move_somewhere(struct object *ob, struct moyai_error *e) {
     return rc == 0 ? 0 : e->code;
 }
 
+/* Who has told it to leave hears of each; the log says it again when there are twice as many, since objects may be made
+ * meanwhile, one after the other. */
+static void say_that_some_stay(moyai_node *n) {
+    char text[MOYAI_ERROR_TEXT + 200];
+    struct drain *d = &n->drain;
+    const bool all_leave = d->why_stay.code == MOYAI_ELEAVING; /* that is no error */
+    snprintf(text, sizeof text, "this node leaves, and %zu of its objects end%s with it that could have moved: %s",
+             d->stay, d->stay == 1 ? "s" : "", d->why_stay.text);
+    if (d->stay >= 2 * d->stay_said) {
+        if (all_leave)
+            log_warning(n->log, "object", "MOYAI-LEAVE-STAYS", "%s", text);
+        else
+            log_error(n->log, "object", "MOYAI-LEAVE-STAYS", "%s", text);
+        d->stay_said = d->stay;
+    }
+    const size_t more = all_leave ? 0 : d->stay - d->stay_told;
+    if (more == 0) return;
+    snprintf(text, sizeof text, "%zu object%s that could have moved", more, more == 1 ? "" : "s");
+    drain_cut(n, more, text, 0, "");
+    d->stay_told = d->stay;
+}
+
 /* It has gone, or not: then it is as any other from now on. */
 static void stays(struct object *ob, int rc, const struct moyai_error *e) {
     moyai_node *n = ob->node;
@@ -506,22 +546,12 @@ static void stays(struct object *ob, int rc, const struct moyai_error *e) {
     ob->stays = rc < 0 && !ob->ended;
     if (astray && !n->drain.late) drain_cut(n, 1, "an object whose new home has not said that it is there", 0, "");
     n->drain.moves--;
-    if (ob->stays && n->drain.stay++ == 0) n->drain.why_stay = *e;
-    if (ob->stays && e->code != MOYAI_ELEAVING) n->drain.why_stay = *e;
-    if (n->drain.moves == 0 && n->drain.stay > 0) {
-        char text[MOYAI_ERROR_TEXT + 200];
-        snprintf(text, sizeof text, "this node leaves, and %zu of its objects end%s with it that could have moved: %s",
-                 n->drain.stay, n->drain.stay == 1 ? "s" : "", n->drain.why_stay.text);
-        if (n->drain.why_stay.code == MOYAI_ELEAVING) { /* as always when all leave */
-            log_warning(n->log, "object", "MOYAI-LEAVE-STAYS", "%s", text);
-        } else {
-            log_error(n->log, "object", "MOYAI-LEAVE-STAYS", "%s", text);
-            const size_t more = n->drain.stay - n->drain.stay_told;
-            snprintf(text, sizeof text, "%zu object%s that could have moved", more, more == 1 ? "" : "s");
-            if (more > 0) drain_cut(n, more, text, 0, "");
-            n->drain.stay_told = n->drain.stay;
-        }
+    if (ob->stays) {
+        const bool worse = e->code != MOYAI_ELEAVING && n->drain.why_stay.code == MOYAI_ELEAVING;
+        if (n->drain.stay++ == 0 || e->code != MOYAI_ELEAVING) n->drain.why_stay = *e;
+        if (worse) n->drain.stay_said = 0;
     }
+    if (n->drain.moves == 0 && n->drain.stay > 0) say_that_some_stay(n);
     move_unpark(ob);
     object_leave(ob);
 }
@@ -529,9 +559,12 @@ static void stays(struct object *ob, int rc, const struct moyai_error *e) {
 /* Lock held, and released meanwhile. */
 static void run_one(moyai_node *n, struct object *ob) {
     struct moyai_error e = {0};
+    struct keep k;
     int rc = freeze(ob, UINT64_MAX, &e);
     api_leave(n);
-    if (rc == 0) rc = move_somewhere(ob, &e);
+    keep_begin(n, &k);
+    if (rc == 0) rc = move_somewhere(ob, &k, &e);
+    keep_end(n, &k);
     api_enter(n);
     stays(ob, rc, &e);
 }
@@ -555,7 +588,8 @@ void move_away_more(moyai_node *n) {
 
 void move_away_begin(struct object *ob) {
     moyai_node *n = ob->node;
-    ob->departs = ob->inside > 0; /* no fiber waits for its methods: these may take long, and others can go */
+    ob->departs =
+        ob->inside > 0 || ob->claims > 0; /* no fiber waits for its methods: these may take long, and others can go */
     if (ob->departs) return;
     ob->away = n->drain.away;
     n->drain.away = ob;

@@ -12,6 +12,9 @@
 /* A method or on_leave begins in its scope, and is over. */
 void move_enter(struct object *ob);
 void move_leave(struct object *ob);
+/* A name may become its own, and that is decided: it does not move in between, for its names go along. */
+void move_waits(struct object *ob);
+void move_goes_on(struct object *ob);
 /* Its state has been packed, or is about to come to be its own: it is at neither home just now. */
 static inline bool move_is_under_way(const struct object *ob) {
     return ob->at.state != MOVING_HERE;

@@ -38,6 +38,7 @@ struct whereabouts {
     moyai_ns found;      /* when it was looked for last */
     unsigned soon;       /* how often again, each time soon after that */
     moyai_ns gone;       /* when it was found nowhere; 0: not so */
+    bool lost;           /* with that: home was its home, and is dead */
     unsigned gone_again; /* and how often before, without having been found since */
     size_t out;          /* calls that were sent, all to one home, and are waited for before any goes elsewhere */
     uint8_t at[16];      /* that home */
@@ -124,7 +125,7 @@ enum moved_whither moved_whither(const moyai_node *n, const uint8_t object[16], 
     const struct whereabouts *w = place_find(n, object);
     if (!w) return n->places_lost ? MOVED_UNKNOWN : MOVED_ENDED;
     if (w->here) return MOVED_ENDED;
-    if (!w->known || w->gone || (w->seeking && !w->fresh) || node_is(n, w->home)) return MOVED_UNKNOWN;
+    if (!w->known || (w->gone && !w->lost) || (w->seeking && !w->fresh) || node_is(n, w->home)) return MOVED_UNKNOWN;
     memcpy(to, w->home, 16);
     return MOVED_THERE;
 }
@@ -307,6 +308,23 @@ static bool is_told(struct whereabouts *w, uint8_t home[16]) {
     return true;
 }
 
+/* It is nowhere: has it died with its home? Then who was refused by one before hears of that, and not that it has never
+ * been. */
+static void lose(struct whereabouts *w) {
+    struct moyai_error e;
+    w->lost = w->known && call_home_died(w->node, w->home, &e);
+    if (!w->lost) return;
+    e.where = MOYAI_AT_PEER;
+    e.executed = MOYAI_NEVER_EXECUTED;
+    struct failure *why = failure_new(&e, NULL);
+    for (moyai_future *f = why ? w->queue : NULL; f; f = f->seek_next) {
+        if (f->failure->level[0].code != MOYAI_ENOOBJECT) continue;
+        failure_unref(f->failure);
+        f->failure = failure_ref(why);
+    }
+    failure_unref(why);
+}
+
 static void seek(void *arg) {
     struct whereabouts *w = arg;
     moyai_node *n = w->node;
@@ -359,6 +377,7 @@ static void seek(void *arg) {
     } else { /* what is said of it is where it was last */
         w->gone_again += w->gone && w->gone_again < GONE_TWICE;
         w->gone = moyai_now();
+        lose(w);
         fail_all(w);
     }
     api_leave(n);

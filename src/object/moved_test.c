@@ -30,6 +30,8 @@ static struct world {
     unsigned looks, crowded; /* so many of the next have no room */
     moyai_future *sent[8];
     unsigned n_sent, failed;
+    int code;            /* with which the last one has failed */
+    const uint8_t *died; /* a node; NULL: none */
 } w;
 
 static const uint8_t A[16] = {1, 1}, B[16] = {1, 2}, SELF[16] = {1, 9};
@@ -101,11 +103,17 @@ void call_again(moyai_future *f) {
     f->failure = NULL;
     moved_sends(f);
 }
+bool call_home_died(moyai_node *n, const uint8_t home[16], struct moyai_error *e) {
+    (void)n;
+    *e = (struct moyai_error){.code = MOYAI_EDEAD};
+    return w.died && memcmp(home, w.died, 16) == 0;
+}
 void future_back(moyai_future *f) {
     (void)f;
 }
 void future_fail_back(moyai_future *f) {
     w.failed++;
+    w.code = f->failure->level[0].code;
     failure_unref(f->failure);
     f->failure = NULL;
     moved_drop(f);
@@ -280,6 +288,31 @@ static void what_is_nowhere_is_looked_for_again(void **state) {
     says(6, MOVED_THERE, A); /* where it went from here; is it there still? */
     look_for_it();
     says(6, MOVED_UNKNOWN, NULL);
+}
+
+/* Refused by a home that has not got it, or by none: whoever had it last is dead. */
+static void what_died_with_its_home_is_dead(void **state) {
+    (void)state;
+    for (unsigned i = 0; i < 2; i++) {
+        moyai_future f = call_of(i, A, 1);
+        moved_put(&w.n, object(i), B);
+        assert_true(comes_back(&f, MOYAI_ENOOBJECT));
+        look_for_it();
+        assert_int_equal(w.n_sent, 1);
+        assert_memory_equal(f.home, B, 16);
+        w.n_sent = 0;
+        w.rc = MOYAI_ENOENT;
+        w.died = i == 0 ? B : A;
+        assert_true(comes_back(&f, MOYAI_ENOOBJECT));
+        look_for_it();
+        assert_int_equal(w.failed, i + 1);
+        assert_int_equal(w.code, i == 0 ? MOYAI_EDEAD : MOYAI_ENOOBJECT);
+        says(i, i == 0 ? MOVED_THERE : MOVED_UNKNOWN, i == 0 ? B : NULL);
+        w.rc = 0;
+        w.died = NULL;
+    }
+    moved_put(&w.n, object(0), A); /* it was not lost after all */
+    says(0, MOVED_THERE, A);
 }
 
 static void that_it_is_nowhere_is_believed_for_a_while(void **state) {
@@ -468,6 +501,7 @@ int main(void) {
         TEST(what_is_looked_for_is_not_forgotten),
         TEST(what_refusals_say_counts),
         TEST(what_is_nowhere_is_looked_for_again),
+        TEST(what_died_with_its_home_is_dead),
         TEST(that_it_is_nowhere_is_believed_for_a_while),
         TEST(what_is_said_to_be_where_it_was_not_is_looked_for),
         TEST(what_moves_on_and_on_is_followed_slower),

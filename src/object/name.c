@@ -284,6 +284,7 @@ static void again_due(struct exec *x, struct exec_timer *t) {
     if (!r || n->ending) return;
     HASH_ITER (hh, n->names, m, tmp) {
         if (m->under == self || !lives(m)) continue;
+        if (m->owner && m->owner->at.state == MOVING_SETTLES) continue; /* the new home may have put it there already */
         more = true;
         if (moyai_now() >= until) break;
         struct moyai_object_id oid;
@@ -341,6 +342,25 @@ void names_done(moyai_node *n) {
 
 /* ---- the public functions -------------------------------------------------------------------- */
 
+/* Somebody else registers it for that object just now: whether it gets the name is not known yet. */
+static int await_claim(const moyai_ref *ref, const char *name, struct moyai_error *e) {
+    moyai_node *n = ref->node;
+    const struct object_name *m;
+    int rc = 0;
+    while (rc == 0 && (m = name_find(n, name)) && m->claim && m->owner && m->owner == object_of(ref)) {
+        struct name_wait *w = wait_enter(n, name);
+        if (!w) return err_set(e, MOYAI_ENOMEM, "out of memory for waiting for a name");
+        struct blocked b;
+        blocked_init(n, &b, "waits for a name to be its own");
+        wait_add(&w->first, &b);
+        rc = block(n, &b, UINT64_MAX, true);
+        wait_remove(&b);
+        wait_leave(w);
+        if (rc < 0) *e = context_get(n)->last;
+    }
+    return rc;
+}
+
 int moyai_register(moyai_ref *ref, const char *name) {
     if (!ref) return MOYAI_EINVAL;
     moyai_node *n = ref->node;
@@ -348,6 +368,8 @@ int moyai_register(moyai_ref *ref, const char *name) {
     api_enter(n);
     struct moyai_error e = {0};
     int rc = name ? entry_check_name(name, &e) : err_set(&e, MOYAI_EINVAL, "no name given");
+    if (rc == 0) rc = await_claim(ref, name, &e);
+    uint64_t claim = 0;
     struct object *ob = rc == 0 ? object_of(ref) : NULL;
     struct object *have = ob ? named_here(n, name) : NULL;
     if (rc == 0 && ob && move_is_under_way(ob))
@@ -367,20 +389,24 @@ int moyai_register(moyai_ref *ref, const char *name) {
             rc = rdv_put_name(r, name, &oid, node_id(n), is_dead, n, &e);
         }
         if (rc == 0 && overlay_locates(n->o)) {
-            uint8_t id[16];
-            memcpy(id, ob->id, 16);
+            m->claim = claim = ++n->last_claim;
+            ob->users++;
+            move_waits(ob);
             if (overlay_name_room(n->o) <= host_names(n)) /* what arrives has its place already */
                 rc = err_set(&e, MOYAI_ELIMIT, NAMES_FULL);
             else
-                rc = located_claim(n, name, id, &e);
-            ob = object_find(n, id); /* it may have ended meanwhile, and its names with it */
-            m = ob ? name_find(n, name) : NULL;
-            if (m && m->owner != ob) m = NULL;
-            if (rc == 0 && !m) rc = err_set(&e, MOYAI_ENOOBJECT, "the object has ended");
+                rc = located_claim(n, name, ob->id, &e);
+            m = name_find(n, name); /* it may have been given up meanwhile, and be another's */
+            if (m && m->claim != claim) m = NULL;
+            if (m) m->claim = 0;
+            if (rc == 0 && !m) rc = err_set(&e, MOYAI_ECANCELED, GIVEN_UP, name);
+            if (rc == MOYAI_ECANCELED && ob->ended) rc = err_set(&e, MOYAI_ENOOBJECT, "the object has ended");
         }
-        struct name_wait *w = rc == 0 ? wait_find(n, name) : NULL;
-        if (w) wait_wake(w); /* in this process, which may be without a grid */
+        struct name_wait *w = wait_find(n, name);
+        if (w) wait_wake(w); /* in this process, which may be without a grid; or it is decided */
         if (rc < 0 && m) name_free(n, m);
+        if (claim) move_goes_on(ob);
+        if (claim) object_leave(ob);
     }
     if (rc < 0) {
         e.executed = MOYAI_NEVER_EXECUTED;

@@ -26,9 +26,11 @@
 
 #define ARGS_MOST  1024u
 #define LINKS_MOST 4096u
+#define LINES_MOST 64u
 #define PAGE_MOST  256u
 #define NAMES_MOST 8u
-#define TEXT_MOST  256u /* with its NUL: longer ones are cut */
+#define TEXT_MOST  256u  /* with its NUL: longer ones are cut, but ... */
+#define WHY_MOST   1024u /* ... what went wrong with a line, which has the last words of its ssh */
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
@@ -57,10 +59,14 @@ static void put_bool(struct fields *f, const char *key, bool x) {
 }
 
 /* What programs and hosts call themselves may be anything. */
+static moyai_value *clean_value(char *clean, size_t cap, const char *text) {
+    hello_text(clean, cap, text);
+    return moyai_value_new(moyai_text(clean, strlen(clean)));
+}
+
 static moyai_value *text_value(const char *text) {
     char clean[TEXT_MOST];
-    hello_text(clean, sizeof clean, text);
-    return moyai_value_new(moyai_text(clean, strlen(clean)));
+    return clean_value(clean, sizeof clean, text);
 }
 
 static void put_text(struct fields *f, const char *key, const char *text) {
@@ -151,6 +157,25 @@ static moyai_value *agent_of(const moyai_node *n) {
     return map_of(&f);
 }
 
+static bool add_line(const struct overlay_line *l, void *ctx) {
+    struct links *all = ctx;
+    struct fields f = {.n = 0};
+    char why[WHY_MOST];
+    put_text(&f, "file", l->file);
+    put_uint(&f, "line", l->number);
+    put(&f, "why", clean_value(why, sizeof why, l->why));
+    all->item[all->n++] = map_of(&f);
+    return all->n < all->cap;
+}
+
+/* Of its grid file, those through which it is to connect, and has no link. */
+static void put_lines(struct fields *f, const moyai_node *n) {
+    moyai_value *item[LINES_MOST];
+    struct links all = {.item = item, .cap = LINES_MOST};
+    overlay_each_line(n->o, add_line, &all);
+    if (all.n > 0) put(f, "lines", moyai_value_list(item, all.n));
+}
+
 /* Whom it has told to leave, too. */
 static moyai_value *told_of(const moyai_node *n) {
     moyai_value *list = NULL, **item = calloc(n->drain.n_told, sizeof(moyai_value *));
@@ -204,6 +229,7 @@ static moyai_value *info(moyai_node *n) {
         put_text(&f, "waits_for", who);
     }
     if (n->drain.n_told > 0) put(&f, "told", told_of(n));
+    put_lines(&f, n);
     put_uint(&f, "locating", self.locating);
     put_uint(&f, "forwarded", self.forwarded);
     put_uint(&f, "n_links", overlay_links(n->o));
@@ -353,7 +379,9 @@ static moyai_value *do_way(moyai_node *n, struct arguments *a, struct moyai_erro
 static int told(moyai_node *n, double s, struct moyai_error *no) {
     if (!(s >= 0)) return err_set(no, MOYAI_ERANGE, "a time is not negative");
     const bool far = s * 1e9 >= (double)MOYAI_FOREVER;
-    drain_begin(n, s == 0 ? n->config.leave_deadline : far ? MOYAI_FOREVER : (moyai_dur)(s * 1e9) + 1);
+    const moyai_dur most = s == 0 ? n->config.leave_deadline : far ? MOYAI_FOREVER : (moyai_dur)(s * 1e9) + 1;
+    /* Who runs this process may have been told so at the same time, and kills it when that is over. */
+    drain_begin(n, n->config.parent && !n->drain.told ? drain_before(most) : most);
     return 0;
 }
 
@@ -474,26 +502,36 @@ static moyai_value *do_near(moyai_node *n, struct arguments *a, struct moyai_err
     return moyai_value_new(moyai_bytes(all.id, 16 * all.n));
 }
 
+/* By name, as ENOMETHOD lists them; each has its place in moyai_node_ref(3). */
 static const struct {
     const char *name;
     moyai_value *(*run)(moyai_node *n, struct arguments *a, struct moyai_error *no);
-} methods[] = {{"info", do_info},   {"objects", do_objects}, {"ping", do_ping}, {"way", do_way},
-               {"leave", do_leave}, {"depend", do_depend},   {"host", do_host}, {"move", do_move},
-               {"near", do_near},   {"claim", do_claim}};
+} methods[] = {{"claim", do_claim}, {"depend", do_depend}, {"host", do_host}, {"info", do_info},
+               {"leave", do_leave}, {"move", do_move},     {"near", do_near}, {"objects", do_objects},
+               {"ping", do_ping},   {"way", do_way}};
+
+#define N_METHODS (sizeof methods / sizeof methods[0])
+
+static int no_such_method(const struct request_head *h, struct moyai_error *no) {
+    char list[16 * N_METHODS];
+    size_t n = 0;
+    for (size_t i = 0; i < N_METHODS && n < sizeof list; i++)
+        n += (size_t)snprintf(list + n, sizeof list - n, "%s'%s'",
+                              i == 0               ? ""
+                              : i + 1 == N_METHODS ? " and "
+                                                   : ", ",
+                              methods[i].name);
+    return failure_set(no, MOYAI_ENOMETHOD, MOYAI_AT_PEER, MOYAI_NEVER_EXECUTED, "a node has no method '%.*s', but %s",
+                       h->method_len, h->method, list);
+}
 
 int node_object_call(moyai_node *n, const struct peer *p, const struct request_head *h, const uint8_t *bytes,
                      size_t len, struct codec_out *out, uint8_t *buf, size_t cap, struct moyai_error *no) {
     size_t m = 0;
-    const size_t n_methods = sizeof methods / sizeof methods[0];
-    while (m < n_methods &&
+    while (m < N_METHODS &&
            (strlen(methods[m].name) != h->method_len || memcmp(methods[m].name, h->method, h->method_len) != 0))
         m++;
-    if (m == n_methods)
-        return failure_set(no, MOYAI_ENOMETHOD, MOYAI_AT_PEER, MOYAI_NEVER_EXECUTED,
-                           "a node has no method '%.*s', but 'claim', 'depend', 'host', 'info', 'leave', 'move', "
-                           "'near', 'objects', 'ping' and "
-                           "'way'",
-                           h->method_len, h->method);
+    if (m == N_METHODS) return no_such_method(h, no);
     if (p && overlay_owes_much(p))
         return failure_set(no, MOYAI_EBUSY, MOYAI_AT_PEER, MOYAI_NEVER_EXECUTED,
                            "its caller does not take earlier answers");

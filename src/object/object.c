@@ -2,6 +2,7 @@
 /* Classes, objects, references. */
 #include "base/err.h"
 #include "base/near.h"
+#include "object/drain.h"
 #include "object/move.h"
 #include "object/moved.h"
 
@@ -195,6 +196,7 @@ int moyai_object_new(moyai_node *n, const struct moyai_class *cls, void *self, m
     struct object *ob;
     if (rc == 0) rc = object_make(n, cls, self, NULL, &ob, &e);
     if (rc == 0) *ret = moyai_ref_ref(ob->ref);
+    if (rc == 0) drain_object(ob);
     if (rc < 0) (void)api_error(n, &e);
     exec_unlock(n->x);
     if (rc < 0 && reterr) *reterr = e;

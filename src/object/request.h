@@ -30,10 +30,12 @@ struct moyai_request {
     const struct moyai_method *method;
     bool oneway, told, cancelled, cancel_told, answered, arriving, counted, from_local, parked, any_ancestor, of_leaver;
     bool receipt;    /* one-way, and answered */
+    bool hurried;    /* with that: as soon as it has begun */
     bool passed;     /* it might have begun, but for its object, which moves: nothing else holds it back any more */
     bool nested;     /* this node is among its ancestors */
     bool wanted;     /* one of node->wanted */
     bool running;    /* user code is in it: what it may write to, `reply` and `out`, is its own */
+    bool begun;      /* user code was, or it is a signal that was delivered */
     bool over;       /* finished: the record goes with its reply */
     uint32_t wave;   /* an answer that a node which leaves need not wait for, if it is drain.wave; 0: not such a one */
     uint8_t storage; /* enum result_storage: where the message lives */
@@ -87,6 +89,10 @@ void serve_peer_failed(moyai_node *n, struct peer *p);
 /* A local call: f's request. Fails f itself if it cannot be. */
 void serve_local(moyai_node *n, moyai_future *f, bool oneway);
 void request_turn_away(moyai_request *rq); /* one that has not begun: its node leaves */
+/* This node ends: of others' calls those that have not begun do not begin any more, and are answered that now. */
+void serve_turn_away(moyai_node *n);
+/* Something of others has begun of whose end they have not heard, as far as is known here. */
+bool serve_unheard(const moyai_node *n);
 /* A fiber has ended or blocks: may a local call that waits begin? */
 void serve_waiting(moyai_node *n);
 /* Around a fiber that is no method's: moyai_go, moyai_future_then. c is its context. */
@@ -103,6 +109,7 @@ void answer_levels(moyai_request *rq, const struct moyai_error *level, unsigned 
  */
 void answer_returned(moyai_request *rq, int rc, const struct moyai_error *told);
 void request_unwant(moyai_request *rq); /* nobody waits for it any more */
+void answer_begun(moyai_request *rq); /* if it is one whose node leaves, or is this one, and nobody asks for its end */
 /* Answer it with an error, unless it is answered. */
 void request_fail(moyai_request *rq, int code, enum moyai_where where, enum moyai_executed executed, const char *text);
 /* deadline.c */

@@ -227,7 +227,8 @@ static void run_request(struct exec_task *t) {
         n->calls_served++;
         log_trace(n->log, "object", "MOYAI-CALL-SERVED", "method \"%s\" of class \"%s\" begins", rq->method->name,
                   klass_name(rq->object->klass));
-        rq->running = true;
+        rq->running = rq->begun = true;
+        answer_begun(rq);
         move_enter(rq->object);
         exec_user_enter(n->x);
         int rc = rq->method->fn(rq, rq->object->self);
@@ -625,7 +626,12 @@ int serve_message(moyai_node *n, struct peer *p, uint8_t *bytes, size_t len) {
         uint64_t id = cursor_get_u64(&c), remaining = cursor_get_u64(&c);
         if (!cursor_done(&c) || remaining > (uint64_t)MOYAI_FOREVER) return MOYAI_EPROTO;
         moyai_request *rq = served_by_id(p, id);
-        if (rq) request_deadline(rq, (moyai_dur)remaining);
+        if (rq && rq->oneway) {
+            rq->hurried = true;
+            answer_begun(rq);
+        } else if (rq) {
+            request_deadline(rq, (moyai_dur)remaining);
+        }
         return 0;
     }
     case MESSAGE_DOING:
@@ -649,6 +655,7 @@ int serve_message(moyai_node *n, struct peer *p, uint8_t *bytes, size_t len) {
             request_fail(rq, rc, MOYAI_AT_PEER, MOYAI_NEVER_EXECUTED, "the object signalled has ended");
         else
             answer_values(rq);
+        rq->begun = rc == 0;
         rq->sought = NULL;
         finish(rq);
         return 0;
@@ -659,10 +666,45 @@ int serve_message(moyai_node *n, struct peer *p, uint8_t *bytes, size_t len) {
 
 /* ---- ends --------------------------------------------------------------------------------------- */
 
-/* The caller's node is gone: nobody wants the results. */
+static bool is_heard_of(const moyai_request *rq) {
+    return !rq->oneway || rq->receipt;
+}
+
+static bool turn_away_of(struct peer *p, void *ctx) {
+    const struct peer_calls *pc = peer_calls(p, false);
+    (void)ctx;
+    for (moyai_request *rq = pc ? pc->served : NULL; rq; rq = rq->peer_next) {
+        if (rq->begun || rq->over || !is_heard_of(rq)) continue;
+        request_fail(rq, MOYAI_ELEAVING, MOYAI_AT_PEER, MOYAI_NEVER_EXECUTED, LEAVING_TEXT);
+        request_cancel(rq); /* so it is not begun when its turn comes */
+    }
+    return true;
+}
+
+void serve_turn_away(moyai_node *n) {
+    overlay_each_peer(n->o, turn_away_of, NULL);
+}
+
+/* Its record is there until the answer has been taken. */
+static bool all_heard(struct peer *p, void *ctx) {
+    const struct peer_calls *pc = peer_calls(p, false);
+    bool *unheard = ctx;
+    for (const moyai_request *rq = pc ? pc->served : NULL; rq && !*unheard; rq = rq->peer_next)
+        *unheard = rq->begun && is_heard_of(rq);
+    return !*unheard;
+}
+
+bool serve_unheard(const moyai_node *n) {
+    bool unheard = n->unheard;
+    if (!unheard) overlay_each_peer(n->o, all_heard, &unheard);
+    return unheard;
+}
+
+/* The caller's node is gone: nobody wants the results. But if it lives it still has the calls. */
 void serve_peer_failed(moyai_node *n, struct peer *p) {
     struct peer_calls *pc = peer_calls(p, false);
     if (!pc) return;
+    if (!peer_dead(p, NULL)) (void)all_heard(p, &n->unheard);
     owed_peer_failed(n, pc);
     while (pc->served) {
         moyai_request *rq = pc->served;

@@ -9,6 +9,7 @@
 
 #include "base/err.h"
 #include "object/drain.h"
+#include "object/keep.h"
 
 #include <stdlib.h>
 
@@ -18,6 +19,7 @@
 #define ASKED_MOST  256u             /* nodes */
 #define TAKERS_MOST 16u              /* enough: objects are spread over them */
 #define MORE_TIME   (50 * MOYAI_MS)  /* so long after the first, others are taken as well */
+#define LOOK_TIME   (200 * MOYAI_MS) /* after which those that are not there any more are not waited for */
 #define AGAIN_TIME  (300 * MOYAI_MS) /* before those who stay are asked again for whom they are linked to now, */
 #define AGAIN_MOST  4u               /* so often, if others leave */
 #define NOBODY_TIME (2 * MOYAI_SEC)  /* that there is nobody is believed so long */
@@ -118,6 +120,12 @@ static bool begin(moyai_node *n, struct takers *t, moyai_set *set, struct asked 
     return false;
 }
 
+/* Not there any more: others had it among those they know, who keep them a while. */
+static bool is_nowhere(const moyai_node *n, const struct asked *k) {
+    const struct peer *p = overlay_find(n->o, k->id);
+    return p && peer_nowhere(p);
+}
+
 static void take_host(struct takers *t, struct asked *k) {
     struct moyai_error e = {0};
     moyai_ref *host = NULL;
@@ -171,6 +179,21 @@ static struct asked *next_of(struct takers *t) {
     return best;
 }
 
+static size_t drop_nowhere(moyai_node *n, struct takers *t) {
+    size_t dropped = 0;
+    exec_lock(n->x);
+    for (size_t i = 0; i < t->n_asked; i++) {
+        struct asked *k = &t->asked[i];
+        if (!k->f || !is_nowhere(n, k)) continue;
+        future_free_locked(k->f);
+        k->f = NULL;
+        k->tries = 0;
+        dropped++;
+    }
+    exec_unlock(n->x);
+    return dropped;
+}
+
 static void look(moyai_node *n, struct takers *t, moyai_set *set) {
     moyai_ns enough = UINT64_MAX;
     size_t open = 0;
@@ -178,7 +201,7 @@ static void look(moyai_node *n, struct takers *t, moyai_set *set) {
         for (struct asked *k; open < ASKS && (k = next_of(t));) open += begin(n, t, set, k);
         if (open == 0) break;
         const moyai_ns now = moyai_now();
-        const int rc = moyai_wait_masked(set, enough == UINT64_MAX ? ASK_TIME : (moyai_dur)(enough - now));
+        const int rc = moyai_wait_masked(set, enough == UINT64_MAX ? LOOK_TIME : (moyai_dur)(enough - now));
         if (rc < 0 && rc != MOYAI_ETIMEDOUT) break; /* the node ends */
         for (moyai_future *f; (f = moyai_set_next(set));) {
             struct asked *k = moyai_future_user(f);
@@ -190,6 +213,7 @@ static void look(moyai_node *n, struct takers *t, moyai_set *set) {
             k->f = NULL;
             open--;
         }
+        open -= drop_nowhere(n, t);
         if (t->n_found > 0 && enough == UINT64_MAX) enough = moyai_now() + (moyai_ns)MORE_TIME;
     }
     for (size_t i = 0; i < t->n_asked; i++) { /* who has not answered is not waited for now */
@@ -254,7 +278,8 @@ static void look_ends(moyai_node *n, struct takers *t) {
 }
 
 struct takers *takers_of(moyai_node *n, const char *cls, struct moyai_error *e) {
-    moyai_set *set = NULL;
+    struct keep k;
+    keep_begin(n, &k);
     api_enter(n);
     struct takers *t = find(n, cls);
     const int rc = t ? await_look(n, t) : 0;
@@ -265,19 +290,20 @@ struct takers *takers_of(moyai_node *n, const char *cls, struct moyai_error *e) 
         add_all(n, t);
     }
     api_leave(n);
-    if (!t || (looks && moyai_set_new(n, &set) < 0)) {
+    if (!t || (looks && moyai_set_new(n, &k.set) < 0)) {
+        keep_end(n, &k);
         if (t) look_ends(n, t);
         err_set(e, MOYAI_ENOMEM, "out of memory");
         return NULL;
     }
     if (looks) {
-        look(n, t, set);
+        look(n, t, k.set);
         for (unsigned i = 0; i < AGAIN_MOST && t->n_found == 0 && t->others && look_again(n, t, i); i++)
-            look(n, t, set);
-        moyai_set_free(set);
+            look(n, t, k.set);
         t->nobody = t->n_found == 0 ? moyai_now() : 0;
         look_ends(n, t);
     }
+    keep_end(n, &k);
     if (t->n_found > 0) return t;
     size_t silent = 0;
     for (size_t i = 0; i < t->n_asked; i++) silent += t->asked[i].tries > 0 || t->asked[i].wants == HOST;

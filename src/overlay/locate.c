@@ -71,19 +71,19 @@ static bool layout(struct locate *l, const struct locate_cfg *cfg, size_t *size)
     l->off_near_at = (uint32_t)at;
     at += (l->links + 1) * sizeof(uint32_t);
     at = (at + 7) & ~(size_t)7;
-    l->off_near = (uint32_t)at;
-    at += (size_t)l->links * l->links * sizeof(struct locate_near);
-    at = (at + 7) & ~(size_t)7;
+    /* What is filled from its beginning, and never full: the longest last, so that few pages are begun. */
+    place(&l->names, &at, sizeof(struct locate_name), 16, caps[0]);
+    place(&l->lookups, &at, sizeof(struct locate_lookup), 0, caps[2]);
+    place(&l->dead, &at, sizeof(struct locate_corpse), 16, caps[4]);
+    place(&l->routes, &at, sizeof(struct locate_routes), 16, caps[3]);
+    place(&l->memos, &at, sizeof(struct locate_memo), 16, caps[5]);
+    place(&l->requests, &at, sizeof(struct locate_request), 17, caps[1]);
     l->off_known = (uint32_t)at;
     at += (size_t)l->links * l->told * sizeof(struct locate_known);
     l->off_digests = (uint32_t)at;
     if (l->digest_every) at += (size_t)(l->links + 1) * LOCATE_DIGEST;
-    place(&l->names, &at, sizeof(struct locate_name), 16, caps[0]);
-    place(&l->requests, &at, sizeof(struct locate_request), 17, caps[1]);
-    place(&l->lookups, &at, sizeof(struct locate_lookup), 0, caps[2]);
-    place(&l->routes, &at, sizeof(struct locate_routes), 16, caps[3]);
-    place(&l->dead, &at, sizeof(struct locate_corpse), 16, caps[4]);
-    place(&l->memos, &at, sizeof(struct locate_memo), 16, caps[5]);
+    l->off_near = (uint32_t)at;
+    at += (size_t)l->links * l->links * sizeof(struct locate_near);
     *size = (at + 15) & ~(size_t)15;
     return true;
 }
@@ -164,8 +164,34 @@ static void near_trim(struct locate *l, uint32_t link) {
     near_fit(l, link, near_steps(l, n));
 }
 
+/* No neighbour is lost by this change: others may go along with it, so many that come one after the other in one
+ * frame. */
+static void change_gently(struct locate *l, locate_set to, uint32_t link, moyai_ns now) {
+    l->changed |= to;
+    l->changed_at = 0;
+    SET_EACH (i, to) {
+        struct locate_link *k = locate_link(l, i);
+        uint64_t at = locate_after(now, l->linger);
+        uint64_t told = k->delta_at ? locate_after(k->delta_at - l->delta_every, 4 * l->linger) : 0;
+        if (!locate_changed(k)) k->linger_at = !l->linger ? 0 : at > told ? at : told;
+        set_add(&k->dirty, link);
+    }
+}
+
+/* One is. */
+static void change_soon(struct locate *l, locate_set to, uint32_t link, moyai_ns now) {
+    l->changed |= to;
+    l->changed_at = 0;
+    SET_EACH (i, to) {
+        struct locate_link *k = locate_link(l, i);
+        uint64_t at = l->grace ? locate_after(now, l->grace) : 0;
+        if (!locate_changed(k) || at < k->linger_at) k->linger_at = at;
+        set_add(&k->dirty, link);
+    }
+}
+
 /* Nothing that was known from this link is believed any more, and nothing is sent on it. */
-static void link_forget(struct locate *l, uint32_t link, moyai_ns now) {
+static void link_forget(struct locate *l, uint32_t link, bool parted, moyai_ns now) {
     const struct locate_near *near = locate_near(l, link);
     struct locate_known *known = locate_known(l, link);
     for (uint32_t i = 0; i < locate_near_cap(l, link); i++) l->near_n -= !id_zero(near[i].node);
@@ -179,7 +205,7 @@ static void link_forget(struct locate *l, uint32_t link, moyai_ns now) {
     set_del(&l->up, link);
     set_del(&l->maybe, link);
     set_del(&l->answers, link);
-    l->changed = l->up; /* the slot is empty */
+    set_del(&l->changed, link);
     locate_route_link_down(l, link);
     locate_ask_link_down(l, link);
     for (uint32_t i = 0; i < l->dead.n; i++) {
@@ -191,22 +217,7 @@ static void link_forget(struct locate *l, uint32_t link, moyai_ns now) {
         memmove(&l->notes[i - 1], &l->notes[i], (l->notes_n - i) * sizeof l->notes[0]);
         memset(&l->notes[--l->notes_n], 0, sizeof l->notes[0]);
     }
-    SET_EACH (i, l->up) {
-        struct locate_link *k = locate_link(l, i);
-        uint64_t at = l->grace ? locate_after(now, l->grace) : 0;
-        if (!locate_changed(k) || at < k->linger_at) k->linger_at = at;
-        set_add(&k->dirty, link);
-    }
-}
-
-/* No neighbour is lost by this change: others may go along with it. */
-static void change_gently(struct locate *l, locate_set to, uint32_t link, moyai_ns now) {
-    l->changed |= to;
-    SET_EACH (i, to) {
-        struct locate_link *k = locate_link(l, i);
-        if (!locate_changed(k)) k->linger_at = l->linger ? locate_after(now, l->linger) : 0;
-        set_add(&k->dirty, link);
-    }
+    (parted ? change_gently : change_soon)(l, l->up, link, now); /* the slot is empty */
 }
 
 void locate_bury(struct locate *l, const uint8_t node[16], uint32_t how, uint32_t ttl, uint64_t keep, locate_set except,
@@ -228,7 +239,7 @@ void locate_bury(struct locate *l, const uint8_t node[16], uint32_t how, uint32_
         k->dirty = SET_NONE;
         k->names_dirty = k->delta_at = k->linger_at = k->paid = 0;
         k->request_turn = 0;
-        link_forget(l, i, now);
+        link_forget(l, i, false, now);
     }
     locate_route_drop(l, node, SET_ALL);
     c = locate_get(l, &l->dead, node);
@@ -277,6 +288,7 @@ static int step_link_up(struct locate *l, const struct locate_event *ev) {
     if (!l->leaving) change_gently(l, l->up, ev->link, ev->now);
     set_add(&l->up, ev->link);
     if (locate_changed(k)) set_add(&l->changed, ev->link);
+    l->changed_at = 0;
     locate_digest_link_up(l, ev->link, ev->now);
     locate_ask_came(l, LOCATE_NODE, ev->node.b, ev->now);
     locate_ask_link_up(l, ev->now);
@@ -289,13 +301,14 @@ static int step_link_down(struct locate *l, const struct locate_event *ev) {
     if (k->state == LINK_FREE) return MOYAI_EINVAL;
     bool up = k->state == LINK_UP;
     memset(k, 0, sizeof *k);
-    if (up) link_forget(l, ev->link, ev->now);
+    if (up) link_forget(l, ev->link, ev->parted, ev->now);
     return 0;
 }
 
 static int step_leave(struct locate *l) {
     if (l->leaving) return MOYAI_EINVAL;
     l->leaving = 1;
+    l->changed_at = 0;
     SET_EACH (i, l->up) {
         struct locate_link *k = locate_link(l, i);
         k->dirty |= l->up & ~set_of(i);
@@ -347,7 +360,7 @@ static int receive_neighbours(struct locate *l, const struct locate_event *ev) {
         }
         memcpy(near[s->slot].node, s->id, 16);
         near[s->slot].cost = s->cost;
-        near[s->slot].host = s->host;
+        near[s->slot].host = (uint32_t)s->host;
         l->near_n++;
     }
     if (fewer) near_trim(l, ev->link);

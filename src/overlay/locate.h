@@ -49,7 +49,8 @@ struct locate_cfg {
     moyai_dur interest;           /* for which a wait is remembered elsewhere; 0: 60 s */
     moyai_dur fresh;              /* for which an answer also serves who asks late; 0: 1 s */
     moyai_dur delta_every;        /* between two frames of changes on a link; 0: 50 ms */
-    moyai_dur linger;       /* for which changes wait for others if no neighbour is lost by them; 0: they do not */
+    moyai_dur linger;       /* for which changes wait for others if no neighbour is lost by them, and until four times
+                               that since the last that were told; 0: they do not */
     moyai_dur grace;        /* for which the loss of a neighbour waits: who has died is to be mourned first */
     moyai_dur digest_every; /* between two digests on a link, about; 0: none are sent */
 };
@@ -107,7 +108,7 @@ static inline uint32_t locate_status_of(uint32_t how) {
 
 struct locate_slot {
     uint8_t id[16], object[16];
-    uint64_t host; /* a hash; 0: not known */
+    uint64_t host; /* a hash of 32 bits; 0: not known */
     uint32_t cost; /* microseconds */
     uint32_t slot;
 };
@@ -135,7 +136,7 @@ struct locate_frame {
 
 enum locate_event_kind {
     LOCATE_EV_LINK_UP,     /* link (free, below cfg.links), node, host, cost. EDEAD: the node is known to be */
-    LOCATE_EV_LINK_DOWN,   /* link */
+    LOCATE_EV_LINK_DOWN,   /* link, parted: both ends have agreed to end it */
     LOCATE_EV_COST,        /* link, cost: measured anew */
     LOCATE_EV_RECEIVE,     /* link, frame */
     LOCATE_EV_LOOKUP,      /* token, key_kind (NODE, NAME), key. EAGAIN: no room; nothing has happened */
@@ -167,7 +168,8 @@ struct locate_event {
     struct moyai_object_id object;
     moyai_ns until;
     bool moved, told;
-    bool lost; /* LOOKUP of a node: a way to it has just failed */
+    bool lost;   /* LOOKUP of a node: a way to it has just failed */
+    bool parted; /* LINK_DOWN */
 };
 
 enum locate_effect_kind {
@@ -210,12 +212,12 @@ int locate_step(struct locate *l, const struct locate_event *ev);
 bool locate_next(struct locate *l, struct locate_effect *fx);
 
 /* The links on which something may be sent now. */
-locate_set locate_ready(const struct locate *l, moyai_ns now);
+locate_set locate_ready(struct locate *l, moyai_ns now);
 /* The next frame for a link; false: none (any more, or at this moment). What is pulled counts as sent. */
 bool locate_pull(struct locate *l, uint32_t link, moyai_ns now, struct locate_frame *out);
 /* When to send TIMEOUT and look who is ready again; UINT64_MAX: never. What is ready now does not count: a driver
  * that cannot write comes back when it can. */
-moyai_ns locate_deadline(const struct locate *l, moyai_ns now);
+moyai_ns locate_deadline(struct locate *l, moyai_ns now);
 
 /*
  * The next link towards a node, from what is known now, over none of the links in `avoid`: to the node itself, to a

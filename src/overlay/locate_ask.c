@@ -203,13 +203,20 @@ void locate_ask_answer(struct locate *l, struct locate_request *r, const struct 
     if (own) locate_look_answered(l, r->kind, r->key, a);
 }
 
+/* One whose time is over stays in the table until there is another: an answer that comes late still serves who waits
+ * on. But not for ever: what has come long after is no answer to it. */
+static struct locate_request *find_live(const struct locate *l, uint32_t kind, const uint8_t key[16], moyai_ns now) {
+    struct locate_request *r = locate_find_request(l, kind, key);
+    return r && !(r->flags & REQ_OWN) && locate_after(r->until, l->ring_max) <= now ? NULL : r;
+}
+
 void locate_ask_came(struct locate *l, uint32_t kind, const uint8_t key[16], moyai_ns now) {
     struct locate_answer a;
-    struct locate_request *r = locate_find_request(l, kind, key);
+    struct locate_request *r = find_live(l, kind, key, now);
     if (r && !(r->flags & REQ_DONE) && locate_table_answer(l, kind, key, NULL, now, &a))
         locate_ask_answer(l, r, &a, SET_NONE, now);
     if (kind != LOCATE_NAME) return;
-    r = locate_find_request(l, LOCATE_CLAIM, key);
+    r = find_live(l, LOCATE_CLAIM, key, now);
     if (r && !(r->flags & REQ_DONE) && locate_table_answer(l, LOCATE_CLAIM, key, r->object, now, &a))
         locate_ask_answer(l, r, &a, SET_NONE, now);
 }
@@ -543,7 +550,7 @@ int locate_ask_reply(struct locate *l, const struct locate_event *ev) {
     }
     if (f->hops == REPLY_HOPS_MAX || locate_is_dead(l, f->owner, ev->now, NULL) || id_equal(f->owner, l->self))
         return 0;
-    struct locate_request *r = locate_find_request(l, f->key_kind, f->key);
+    struct locate_request *r = find_live(l, f->key_kind, f->key, ev->now);
     if (!r) return 0;
     const struct locate_answer a = {f->owner,
                                     f->object,
@@ -567,7 +574,7 @@ int locate_ask_reply(struct locate *l, const struct locate_event *ev) {
 int locate_ask_busy(struct locate *l, const struct locate_event *ev) {
     const struct locate_frame *f = ev->frame;
     if ((unsigned)f->key_kind > LOCATE_CLAIM || id_zero(f->key)) return MOYAI_EPROTO;
-    struct locate_request *r = locate_find_request(l, f->key_kind, f->key);
+    struct locate_request *r = find_live(l, f->key_kind, f->key, ev->now);
     if (!r || !set_has(&r->asked, ev->link) || set_has(&r->send, ev->link) || r->until <= ev->now) return 0;
     set_add(&r->busy, ev->link);
     if (r->busy_at) return 0;

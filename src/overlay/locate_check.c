@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What must hold between any two events. Tests and simulations call it after each; a running node does not. */
-#include "overlay/locate_internal.h"
+#include "overlay/locate_ring.h"
 
 #include "base/err.h"
 
@@ -32,6 +32,8 @@ static const char *links_check(const struct locate *l) {
         if (k->state != LINK_UP && locate_changed(k)) return "something is to be told where nobody listens";
         if (k->names_dirty & ~all) return "a name is to be told that has no place";
         if (locate_changed(k) != set_has(&l->changed, i)) return "what has changed is not seen";
+        if (locate_changed(k) && locate_changes_at(l, i) < l->changed_at && l->changed_at > 1)
+            return "what has changed waits for longer than it should";
         if (set_has(&k->dirty, i)) return "a neighbour is to be told of itself";
         uint32_t cap = locate_near_cap(l, i), last = 0;
         if (k->state != LINK_UP && (cap || !blank(locate_known(l, i), l->told * sizeof(struct locate_known))))
@@ -203,6 +205,7 @@ void locate_settle(struct locate *l) {
         maybe |= ((const struct locate_corpse *)locate_entry(l, &l->dead, i))->send;
     if (l->digest_at < due) due = l->digest_at;
     l->maybe = maybe | l->digest_send;
+    l->changed_at = 0;
     l->answers = answers;
     l->due = due;
     l->sweep = sweep;

@@ -21,7 +21,7 @@
 #define NEWS   8u   /* one of so many has changed: it is told sooner */
 #define SOONER 12u  /* so many times */
 #define NAMES  512u /* the most of them in one digest: more would make it say yes to everything */
-#define GATHER 30u  /* the first on a new link waits for a part of digest_every */
+#define GATHER 12u  /* the first on a new link waits for a part of digest_every */
 
 static uint32_t index_of(const uint8_t node[16], uint32_t k) {
     const uint8_t *p = node + k * INDEX / 8;

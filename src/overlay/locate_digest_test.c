@@ -136,7 +136,7 @@ static void test_times(void **state) {
     struct kit *k = *state;
     assert_int_equal(up(k, 0, 0xa0, 1000), 0);
     assert_int_equal(up(k, 1, 0xa1, 1000), 0);
-    assert_in_range(until_sent(k, 3), 2000 * MS, 2500 * MS);
+    assert_in_range(until_sent(k, 3), 5000 * MS, 5500 * MS);
     assert_true(locate_deadline(k->l, k->now) == UINT64_MAX); /* nothing is sent that nothing has caused */
     for (uint8_t i = 0; i < 8; i++) assert_int_equal(tells_far(k, i & 1, i / 2, i), 0);
     (void)until_sent(k, 3);
@@ -149,7 +149,7 @@ static void test_times(void **state) {
     assert_in_range(until_sent(k, 3), 1, 8 * MOYAI_SEC);
     assert_int_equal(tells_far(k, 0, 0, 53), 0);
     assert_int_equal(up(k, 2, 0xa2, 1000), 0);
-    assert_in_range(until_sent(k, 4), 1000 * MS, 2500 * MS); /* the newcomer only */
+    assert_in_range(until_sent(k, 4), 4000 * MS, 5500 * MS); /* the newcomer only */
     assert_in_range(until_sent(k, 7), EVERY / 4, 3 * EVERY / 2);
     assert_int_equal(down(k, 2), 0);
     assert_int_equal(down(k, 1), 0);
@@ -473,6 +473,50 @@ static void test_linger(void **state) {
     kit_free(k);
 }
 
+static int yielded(struct kit *k, uint32_t link) {
+    return step(k, EV(LINK_DOWN, .link = link, .parted = true));
+}
+
+/* 3.3: so does one that was given up by agreement; and after what was told, changes are gathered for longer. */
+static void test_parted(void **state) {
+    (void)state;
+    struct locate_cfg c = cfg;
+    c.digest_every = 0;
+    c.linger = 500 * MOYAI_MS;
+    c.grace = 30 * MOYAI_MS;
+    struct kit *k = kit_new(&c);
+    for (uint32_t i = 0; i < 4; i++) assert_int_equal(up(k, i, (uint8_t)(0xa0 + i), 1000), 0);
+    drain(k);
+    k->now += 5000 * MS;
+    drain(k);
+    k->now += 5000 * MS;
+    assert_int_equal(yielded(k, 1), 0); /* long after the last: `linger` */
+    pull(k, 0, "");
+    assert_true(locate_deadline(k->l, k->now) == k->now + 500 * MS);
+    k->now += 500 * MS;
+    pull(k, 0, "NEIGHBOURS 1:00");
+    pull(k, 2, "NEIGHBOURS 1:00");
+    pull(k, 3, "NEIGHBOURS 1:00");
+    k->now += 100 * MS;
+    assert_int_equal(up(k, 1, 0xa5, 1000), 0); /* soon after it: 4 x `linger` */
+    pull(k, 1, "NEIGHBOURS 0:a0 2:a2 3:a3");
+    pull(k, 0, "");
+    assert_true(locate_deadline(k->l, k->now) == k->now + 1900 * MS);
+    k->now += 1700 * MS;
+    assert_int_equal(yielded(k, 2), 0);
+    k->now += 200 * MS;
+    pull(k, 0, "NEIGHBOURS 1:a5 2:00");
+    pull(k, 3, "NEIGHBOURS 1:a5 2:00");
+    k->now += 100 * MS;
+    assert_int_equal(yielded(k, 1), 0);
+    pull(k, 0, "");
+    assert_int_equal(down(k, 3), 0); /* one that is lost takes the others along */
+    pull(k, 0, "");
+    k->now += 30 * MS;
+    pull(k, 0, "NEIGHBOURS 1:00 3:00");
+    kit_free(k);
+}
+
 /* 3.3: who is lost is told of after `grace`; what comes with it goes along, what waits longer is hastened. */
 static void test_grace(void **state) {
     (void)state;
@@ -546,6 +590,7 @@ int main(void) {
         T(test_dead),
         T(test_guess),
         cmocka_unit_test(test_linger),
+        cmocka_unit_test(test_parted),
         cmocka_unit_test(test_grace),
         cmocka_unit_test(test_rows),
     };

@@ -2,9 +2,9 @@
 /*
  * The locating machine inside: its block, and what its files ask of each other. Nobody else includes this but tests.
  *
- * The block: struct locate, then the links with what their neighbours told, then the tables. A table is an array of
- * entries that begin with their key, sorted by it, so that equal states are equal bytes; a pointer into one is good
- * until the next locate_put or locate_cut on it.
+ * The block: struct locate, the links, the tables, then what neighbours told: names, digests, neighbours. A table is an
+ * array of entries that begin with their key, sorted by it, so that equal states are equal bytes; a pointer into one is
+ * good until the next locate_put or locate_cut on it.
  */
 #ifndef OVERLAY_LOCATE_INTERNAL_H
 #define OVERLAY_LOCATE_INTERNAL_H
@@ -49,8 +49,8 @@ struct locate_link {
 #define LOCATE_NEAR_STEP 8u
 struct locate_near { /* a neighbour's neighbour */
     uint8_t node[16];
-    uint64_t host;
-    uint32_t cost, zero;
+    uint32_t host;
+    uint32_t cost;
 };
 
 struct locate_known { /* a neighbour's name */
@@ -163,11 +163,11 @@ struct locate {
     struct moyai_rng rng;
     locate_set up;          /* links in state UP */
     locate_set changed;     /* of these: whose neighbour has to be told of slots */
+    uint64_t changed_at;    /* none of them is ready earlier; 0: to be looked for */
     uint64_t used_slots;    /* of names told */
     locate_set maybe;       /* links that may have something to be sent */
     locate_set answers;     /* of these: an answer, which does not wait for the link's rate */
-    uint64_t due;           /* no timer of the tables is earlier */
-    uint64_t sweep;         /* no request is to be forgotten earlier */
+    uint64_t due, sweep;    /* no timer of the tables is earlier, and no request to be forgotten */
     uint64_t late, late_at; /* how late frames have come; see locate_late */
     uint32_t done_n;        /* look-ups to be told */
     uint32_t dead_tell;     /* corpses to be told */

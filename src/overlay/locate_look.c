@@ -155,6 +155,7 @@ void locate_look_timeout(struct locate *l, moyai_ns now) {
 
 static void slot_changed(struct locate *l, uint32_t slot) {
     l->changed = l->up;
+    l->changed_at = 0;
     SET_EACH (i, l->up) {
         locate_link(l, i)->names_dirty |= NAME_BIT(slot);
         locate_link(l, i)->linger_at = 0;

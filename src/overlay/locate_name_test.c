@@ -370,12 +370,32 @@ static void test_conflict_seen(void **state) {
     pull(k, 1, "LOST 51 of c1 to a3=64/12");
 }
 
+/* 4.5: who has asked long ago is not answered when the name is somebody's at last; nor is that another than it was then
+ * a conflict, in which the one who has it now would lose it. */
+static void test_over(void **state) {
+    struct kit *k = three(state);
+    for (int answered = 0; answered < 2; answered++) {
+        const uint8_t name = (uint8_t)(0x51 + answered);
+        ask(k, 0, .kind = LOCATE_NAME, .key = name, .ttl = 3, .nonce = 4, .wait = 500);
+        drain(k);
+        if (answered) reply(k, 1, .kind = LOCATE_NAME, .key = name, .owner = 0x91, .object = 0x61, .cost = 1);
+        drain(k);
+        k->now += 2600 * MS; /* nothing has happened since that would have removed it */
+        assert_int_equal(k->l->requests.n, 1);
+        reply(k, 1, .kind = LOCATE_NAME, .key = name, .owner = 0x92, .object = 0x62, .cost = 1);
+        pull(k, 1, "");
+        tells_name(k, 2, (uint32_t)answered, name, 0x62);
+        pull(k, 0, "");
+        pull(k, 2, "");
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
         T(test_claim),      T(test_arguments), T(test_places),        T(test_neighbours_names),
         T(test_name_route), T(test_wait),      T(test_interest),      T(test_claims_meet),
-        T(test_own_claim),  T(test_conflict),  T(test_conflict_seen),
+        T(test_own_claim),  T(test_conflict),  T(test_conflict_seen), T(test_over),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

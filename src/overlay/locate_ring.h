@@ -19,6 +19,8 @@ void locate_keep_until(struct locate *l, struct locate_request *r, uint64_t unti
 
 /* locate_tell.c: it is to be asked on by a link where much waits. */
 bool locate_waits_long(const struct locate *l, const struct locate_request *r, moyai_ns now);
+/* When changes may be told by a link. */
+uint64_t locate_changes_at(const struct locate *l, uint32_t link);
 
 /* locate_memo.c */
 void locate_memo_note(struct locate *l, const uint8_t name[16], const uint8_t owner[16], moyai_ns now);

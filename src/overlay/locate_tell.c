@@ -169,6 +169,7 @@ static bool pull_changes(struct locate *l, uint32_t link, moyai_ns now, struct l
         pull_names(l, k, out);
     }
     k->linger_at = 0;
+    l->changed_at = 0;
     if (locate_changed(k)) return true;
     k->delta_at = locate_after(now, l->delta_every);
     set_del(&l->changed, link);
@@ -236,26 +237,41 @@ bool locate_pull(struct locate *l, uint32_t link, moyai_ns now, struct locate_fr
     return some;
 }
 
-/* Of one that is in `maybe` or `changed`. */
-static uint64_t ready_at(const struct locate *l, uint32_t link) {
+uint64_t locate_changes_at(const struct locate *l, uint32_t link) {
     const struct locate_link *k = locate_link(l, link);
-    uint64_t paid = paid_at(l, k);
-    if (set_has(&l->answers, link)) return 0;
-    if (set_has(&l->maybe, link)) return paid;
-    uint64_t at = k->delta_at > k->linger_at ? k->delta_at : k->linger_at;
+    const uint64_t paid = paid_at(l, k), at = k->delta_at > k->linger_at ? k->delta_at : k->linger_at;
     return paid > at ? paid : at;
 }
 
-locate_set locate_ready(const struct locate *l, moyai_ns now) {
+/* Of one that is in `maybe` or `changed`. */
+static uint64_t ready_at(const struct locate *l, uint32_t link) {
+    if (set_has(&l->answers, link)) return 0;
+    return set_has(&l->maybe, link) ? paid_at(l, locate_link(l, link)) : locate_changes_at(l, link);
+}
+
+/* Changes wait for seconds while a grid comes up, on all links: these are not looked at in each turn. */
+static locate_set to_look_at(struct locate *l, moyai_ns now) {
+    if (!l->changed_at) {
+        l->changed_at = UINT64_MAX;
+        SET_EACH (i, l->changed) {
+            uint64_t ready = locate_changes_at(l, i);
+            if (ready < l->changed_at) l->changed_at = ready ? ready : 1;
+        }
+    }
+    return l->changed_at <= now ? l->maybe | l->changed : l->maybe;
+}
+
+locate_set locate_ready(struct locate *l, moyai_ns now) {
     locate_set ready = SET_NONE;
-    SET_EACH (i, l->maybe | l->changed)
+    SET_EACH (i, to_look_at(l, now))
         if (ready_at(l, i) <= now) set_add(&ready, i);
     return ready;
 }
 
-moyai_ns locate_deadline(const struct locate *l, moyai_ns now) {
-    uint64_t at = l->due;
-    SET_EACH (i, l->maybe | l->changed) {
+moyai_ns locate_deadline(struct locate *l, moyai_ns now) {
+    const locate_set some = to_look_at(l, now);
+    uint64_t at = l->changed_at > now && l->changed_at < l->due ? l->changed_at : l->due;
+    SET_EACH (i, some) {
         uint64_t ready = ready_at(l, i);
         if (ready > now && ready < at) at = ready;
     }

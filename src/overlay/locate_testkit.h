@@ -201,7 +201,7 @@ static inline bool are_links(locate_set set, uint64_t bits) {
     return !set_any(set ^ low_links(bits));
 }
 
-static inline bool is_ready(const struct kit *k, uint32_t link) {
+static inline bool is_ready(struct kit *k, uint32_t link) {
     locate_set ready = locate_ready(k->l, k->now);
     return set_has(&ready, link);
 }

@@ -80,6 +80,7 @@ static const char *known_check(const struct peers *p) {
         if (!k[i].near && !k[i].accepts) return "an endpoint that cannot be connected to";
         if (peers_find(p, k[i].id) != &k[i]) return "an endpoint twice";
         if (k[i].again > (k[i].lost != 0)) return "called again, though it was not lost";
+        if (k[i].until < p->expire_at) return "an endpoint that ends when nobody looks";
         near += k[i].near;
     }
     if (near != p->near_n) return "near endpoints are miscounted";

@@ -105,6 +105,8 @@ static void test_known(void **state) {
     BREAKS((k[0].site = 1));
     BREAKS((k[0].near = 1, p->near_n++));
     BREAKS(k[0].accepts = 0);
+    BREAKS(k[0].until = p->expire_at - 1);
+    BREAKS(p->expire_at = UINT64_MAX);
     BREAKS(memcpy(k[1].id, k[0].id, 16));
     BREAKS(p->near_n--);
     BREAKS(p->known_n = 13);

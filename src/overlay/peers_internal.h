@@ -122,7 +122,8 @@ struct peers {
     uint32_t looking[2]; /* links of those who look only: [0] of cfg.most, [1] of those rescued */
     uint32_t dials_n, known_n, near_n;
     uint32_t fx_n, fx_at;
-    uint64_t now; /* of the last step, while its effects are fetched */
+    uint64_t now;       /* of the last step, while its effects are fetched */
+    uint64_t expire_at; /* no endpoint ends earlier */
 };
 
 static inline void *peers_at(const struct peers *p, uint32_t off) {

@@ -61,6 +61,7 @@ static void put(struct peers *p, uint32_t i, const struct peers_endpoint *e, uin
     k->hash = hash_of(p, e->id.b);
     put_text(p, i, e);
     p->dry_until = 0;
+    p->expire_at = peers_min(p->expire_at, until);
 }
 
 static void remove_at(struct peers *p, uint32_t i) {
@@ -114,8 +115,15 @@ void peers_found(struct peers *p, const struct peers_endpoint *e, const uint8_t 
 }
 
 void peers_expire(struct peers *p, moyai_ns now) {
-    for (uint32_t i = p->known_n; i-- > 0;)
-        if (peers_knowns(p)[i].until <= now) remove_at(p, i);
+    if (now < p->expire_at) return;
+    p->expire_at = UINT64_MAX;
+    for (uint32_t i = p->known_n; i-- > 0;) {
+        const uint64_t until = peers_knowns(p)[i].until;
+        if (until <= now)
+            remove_at(p, i);
+        else
+            p->expire_at = peers_min(p->expire_at, until);
+    }
 }
 
 /* Half of the places for other sites are for those that have been reached, if there are so many. */

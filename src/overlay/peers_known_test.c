@@ -708,7 +708,7 @@ static moyai_ns pause_beside(struct peers_known other, bool dialled, uint32_t li
     struct peers_known *k = peers_find(t->p, node(2).b);
     k->vain = other.vain;
     k->retry = other.retry ? t->now + other.retry - 1 : 0;
-    if (other.until) k->until = t->now + other.until - 1;
+    if (other.until) k->until = t->p->expire_at = t->now + other.until - 1;
     t->p->misses = 8;
     const moyai_ns now = t->now;
     assert_int_equal(step(t, EV(FAILED, .id = node(1))), 0);

@@ -187,4 +187,23 @@ static inline void wait_next(struct tested *t) {
     assert_int_equal(step(t, EV(TIMEOUT)), 0);
 }
 
+/* Full with links 1 to 4 to nodes 1 to 4, of so many links each. degree 3, most 4. */
+static inline struct tested *full(uint32_t a, uint32_t b, uint32_t c, uint32_t d, bool accepts) {
+    struct tested *t =
+        tested_new((struct peers_cfg){.self = at_site(500, 1, accepts), .degree = 3, .most = 4, .rescue = 1});
+    (void)step(t, EV(START));
+    const uint32_t counts[] = {a, b, c, d};
+    for (uint32_t i = 0; i < 4; i++) joins(t, 1 + i, 1 + i, counts[i] - 1);
+    return t;
+}
+
+static inline int offers(struct tested *t, uint64_t link, uint32_t n, uint32_t count, uint32_t flags) {
+    struct peers_endpoint e = at_site(n, 1000 + n, flags & PEERS_ACCEPTS);
+    return from(t, link, &e, PEERS_OFFER, count, PEERS_MESH, flags);
+}
+
+static inline void accept_not(struct tested *t, uint32_t from, uint32_t to) {
+    for (uint32_t i = from; i <= to; i++) peers_link_of(t->p, i)->flags &= (uint8_t)~LINK_ACCEPTS;
+}
+
 #endif

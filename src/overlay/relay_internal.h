@@ -5,9 +5,9 @@
  *
  * The block: struct relay, then at the offsets it holds
  *
+ *   heads   three tables of chains: of links by number, of sides by (link, label), of paths by id
  *   links   relay_link[links]
  *   paths   relay_path[paths_cap]   pointers: places are used from the lowest
- *   heads   three tables of chains: of links by number, of sides by (link, label), of paths by id
  *   items   relay_item[items_cap]   queued frames, and tokens that are to be freed
  *
  * References are indices + 1, so that 0 is none. A side's is 2 * path index + side + 1.

@@ -61,12 +61,12 @@ bool relay_layout(struct relay *r, const struct relay_cfg *cfg, size_t *size) {
     rng_seed(&r->rng, cfg->seed);
 
     size_t at = up16(sizeof *r);
+    r->off_heads = (uint32_t)at; /* touched anywhere: few pages */
+    at = up16(at + 3 * (size_t)heads * sizeof(uint32_t));
     r->off_links = (uint32_t)at;
     at = up16(at + r->links_cap * sizeof(struct relay_link));
     r->off_paths = (uint32_t)at;
     at = up16(at + r->paths_cap * sizeof(struct relay_path));
-    r->off_heads = (uint32_t)at;
-    at = up16(at + 3 * (size_t)heads * sizeof(uint32_t));
     r->off_items = at;
     at = up16(at + r->items_cap * sizeof(struct relay_item));
     *size = at;

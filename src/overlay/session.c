@@ -477,6 +477,7 @@ int session_step(struct session *s, const struct session_event *ev) {
     case SESSION_EV_PATH_DOWN:
     case SESSION_EV_RECEIVE:
     case SESSION_EV_PEER_DEAD:
+    case SESSION_EV_PEER_LEFT:
     case SESSION_EV_CLOSE:
     case SESSION_EV_TIMEOUT:
         break;
@@ -495,6 +496,10 @@ int session_step(struct session *s, const struct session_event *ev) {
         break;
     case SESSION_EV_PATH_DOWN:
         rc = step_path_down(s, ev->now);
+        break;
+    case SESSION_EV_PEER_LEFT:
+        if (s->state == SESSION_UP) s->counted = 1;
+        rc = s->state < SESSION_ENDED ? end_failed(s, MOYAI_EDEAD) : end_told(s);
         break;
     case SESSION_EV_PEER_DEAD:
         rc = s->state < SESSION_ENDED ? end_failed(s, MOYAI_EDEAD) : end_told(s);

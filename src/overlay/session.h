@@ -101,6 +101,7 @@ enum session_event_kind {
     SESSION_EV_TIMEOUT,
     SESSION_EV_KEEP, /* an ACK, if nothing else is to be sent: whoever passes it on finds out whether his link stands.
                         Nothing answers it. EINVAL: not up */
+    SESSION_EV_PEER_LEFT, /* as PEER_DEAD; but while the session is up, what it has not acknowledged it does not take */
 };
 
 struct session_event {

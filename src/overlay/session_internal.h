@@ -100,6 +100,7 @@ struct session {
     uint32_t asked;    /* OPEN has been said, so the peer may know the session */
     uint32_t unborn;   /* CLOSING, and the peer has not answered OPEN */
     int32_t code;      /* of FAILED */
+    uint32_t counted;  /* FAILED, and tx_acked is final */
     uint32_t draining; /* effects may be left */
     uint32_t cursor;   /* where the search for streams to report stands, while draining */
     uint64_t lost_at;  /* end of the time to find a path, or to be answered on it; 0: none running */

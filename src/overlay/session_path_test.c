@@ -267,6 +267,25 @@ static void test_peer_dead(void **state) {
     assert_int_equal(step(a, EV(PEER_DEAD)), MOYAI_EINVAL);
 }
 
+/* Who leaves has said how much it has taken: the rest of what was sent it does not take. Only while the session is up.
+ */
+static void test_peer_left(void **state) {
+    ENDS;
+    open_pair(a, b);
+    give(a, 1, 3);
+    give(a, 2, 4);
+    pull(a, "DATA1 #0 0:be3 0:be4");
+    give(a, 3, 11);
+    step(a, EV(PEER_LEFT));
+    expect(a, "never:1 never:2 never:3 failed-13");
+    assert_int_equal(step(a, EV(PEER_LEFT)), MOYAI_EINVAL);
+    give(b, 4, 3);
+    pull(b, "DATA1 #0 0:be3");
+    down(b);
+    step(b, EV(PEER_LEFT));
+    expect(b, "maybe:4 failed-13");
+}
+
 static void test_refuse(void **state) {
     ENDS;
     struct session_frame in = {.id = 5}, out = {.chunks = a->chunks};
@@ -747,6 +766,7 @@ int main(void) {
         TEST(test_not_resumed),
         TEST(test_counted),
         TEST(test_peer_dead),
+        TEST(test_peer_left),
         TEST(test_refuse),
         TEST(test_foreign_open),
         TEST(test_drop),

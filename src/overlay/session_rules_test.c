@@ -446,7 +446,7 @@ static void test_any(void **state) {
         struct session_chunk c[4];
         for (int i = 0; i < 200; i++) {
             struct session_frame f = any_frame(&r, e->s, c);
-            struct session_event ev = {.kind = (enum session_event_kind)rng_below(&r, 12),
+            struct session_event ev = {.kind = (enum session_event_kind)rng_below(&r, 13),
                                        .token = rng_below(&r, 20),
                                        .length = rng_below(&r, 40),
                                        .request = rng_below(&r, 2),
@@ -455,8 +455,9 @@ static void test_any(void **state) {
                                        .stream = (uint32_t)rng_below(&r, 6),
                                        .allowed = rng_below(&r, 60)};
             if (rng_below(&r, 3)) ev.kind = rng_below(&r, 2) ? SESSION_EV_RECEIVE : SESSION_EV_SEND;
-            bool ends = ev.kind == SESSION_EV_PEER_DEAD || ev.kind == SESSION_EV_CLOSE || f.kind == SESSION_REFUSE;
-            if (ends && rng_below(&r, 10)) continue;
+            bool ends = ev.kind == SESSION_EV_PEER_DEAD || ev.kind == SESSION_EV_PEER_LEFT ||
+                        ev.kind == SESSION_EV_CLOSE || f.kind == SESSION_REFUSE;
+            if (ends && rng_below(&r, 20)) continue;
             taken += step(e, ev) == 0;
             e->told[0] = 0;
             e->now += rng_below(&r, 20) ? 1 : (moyai_ns)MOYAI_SEC;

@@ -414,7 +414,7 @@ bool session_tx_next_closing(struct session *s, struct session_effect *fx) {
 }
 
 bool session_tx_next_end(struct session *s, struct session_effect *fx) {
-    bool closed = s->state == SESSION_ENDED;
+    bool closed = s->state == SESSION_ENDED || s->counted; /* the count is final */
     while (s->sent_n) {
         struct session_seg g = *seg_at(s, 0);
         seg_pop(s, &g);

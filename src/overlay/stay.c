@@ -27,7 +27,10 @@ static size_t layout(struct stay *s, const struct stay_cfg *c) {
     memcpy(s->self, c->self.b, 16);
     s->links_cap = c->links ? c->links : 512;
     s->text = c->text ? c->text : 256;
-    if (id_zero(s->self) || s->links_cap > 65536 || s->text > PEERS_TEXT) return 0;
+    s->sets = (c->gone ? c->gone : 1024) / STAY_GONE;
+    s->seen_sets = (c->seen ? c->seen : 4096) / STAY_SEEN;
+    if (s->seen_sets == 0 || s->seen_sets > 4096) return 0;
+    if (id_zero(s->self) || s->sets == 0 || s->sets > 4096 || s->links_cap > 65536 || s->text > PEERS_TEXT) return 0;
     if (!span(&s->reply, c->reply, 5 * MOYAI_SEC) || !span(&s->attempt, c->attempt, 1500 * MOYAI_MS) ||
         !span(&s->search, c->search, 1500 * MOYAI_MS) || !span(&s->again, c->again, 4 * MOYAI_SEC) ||
         !span(&s->quiet, c->quiet, 300 * MOYAI_MS))
@@ -37,15 +40,16 @@ static size_t layout(struct stay *s, const struct stay_cfg *c) {
     s->fx_cap = 16 + 2 * STAY_NEEDS + 4 * s->links_cap;
     size_t at = (sizeof *s + 15) & ~(size_t)15;
     s->off_links = (uint32_t)at;
-    s->off_needs = (uint32_t)(at += s->links_cap * sizeof(struct stay_link));
+    s->off_ltexts = (uint32_t)(at += s->links_cap * sizeof(struct stay_link));
+    s->off_gone = (uint32_t)(at += ((size_t)s->links_cap * s->text + 15) & ~(size_t)15);
+    s->off_seen = (uint32_t)(at += (size_t)s->sets * STAY_GONE * 16);
+    s->off_needs = (uint32_t)(at += (size_t)s->seen_sets * STAY_SEEN * sizeof(struct stay_seen));
     s->off_edges = (uint32_t)(at += STAY_NEEDS * sizeof(struct stay_need));
     s->off_fx = (uint32_t)(at += s->edges_cap * sizeof(struct stay_edge));
     s->off_order = (uint32_t)(at += s->fx_cap * sizeof(struct stay_fx));
     s->off_class = (uint32_t)(at += s->links_cap * sizeof(uint32_t));
-    s->off_ltexts = (uint32_t)(at += (s->links_cap + 1) * sizeof(uint32_t));
-    s->off_ntexts = (uint32_t)(at += (size_t)s->links_cap * s->text);
-    s->off_gone = (uint32_t)(at += (size_t)(STAY_NEEDS + 1) * s->text);
-    at += (size_t)STAY_SETS * STAY_GONE * 16;
+    s->off_ntexts = (uint32_t)(at += (s->links_cap + 1) * sizeof(uint32_t));
+    at += (size_t)(STAY_NEEDS + 1) * s->text;
     return (at + 15) & ~(size_t)15;
 }
 
@@ -76,7 +80,7 @@ struct stay_link *stay_link_of(const struct stay *s, uint64_t link) {
 
 /* Of its set: the latest first. */
 static uint8_t *gone_set(const struct stay *s, const uint8_t id[16]) {
-    return (uint8_t *)stay_at(s, s->off_gone) + (id_hash(id) >> 32) % STAY_SETS * STAY_GONE * 16;
+    return (uint8_t *)stay_at(s, s->off_gone) + (id_hash(id) >> 32) % s->sets * STAY_GONE * 16;
 }
 
 bool stay_is_gone(const struct stay *s, const uint8_t id[16]) {
@@ -144,6 +148,17 @@ static bool decided(const struct stay_need *k) {
 
 static struct peers_endpoint picked(const struct stay *s, uint32_t pick, bool id_only) {
     struct peers_endpoint e = {0};
+    if (pick == PICK_PLACE) {
+        memcpy(e.id.b, s->self, 16);
+        e.site = s->place_key;
+        e.lifetime = stay_place_word(s);
+        return e;
+    }
+    if (pick == PICK_SEES) {
+        memcpy(e.id.b, s->self, 16);
+        e.lifetime = s->sees < PEERS_LIFETIME ? s->sees : PEERS_LIFETIME;
+        return e;
+    }
     const uint32_t i = pick & ~PICK_LINK;
     if (pick & PICK_LINK) {
         const struct stay_link *l = &stay_links(s)[i];
@@ -205,14 +220,21 @@ static void say_search(struct stay *s, const struct stay_link *l, enum peers_fra
     fx->nonce = nonce;
 }
 
+static struct stay_seen *seen_set(const struct stay *s, uint64_t nonce) {
+    return (struct stay_seen *)stay_at(s, s->off_seen) + nonce % s->seen_sets * STAY_SEEN;
+}
+
 static uint64_t *seen(struct stay *s, uint64_t nonce) {
+    struct stay_seen *set = seen_set(s, nonce);
     for (uint32_t i = 0; i < STAY_SEEN; i++)
-        if (s->seen[i].nonce == nonce) return &s->seen[i].link;
+        if (set[i].nonce == nonce) return &set[i].link;
     return NULL;
 }
 
 static void remember(struct stay *s, uint64_t nonce, uint64_t link) {
-    s->seen[s->seen_at++ % STAY_SEEN] = (struct stay_seen){nonce, link};
+    struct stay_seen *set = seen_set(s, nonce);
+    memmove(set + 1, set, (STAY_SEEN - 1) * sizeof *set);
+    set[0] = (struct stay_seen){nonce, link};
 }
 
 /* To all that stay. False: there is none. */
@@ -227,6 +249,10 @@ static bool ask_all(struct stay *s, const uint8_t id[16], uint64_t nonce, uint32
     return any;
 }
 
+/* Rings: those who have a link to a neighbour of a neighbour; near by; all. */
+static const uint32_t rings[STAY_RINGS] = {1, 3, STAY_HOPS};
+#define WIDEST (STAY_RINGS - 1)
+
 /* Near by first. Each need has a search of its own: what was found before may have led over who leaves now. */
 static void search(struct stay *s, struct stay_need *k, moyai_ns now) {
     if (s->flooded) { /* the next one */
@@ -239,9 +265,9 @@ static void search(struct stay *s, struct stay_need *k, moyai_ns now) {
     while (k->nonce == 0);
     remember(s, k->nonce, 0);
     k->state = NEED_SEARCH;
-    k->due = now + (k->wide ? s->search : s->search / 3);
-    if (ask_all(s, k->id, k->nonce, k->wide ? STAY_HOPS : STAY_NEAR, 0)) return;
-    k->wide = 1;
+    k->due = now + s->search / (k->ring == WIDEST ? 1 : k->ring ? 3 : 6);
+    if (ask_all(s, k->id, k->nonce, rings[k->ring], 0)) return;
+    k->ring = WIDEST;
     k->due = now;
 }
 
@@ -272,7 +298,7 @@ static void owed(struct stay *s, const struct stay_need *k) {
 static void decide(struct stay *s, struct stay_need *k, uint32_t state) {
     if (k->state == state) return;
     k->state = state;
-    k->retried = k->wide = 0;
+    k->retried = k->ring = 0;
     k->due = 0;
     if (state != NEED_OK || !k->known) owed(s, k);
     k->known = 0;
@@ -335,14 +361,14 @@ static void look(struct stay *s, uint32_t i, moyai_ns now) {
         k->retried = 1; /* it has been said that there is none, and need not be said again */
     }
     if (k->state != NEED_SEARCH || now < k->due) return;
-    if (!k->wide) {
-        k->wide = 1;
+    if (k->ring < WIDEST) {
+        k->ring++;
         search(s, k, now);
         return;
     }
     if (!k->retried) decide(s, k, NEED_LACK);
     k->state = NEED_LACK;
-    k->retried = k->wide = 0;
+    k->retried = k->ring = 0;
     k->due = now + s->again;
 }
 
@@ -380,6 +406,7 @@ static void say_ready(struct stay *s, struct stay_link *l) {
         struct stay_need *k = &stay_needs_of(s)[i];
         if (k->link == l->link && k->state != NEED_OK && fx->n < PEERS_ENTRIES) fx->pick[fx->n++] = i;
     }
+    if (!s->leaving && s->sees && fx->n < PEERS_ENTRIES) fx->pick[fx->n++] = PICK_SEES;
 }
 
 /* At one that leaves: what has changed since it was said. */
@@ -446,8 +473,13 @@ static void on_leave(struct stay *s, struct stay_link *l, const struct peers_fra
         while (at < f->n && !id_equal(f->e[at].id.b, k->id)) at++;
         if (at == f->n) need_remove(s, i);
     }
-    for (uint32_t i = 0; i < f->n; i++)
-        if (!id_zero(f->e[i].id.b) && !id_equal(f->e[i].id.b, s->self)) need_put(s, l->link, &f->e[i]);
+    l->placed = 0;
+    for (uint32_t i = 0; i < f->n; i++) {
+        if (id_equal(f->e[i].id.b, l->id))
+            stay_placed(l, &f->e[i]);
+        else if (!id_zero(f->e[i].id.b) && !id_equal(f->e[i].id.b, s->self))
+            need_put(s, l->link, &f->e[i]);
+    }
 }
 
 static bool beside_leavers(const struct stay *s) {
@@ -463,12 +495,15 @@ static void on_ready(struct stay *s, struct stay_link *l, const struct peers_fra
     l->mute = 0;
     l->lacks = 0;
     l->opens = 0;
-    for (uint32_t i = 0; i < f->n && l->leaving; i++) {
+    for (uint32_t i = 0; i < f->n; i++) {
+        const bool own = id_equal(f->e[i].id.b, l->id);
+        if (own) l->sees = f->e[i].lifetime;
+        if (own || !l->leaving) continue;
         if (f->e[i].lifetime == READY_OPEN)
             l->opens = now + 2 * s->reply;
         else if (f->e[i].lifetime > READY_GONE)
             l->lacks = 1;
-        else if (!stay_link_to(s, f->e[i].id.b))
+        else if (!stay_link_to(s, f->e[i].id.b) && !id_equal(f->e[i].id.b, s->self))
             gone(s, f->e[i].id.b);
     }
     for (uint32_t i = s->edges_n; i-- > 0;) {
@@ -575,6 +610,8 @@ static void failed(struct stay *s, const struct stay_event *ev) {
 int stay_step(struct stay *s, const struct stay_event *ev) {
     int rc = 0;
     if (s->fx_n || (uint32_t)ev->kind > STAY_EV_TIMEOUT) return MOYAI_EINVAL;
+    const uint32_t saw = s->sees;
+    if (ev->sees) s->sees = ev->sees; /* whatever it says is said with that */
     switch (ev->kind) {
     case STAY_EV_UP:
         rc = up(s, ev);
@@ -583,13 +620,19 @@ int stay_step(struct stay *s, const struct stay_event *ev) {
         rc = down(s, ev->link);
         break;
     case STAY_EV_GONE:
-        if (id_zero(ev->id.b)) return MOYAI_EINVAL;
-        gone(s, ev->id.b);
+        rc = id_zero(ev->id.b) ? MOYAI_EINVAL : 0;
+        if (rc == 0) gone(s, ev->id.b);
         break;
     case STAY_EV_LEAVE:
-        if (s->leaving && (s->depends || id_zero(ev->id.b))) return MOYAI_EINVAL;
+        rc = s->leaving && (s->depends || id_zero(ev->id.b)) ? MOYAI_EINVAL : 0;
+        if (rc < 0) break;
         s->leaving = 1;
+        s->ends = ev->yes;
         if (!id_zero(ev->id.b)) stay_depend(s, ev->id.b);
+        break;
+    case STAY_EV_DONE:
+        rc = s->leaving ? 0 : MOYAI_EINVAL;
+        if (rc == 0) s->done = 1;
         break;
     case STAY_EV_FRAME:
         rc = frame(s, ev);
@@ -603,6 +646,7 @@ int stay_step(struct stay *s, const struct stay_event *ev) {
     case STAY_EV_TIMEOUT:
         break;
     }
+    if (rc < 0) s->sees = saw;
     if (rc == 0) settle(s, ev->now);
     return rc;
 }
@@ -622,6 +666,7 @@ moyai_ns stay_deadline(const struct stay *s) {
         if (l->opens && l->opens < at) at = l->opens;
     }
     if (s->leaving && s->quiet_at && s->quiet_at < at) at = s->quiet_at;
+    if (s->leaving && s->place_at && s->place_at < at) at = s->place_at;
     return at;
 }
 

@@ -22,6 +22,8 @@ struct stay_cfg {
     bool accepts;
     uint32_t links;    /* at once; 0: 512 */
     uint32_t text;     /* bytes of addresses kept of a node; 0: 256 */
+    uint32_t gone;     /* of so many who has gone is remembered, in 16ths of them the latest each; 0: 1024 */
+    uint32_t seen;     /* so many searches are, in the same way; 0: 4096 */
     moyai_dur reply;   /* who has not answered for so long is not waited for; 0: 5 s; longer than attempt and search */
     moyai_dur attempt; /* to make a link; 0: 1.5 s */
     moyai_dur search;  /* for another way; 0: 1.5 s */
@@ -33,8 +35,10 @@ enum stay_event_kind {
     STAY_EV_UP,    /* link, endpoint: of its node; counts: it is one of the mesh, and its node one that knows of this */
     STAY_EV_DOWN,  /* link */
     STAY_EV_GONE,  /* id: has left or died */
-    STAY_EV_LEAVE, /* this node is to leave; id not zero: as it depends on a leaver by whom alone it has a way to that
-                    * one (stay_dependants): once, also when it leaves already */
+    STAY_EV_LEAVE, /* this node is to leave; yes: others that leave are ended by it; id not zero: as it depends on a
+                    * leaver by whom alone it has a way to that one (stay_dependants): once, also when it leaves already
+                    */
+    STAY_EV_DONE,  /* this node has finished what it has begun */
     STAY_EV_FRAME, /* link, frame */
     STAY_EV_WAY,   /* id, yes: answers FX_WAY */
     STAY_EV_FAILED, /* id: no link can be made */
@@ -48,6 +52,8 @@ struct stay_event {
     struct moyai_node_id id;
     const struct peers_endpoint *endpoint;
     const struct peers_frame *frame; /* of one of the last four kinds */
+    uint32_t sees; /* of any kind: how many nodes this one sees that do not leave, itself, its neighbours and theirs; 0:
+                    * as before */
     bool yes;
 };
 
@@ -81,8 +87,18 @@ bool stay_leaves(const struct stay *s, uint64_t link); /* the node at its other 
 bool stay_needs(const struct stay *s, const uint8_t id[16]); /* a link to it is wanted, because of a leaver */
 /* May this node go: are those that stay connected without it, as far as they have said? */
 bool stay_may_go(const struct stay *s, moyai_ns now);
+/* May it, whether they are or not, if the node at the other end of that link, which leaves, too, has links to all other
+ * neighbours of this one? It remains, and looks after them. */
+bool stay_may_go_before(const struct stay *s, uint64_t link, moyai_ns now);
+/* Those of its neighbours that leave, too, have not finished what they have begun, and have no way to those that stay
+ * but by leavers, by this one or as near ones: their ids, at most n; how many. It is to go after them. */
+uint32_t stay_behind(const struct stay *s, struct moyai_node_id *ids, uint32_t n);
+/* Has that node gone, as far as its link tells, or said when it goes, so that it is waited for if need be? */
+bool stay_is_placed(const struct stay *s, const uint8_t id[16]);
+/* Those that have not said whether they have a way to the others without it, or may say something else yet. */
+uint32_t stay_unanswered(const struct stay *s, struct moyai_node_id *ids, uint32_t n);
 /* Those among its neighbours that no way but this node leads to from the others: their ids, at most n; how many. (The
- * others are the part in which most can be connected to, or, if as many, which is largest.) */
+ * others are the largest part, as far as its nodes see it, or, if as large, that in which most can be connected to.) */
 uint32_t stay_cut_off(const struct stay *s, struct moyai_node_id *ids, uint32_t n);
 /* Those of them that stay. All of those that hang together with one of them are cut off as well: to tell it to leave,
  * as one that depends on this node, and so on, is to tell them all. *from: one of the others, from whom they are cut

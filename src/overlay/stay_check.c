@@ -16,6 +16,8 @@ static const char *links_check(const struct stay *s) {
         if (s->leaving && (l[i].changed || !l[i].said)) return "one has not been told";
         if (l[i].answered > UINT16_MAX || (l[i].mute && l[i].said == l[i].answered)) return "mute, and has answered";
         if (!l[i].leaving && (l[i].lacks || l[i].opens)) return "who stays answers for others";
+        if (!l[i].leaving && l[i].placed) return "who stays has a place in the order of going";
+        if (l[i].place_links > ORDER_LINKS) return "a place too far away";
         if (l[i].n_text > s->text) return "more addresses than places";
     }
     return NULL;

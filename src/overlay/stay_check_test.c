@@ -119,6 +119,10 @@ static void test_links(void **state) {
     FINE_IN(leaving, stay_links(s)[1].mute = 1);
     LOST("who stays answers for others", l[1].lacks = 1);
     LOST("who stays answers for others", l[1].opens = 1);
+    LOST("who stays has a place in the order of going", l[1].placed = 1);
+    FINE_IN(staying, stay_links(s)[2].placed = 1);
+    LOST("a place too far away", l[2].place_links = ORDER_LINKS + 1);
+    FINE_IN(staying, stay_links(s)[2].place_links = ORDER_LINKS);
     LOST("more addresses than places", l[1].n_text = 17);
     FINE_IN(staying, stay_links(s)[1].n_text = 16);
 }

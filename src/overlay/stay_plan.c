@@ -245,6 +245,8 @@ static void tell_staying(struct stay *s, struct stay_link *l, moyai_ns now) {
 static void tell_leaving(struct stay *s, struct stay_link *l, bool own, moyai_ns now) {
     uint32_t pick[PEERS_ENTRIES], n = 0;
     uint64_t sum = 1;
+    pick[n++] = PICK_PLACE;
+    sum += s->place_key * 37 + stay_place_word(s);
     if (!id_zero(s->least.id)) {
         pick[n++] = PICK_LEAST;
         sum += (uint64_t)(2 * s->least.weight + s->least.last) << 32;
@@ -253,7 +255,7 @@ static void tell_leaving(struct stay *s, struct stay_link *l, bool own, moyai_ns
         const struct stay_need *k = &stay_needs_of(s)[i];
         if (k->orphan && k->link != l->link && is_told(s, k) && !id_equal(k->id, s->least.id)) pick[n++] = i;
     }
-    for (uint32_t i = 0; i < n; i++) sum += id_lo(stay_need_at(s, pick[i])->id) * 31 + 7; /* in any order */
+    for (uint32_t i = 1; i < n; i++) sum += id_lo(stay_need_at(s, pick[i])->id) * 31 + 7; /* in any order */
     sum ^= sum >> 32;
     if (l->said && l->sum == (uint32_t)sum) return;
     struct stay_fx *fx = say_leave(s, l, now);
@@ -289,38 +291,40 @@ static void plan_names(struct stay *s, uint32_t n, uint32_t hubs, uint32_t own, 
     if (all_settled(s) && classify(s) > 1) plan_parts(s, n);
 }
 
-/* How many of a part were reached, accept, and are there at all. */
-static void count(const struct stay *s, uint32_t part, uint32_t has[3]) {
-    const struct stay_link *l = stay_links(s);
-    memset(has, 0, 3 * sizeof *has);
-    for (uint32_t i = 0; i < s->links_n; i++) {
-        if (l[i].leaving || l[i].mute || stay_class(s)[i] != part) continue;
-        has[0] += l[i].reached;
-        has[1] += l[i].accepts;
-        has[2]++;
-    }
+static uint32_t least_of(uint32_t a, uint32_t b) {
+    return a < b ? a : b;
 }
 
-/* Of two parts: in which can more be connected to, and which is larger? */
-static bool better(const uint32_t a[3], const uint32_t b[3]) {
-    for (int i = 0; i < 3; i++)
-        if (a[i] != b[i]) return a[i] > b[i];
-    return false;
+/* Of a part by `class`; 0: nobody of it has answered. How large it is: as many as who sees most of it has said; at
+ * least the own neighbours are of it. */
+static uint32_t weight_of(const struct stay *s, uint32_t part) {
+    const struct stay_link *l = stay_links(s);
+    uint32_t reached = 0, accept = 0, own = 0, sees = 0;
+    for (uint32_t i = 0; i < s->links_n; i++) {
+        if (l[i].leaving || l[i].mute || stay_class(s)[i] != part) continue;
+        reached += l[i].reached;
+        accept += l[i].accepts;
+        own++;
+        if (l[i].sees > sees) sees = l[i].sees;
+    }
+    if (own == 0) return 0;
+    uint32_t size = sees > own ? sees : own, doubled = 0;
+    for (; size >= 2 * WEIGHT_EXACT; size /= 2) doubled++;
+    size = least_of(size, WEIGHT_EXACT) + doubled;
+    return (size * (WEIGHT_MOST + 1) + least_of(reached, WEIGHT_MOST)) * (WEIGHT_MOST + 1) +
+           least_of(accept, WEIGHT_MOST);
 }
 
 /* By `class`: the weight of the best part. *own: the first of that. 0: nobody has answered. */
 static uint32_t weigh(const struct stay *s, uint32_t n, uint32_t *own) {
-    const uint32_t *order = stay_order(s), *class = stay_class(s);
-    uint32_t most[3] = {0}, weight = 0;
+    uint32_t most = 0;
     for (uint32_t i = 0; i < n; i++) {
-        uint32_t has[3];
-        count(s, class[order[i]], has);
-        if (!better(has, most)) continue;
-        *own = order[i];
-        memcpy(most, has, sizeof most);
+        const uint32_t one = stay_order(s)[i], weight = weight_of(s, stay_class(s)[one]);
+        if (weight <= most) continue;
+        *own = one;
+        most = weight;
     }
-    for (int i = 0; i < 3; i++) weight = weight * (WEIGHT_MOST + 1) + (most[i] < WEIGHT_MOST ? most[i] : WEIGHT_MOST);
-    return weight;
+    return most;
 }
 
 void stay_plan(struct stay *s, moyai_ns now) {
@@ -330,6 +334,7 @@ void stay_plan(struct stay *s, moyai_ns now) {
     uint32_t own = n > 0 ? stay_order(s)[0] : UINT32_MAX;
     for (uint32_t i = 0; i < s->links_n; i++)
         if (l[i].said != l[i].answered && now - l[i].said_at >= s->reply) l[i].mute = 1;
+    stay_place(s, now);
     plan_names(s, n, hubs, own, 0);
     if (!s->depends && all_settled(s) && classify(s) > 1) {
         const uint32_t weight = weigh(s, n, &own);
@@ -362,9 +367,9 @@ bool stay_lacks(const struct stay *s, const uint8_t id[16]) {
 
 bool stay_may_go(const struct stay *s, moyai_ns now) {
     const struct stay_link *l = stay_links(s);
-    if (!s->leaving || (s->quiet_at && now < s->quiet_at)) return false;
+    if (!s->leaving || (s->quiet_at && now < s->quiet_at) || (s->place_at && now < s->place_at)) return false;
     for (uint32_t i = 0; i < s->links_n; i++)
-        if (!settled(&l[i]) || ((l[i].lacks || l[i].opens) && !l[i].mute)) return false;
+        if (!settled(&l[i]) || ((l[i].lacks || l[i].opens) && !l[i].mute) || stay_waits_for(s, &l[i])) return false;
     for (uint32_t i = 0; i < s->edges_n; i++) { /* to whom others have named */
         const struct stay_edge *e = &stay_edges(s)[i];
         const struct stay_link *a = stay_link_of(s, e->link);
@@ -412,6 +417,17 @@ uint32_t stay_dependants(const struct stay *s, struct moyai_node_id *ids, uint32
     memcpy(from->b, s->least.id, 16);
     for (uint32_t i = 0; i < s->links_n; i++) {
         if (l[i].leaving || !is_cut_off(s, i, in_parts, kept)) continue;
+        if (found < n) memcpy(ids[found].b, l[i].id, 16);
+        found++;
+    }
+    return found;
+}
+
+uint32_t stay_unanswered(const struct stay *s, struct moyai_node_id *ids, uint32_t n) {
+    const struct stay_link *l = stay_links(s);
+    uint32_t found = 0;
+    for (uint32_t i = 0; i < s->links_n && s->leaving; i++) {
+        if (!l[i].changed && settled(&l[i]) && (!l[i].opens || l[i].mute)) continue;
         if (found < n) memcpy(ids[found].b, l[i].id, 16);
         found++;
     }

@@ -1,270 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The stay machine: small worlds of real machines, whose frames and links the test carries; and rules one by one
- * (doc/spec/09-leave.md, 11). */
-#include "overlay/peers_wire.h"
-#include "overlay/stay_internal.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#define MS ((moyai_ns)MOYAI_MS)
-
-static const uint8_t some_text[] = {3, 'a', ':', '1'};
-
-static struct moyai_node_id node(uint32_t n) {
-    return (struct moyai_node_id){{(uint8_t)n, 1}};
-}
-
-/* ---- a world --------------------------------------------------------------------------------- */
-
-#define NODES 16u
-
-struct way { /* a frame under way */
-    struct way *next;
-    uint32_t from, to;
-    size_t n;
-    uint8_t type, bytes[PEERS_WIRE_MAX];
-};
-
-static struct {
-    struct stay *s[NODES];
-    struct stay_cfg cfg[NODES];
-    size_t size;
-    bool linked[NODES][NODES], blocked[NODES][NODES], gone[NODES], deaf[NODES], reached[NODES], ways;
-    uint32_t connects, searches, frames, leaves[NODES];
-    struct way *first, **last;
-    moyai_ns now;
-} w;
-
-static uint64_t number_of(uint32_t at, uint32_t to) {
-    return 1 + at * NODES + to;
-}
-
-/* The site of each is its own, unless same is set; it can be connected to if open has its bit. */
-static void world_new(uint32_t n, uint32_t open) {
-    memset(&w, 0, sizeof w);
-    w.last = &w.first;
-    w.now = 1000 * MS;
-    for (uint32_t i = 0; i < n; i++) {
-        w.cfg[i] =
-            (struct stay_cfg){.self = node(i), .site = i + 1, .seed = i + 1, .accepts = open >> i & 1, .links = NODES};
-        w.size = stay_size(&w.cfg[i]);
-        assert_true(w.size > 0);
-        w.s[i] = aligned_alloc(16, w.size);
-        assert_non_null(w.s[i]);
-        memset(w.s[i], 0, w.size);
-        assert_int_equal(stay_init(w.s[i], &w.cfg[i]), 0);
-    }
-}
-
-static void world_free(void) {
-    for (struct way *y; (y = w.first);) {
-        w.first = y->next;
-        free(y);
-    }
-    for (uint32_t i = 0; i < NODES; i++) free(w.s[i]);
-}
-
-static int step(uint32_t at, struct stay_event ev);
-
-static struct peers_endpoint endpoint(uint32_t i) {
-    return (struct peers_endpoint){.id = node(i),
-                                   .site = w.cfg[i].site,
-                                   .accepts = w.cfg[i].accepts,
-                                   .reached = w.reached[i],
-                                   .lifetime = 600,
-                                   .n_text = sizeof some_text,
-                                   .text = some_text};
-}
-
-static void link_up(uint32_t a, uint32_t b) {
-    const struct peers_endpoint ea = endpoint(a), eb = endpoint(b);
-    if (w.linked[a][b]) return;
-    w.linked[a][b] = w.linked[b][a] = true;
-    assert_int_equal(step(a, (struct stay_event){.kind = STAY_EV_UP, .link = number_of(a, b), .endpoint = &eb}), 0);
-    assert_int_equal(step(b, (struct stay_event){.kind = STAY_EV_UP, .link = number_of(b, a), .endpoint = &ea}), 0);
-}
-
-static void link_down(uint32_t a, uint32_t b) {
-    if (!w.linked[a][b]) return;
-    w.linked[a][b] = w.linked[b][a] = false;
-    if (!w.gone[a]) assert_int_equal(step(a, (struct stay_event){.kind = STAY_EV_DOWN, .link = number_of(a, b)}), 0);
-    if (!w.gone[b]) assert_int_equal(step(b, (struct stay_event){.kind = STAY_EV_DOWN, .link = number_of(b, a)}), 0);
-}
-
-static void send_frame(uint32_t at, const struct stay_effect *fx) {
-    struct way *y = calloc(1, sizeof *y);
-    assert_non_null(y);
-    y->from = at;
-    y->to = (uint32_t)((fx->link - 1) % NODES);
-    y->type = (uint8_t)(FRAME_PEERS + fx->frame.kind);
-    y->n = peers_wire_size(&fx->frame);
-    peers_wire_put(y->bytes, &fx->frame);
-    *w.last = y;
-    w.last = &y->next;
-    w.frames++;
-    w.searches += fx->frame.kind == PEERS_SEARCH;
-}
-
-/* Within a step nothing else may be stepped: what is to follow is noted. */
-struct todo {
-    enum stay_effect_kind kind;
-    uint32_t who;
-};
-
-static int step(uint32_t at, struct stay_event ev) {
-    struct stay *s = w.s[at];
-    struct todo todo[64];
-    uint32_t n = 0;
-    struct moyai_error why = {0};
-    uint8_t *before = malloc(w.size);
-    assert_non_null(before);
-    memcpy(before, s, w.size);
-    ev.now = w.now;
-    const int rc = stay_step(s, &ev);
-    if (rc) assert_memory_equal(before, s, w.size);
-    free(before);
-    struct stay_effect fx;
-    while (stay_next(s, &fx)) {
-        switch (fx.kind) {
-        case STAY_FX_SEND:
-            send_frame(at, &fx);
-            break;
-        case STAY_FX_LEAVES:
-            w.leaves[at]++;
-            break;
-        case STAY_FX_WAY:
-            assert_true(n < 64);
-            todo[n++] = (struct todo){fx.kind, fx.id.b[0]};
-            break;
-        case STAY_FX_CONNECT:
-            assert_true(n < 64 && fx.endpoint.n_text > 0);
-            w.connects++;
-            todo[n++] = (struct todo){fx.kind, fx.endpoint.id.b[0]};
-            break;
-        }
-    }
-    if (!stay_check(s, &why)) fail_msg("node %u: %s", at, why.text);
-    for (uint32_t i = 0; i < n; i++) {
-        const uint32_t to = todo[i].who;
-        if (todo[i].kind == STAY_FX_WAY) {
-            bool yes = false; /* over one common neighbour, as locating would know */
-            for (uint32_t k = 0; k < NODES && w.ways; k++)
-                yes |= w.linked[at][k] && w.linked[k][to] && !stay_leaves(s, number_of(at, k));
-            (void)step(at, (struct stay_event){.kind = STAY_EV_WAY, .id = node(to), .yes = yes});
-        } else if (w.blocked[at][to] || w.gone[to] || stay_leaving(w.s[to])) {
-            (void)step(at, (struct stay_event){.kind = STAY_EV_FAILED, .id = node(to)});
-        } else {
-            link_up(at, to);
-        }
-    }
-    return rc;
-}
-
-/* Until nothing is under way, and then until so much time has passed. */
-static void run(moyai_ns span) {
-    const moyai_ns until = w.now + span;
-    for (;;) {
-        struct way *y = w.first;
-        if (y) {
-            w.first = y->next;
-            if (!w.first) w.last = &w.first;
-            struct peers_frame f;
-            assert_int_equal(peers_wire_get(y->type, y->bytes, y->n, &f, NULL), 0);
-            if (w.linked[y->from][y->to] && !w.gone[y->to] && !w.deaf[y->to])
-                assert_int_equal(
-                    step(y->to,
-                         (struct stay_event){.kind = STAY_EV_FRAME, .link = number_of(y->to, y->from), .frame = &f}),
-                    0);
-            free(y);
-            continue;
-        }
-        moyai_ns at = UINT64_MAX;
-        uint32_t who = 0;
-        for (uint32_t i = 0; i < NODES; i++)
-            if (w.s[i] && !w.gone[i] && stay_deadline(w.s[i]) < at) at = stay_deadline(w.s[who = i]);
-        if (at > until) break;
-        if (at > w.now) w.now = at;
-        (void)step(who, (struct stay_event){.kind = STAY_EV_TIMEOUT});
-    }
-    w.now = until;
-}
-
-/* As drain.c does with force: whom it finds to depend on it leaves, too, and is there to be waited for. */
-static struct {
-    bool forced[NODES];
-    uint32_t by[NODES], told; /* by[i]: 1 + who has told it */
-} force;
-
-static void leave_by_force(uint32_t i) {
-    force.forced[i] = true;
-    assert_int_equal(step(i, (struct stay_event){.kind = STAY_EV_LEAVE}), 0);
-}
-
-static bool tell_dependants(uint32_t i) {
-    struct moyai_node_id ids[NODES], from;
-    const uint32_t n = force.forced[i] ? stay_dependants(w.s[i], ids, NODES, &from) : 0;
-    for (uint32_t k = 0; k < n; k++) {
-        const uint32_t who = ids[k].b[0];
-        if (force.forced[who]) continue;
-        force.forced[who] = true;
-        force.by[who] = i + 1;
-        force.told++;
-        assert_int_equal(step(who, (struct stay_event){.kind = STAY_EV_LEAVE, .id = from}), 0);
-    }
-    return n > 0;
-}
-
-static bool waits_for_told(uint32_t i) {
-    for (uint32_t k = 0; k < NODES; k++)
-        if (force.by[k] == i + 1 && !w.gone[k]) return true;
-    return false;
-}
-
-static void leave(uint32_t i) {
-    assert_int_equal(step(i, (struct stay_event){.kind = STAY_EV_LEAVE}), 0);
-}
-
-static void go(uint32_t i) {
-    w.gone[i] = true;
-    for (uint32_t k = 0; k < NODES; k++) link_down(i, k);
-    for (uint32_t k = 0; k < NODES; k++) /* as is told to the neighbours of neighbours */
-        if (w.s[k] && !w.gone[k])
-            assert_int_equal(step(k, (struct stay_event){.kind = STAY_EV_GONE, .id = node(i)}), 0);
-}
-
-static uint32_t reach(uint32_t from, bool *seen) {
-    uint32_t n = 1;
-    seen[from] = true;
-    for (uint32_t k = 0; k < NODES; k++)
-        if (w.linked[from][k] && !seen[k]) n += reach(k, seen);
-    return n;
-}
-
-/* Those that are there are connected. */
-static bool whole(void) {
-    bool seen[NODES] = {false};
-    uint32_t n = 0, some = 0;
-    for (uint32_t i = 0; i < NODES; i++)
-        if (w.s[i] && !w.gone[i]) {
-            n++;
-            some = i;
-        }
-    return n == 0 || reach(some, seen) == n;
-}
-
-/* ---- tests ----------------------------------------------------------------------------------- */
-
-#define MAY_GO(i) assert_true(stay_may_go(w.s[i], w.now))
-#define STAYS(i)  assert_false(stay_may_go(w.s[i], w.now))
+/* The stay machine: stories, and rules one by one (doc/spec/09-leave.md, 11). */
+#include "overlay/stay_testkit.h"
 
 /* A star's hub goes: the others make links to their next. */
 static void test_hub(void **state) {
@@ -335,9 +71,10 @@ static void test_one_way(void **state) {
     world_free();
 }
 
-/* A gateway: 1, 2 are open, 3, 4 and 5, which are one behind the other, can be linked to nobody. */
+/* A gateway: 1, 2 and 6, behind these, are open, and 3, 4 and 5, which are one behind the other, can be linked to
+ * nobody: to as many. */
 static void a_gateway(void) {
-    world_new(6, 7);
+    world_new(7, 0x47);
     link_up(0, 1);
     link_up(0, 2);
     link_up(1, 2);
@@ -345,8 +82,9 @@ static void a_gateway(void) {
     link_up(0, 4);
     link_up(3, 5);
     link_up(4, 5);
+    link_up(1, 6);
     for (uint32_t i = 3; i < 6; i++)
-        for (uint32_t k = 0; k < 6; k++) w.blocked[i][k] = true;
+        for (uint32_t k = 0; k < 7; k++) w.blocked[i][k] = true;
 }
 
 static void test_gateway(void **state) {
@@ -385,7 +123,8 @@ static void test_dependants_leave(void **state) {
     assert_false(stay_may_go(w.s[3], w.now) && stay_may_go(w.s[4], w.now)); /* on whom 5 depends */
     leave(5);
     run(10000 * MS);
-    for (uint32_t i = 3; i < 6; i++) {
+    STAYS(3);
+    for (uint32_t i = 5; i > 2; i--) { /* behind the others */
         MAY_GO(i);
         go(i);
         run(1000 * MS);
@@ -402,7 +141,7 @@ static void go_by_force(void) {
         for (uint32_t i = 0; i < NODES; i++) {
             if (!w.s[i] || w.gone[i] || !stay_leaving(w.s[i])) continue;
             (void)tell_dependants(i);
-            if (stay_may_go(w.s[i], w.now) && !waits_for_told(i)) go(i);
+            if (goes(i) && !waits_for_told(i)) go(i);
         }
     }
 }
@@ -414,7 +153,7 @@ static void test_force(void **state) {
     a_gateway();
     leave_by_force(0);
     go_by_force();
-    for (uint32_t i = 0; i < 6; i++) assert_int_equal(w.gone[i], i != 1 && i != 2);
+    for (uint32_t i = 0; i < 7; i++) assert_int_equal(w.gone[i], i != 1 && i != 2 && i != 6);
     assert_int_equal(force.by[3], 1);
     assert_int_equal(force.by[4], 1);
     assert_true(force.by[5] == 4 || force.by[5] == 5);
@@ -427,12 +166,34 @@ static void test_force_finds_a_way(void **state) {
     (void)state;
     memset(&force, 0, sizeof force);
     a_gateway();
-    for (uint32_t k = 0; k < 6; k++) w.blocked[5][k] = false;
+    for (uint32_t k = 0; k < 7; k++) w.blocked[5][k] = false;
     leave_by_force(0);
     go_by_force();
-    for (uint32_t i = 0; i < 6; i++) assert_int_equal(w.gone[i], i == 0 || i == 3 || i == 4);
+    for (uint32_t i = 0; i < 7; i++) assert_int_equal(w.gone[i], i == 0 || i == 3 || i == 4);
     assert_true(whole());
     world_free();
+}
+
+/* A grid of five, of which a gateway is linked to one, and a cluster of three behind it, of which it is linked to all,
+ * and which others have reached: the larger goes on; also where there is a second gateway between, whatever ids are. */
+static void test_larger_stays(void **state) {
+    (void)state;
+    for (uint32_t turn = 0; turn < 4; turn++) {
+        const uint32_t gates = 1 + turn % 2, main = turn < 2 ? 2 : 5, cluster = turn < 2 ? 7 : 2;
+        memset(&force, 0, sizeof force);
+        world_new(10, 0);
+        for (uint32_t i = 0; i < 3; i++) w.reached[cluster + i] = true, w.cfg[cluster + i].accepts = true;
+        memset(w.blocked, 1, sizeof w.blocked);
+        for (uint32_t i = 1; i < 5; i++) link_up(main, main + i);
+        if (gates > 1) link_up(0, 1);
+        link_up(0, main);
+        for (uint32_t i = 0; i < 3; i++) link_up(gates - 1, cluster + i);
+        if (gates == 1) go(1);
+        for (uint32_t i = 0; i < gates; i++) leave_by_force(i);
+        go_by_force();
+        for (uint32_t i = 2; i < 10; i++) assert_int_equal(w.gone[i], i >= cluster && i < cluster + 3);
+        world_free();
+    }
 }
 
 /* Who is told so meanwhile is no neighbour of who stays: c - g - x - y, and c has another neighbour. The part with the
@@ -631,7 +392,7 @@ static void test_random(void **state) {
             }
             run(rng_below(&r, 2) ? 0 : 1000 * MS);
             for (uint32_t k = 0; k < n; k++)
-                if (!w.gone[k] && stay_may_go(w.s[k], w.now)) {
+                if (!w.gone[k] && goes(k)) {
                     go(k);
                     left++;
                 }
@@ -846,22 +607,51 @@ static void test_orphan_of_many(void **state) {
     world_free();
 }
 
-/* Parts are compared by who was reached, who accepts, and how many they are, but not who is stopped. 2 and 3 are one.
- */
+/* Parts are compared by how large they are, also with those that are no neighbours, then by who was reached and who
+ * accepts, but not who is stopped: 2 and 3 against 1, and then 1 and 5. */
 static void test_weight(void **state) {
     (void)state;
-    const uint32_t least[3] = {1, 2, 1}, weight[3] = {(1 * 12 + 1) * 12 + 1, 2 * 12 + 2, 1 * 12 + 1};
-    for (int turn = 0; turn < 3; turn++) {
-        world_new(5, 0x1e);
+    const uint32_t least[4] = {2, 1, 2, 1}, weight[4] = {2 * 25 + 2, 2 * 25 + 5 + 1, 2 * 25 + 2, 25 + 1};
+    for (int turn = 0; turn < 4; turn++) {
+        world_new(6, 0x3e);
         memset(w.blocked, 1, sizeof w.blocked);
-        w.reached[1] = turn == 0;
-        w.deaf[3] = turn == 2;
+        w.reached[1] = turn < 2;
+        w.reached[3] = turn == 3;
+        w.deaf[3] = turn == 3;
         for (uint32_t i = 1; i < 5; i++) link_up(0, i);
-        link_up(2, 3);
+        if (turn < 3) link_up(2, 3);
+        if (turn == 1 || turn == 2) link_up(1, 5);
         leave(0);
         run(20000 * MS);
         assert_int_equal(w.s[0]->least.id[0], least[turn]);
         assert_int_equal(w.s[0]->least.weight, weight[turn]);
+        world_free();
+    }
+}
+
+/* What is said fits into a lifetime, however large the parts are, and of large ones the order of size counts. */
+static void test_weight_of_many(void **state) {
+    (void)state;
+    const uint32_t says[][3] = {/* of 1 and 2, and who goes on */
+                                {63, 64, 2}, {64, 100, 1}, {127, 128, 2}, {130, 200, 1},
+                                {0, 1, 1},   {0, 2, 2},    {3600, 70, 1}, {3599, 3600, 1}};
+    for (size_t i = 0; i < sizeof says / sizeof *says; i++) {
+        world_new(3, 0);
+        for (uint32_t k = 1; k < 3; k++) link_up(0, k);
+        leave(0);
+        for (uint32_t round = 0; round < 2; round++)
+            for (uint32_t k = 1; k < 3; k++) {
+                struct stay_link *l = stay_link_of(w.s[0], number_of(0, k));
+                struct peers_frame f = {.kind = PEERS_READY, .count = l->said, .n = says[i][k - 1] ? 2 : 1};
+                f.e[0].id = node(3 - k);
+                f.e[0].lifetime = READY_LACK;
+                f.e[1].id = node(k);
+                f.e[1].lifetime = says[i][k - 1];
+                assert_int_equal(
+                    step(0, (struct stay_event){.kind = STAY_EV_FRAME, .link = number_of(0, k), .frame = &f}), 0);
+            }
+        assert_int_equal(w.s[0]->least.id[0], says[i][2]);
+        assert_true(NAMED_STAYS + 2 * w.s[0]->least.weight + 1 <= PEERS_LIFETIME);
         world_free();
     }
 }
@@ -936,21 +726,57 @@ static void test_refused(void **state) {
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) assert_int_equal(stay_size(&wrong[i]), 0);
 }
 
+/* However many are under way, each search is passed on once: else those that come round are begun anew. */
+static void test_searches_once(void **state) {
+    (void)state;
+    world_new(4, 0);
+    for (uint32_t i = 1; i < 4; i++) link_up(0, i);
+    struct peers_frame f = {.kind = PEERS_SEARCH, .n = 1, .count = 5};
+    f.e[0].id = node(9); /* whom nobody knows */
+    for (uint32_t round = 0; round < 2; round++) {
+        w.searches = 0;
+        for (uint32_t nonce = 1; nonce <= 500; nonce++) {
+            f.e[0].site = nonce;
+            assert_int_equal(
+                step(0, (struct stay_event){.kind = STAY_EV_FRAME, .link = number_of(0, 1 + nonce % 3), .frame = &f}),
+                0);
+        }
+        assert_int_equal(w.searches, round ? 0 : 2 * 500); /* to the two others */
+    }
+    world_free();
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_hub),           cmocka_unit_test(test_nothing_to_do),
-        cmocka_unit_test(test_one_neighbour), cmocka_unit_test(test_one_way),
-        cmocka_unit_test(test_gateway),       cmocka_unit_test(test_dependants_leave),
-        cmocka_unit_test(test_deaf),          cmocka_unit_test(test_chain),
-        cmocka_unit_test(test_random),        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_force),         cmocka_unit_test(test_force_finds_a_way),
-        cmocka_unit_test(test_force_random),  cmocka_unit_test(test_answered),
-        cmocka_unit_test(test_force_row),     cmocka_unit_test(test_row_waits),
-        cmocka_unit_test(test_way_leaves),    cmocka_unit_test(test_way_ends),
-        cmocka_unit_test(test_over_it_ends),  cmocka_unit_test(test_contrary),
-        cmocka_unit_test(test_least),         cmocka_unit_test(test_many),
-        cmocka_unit_test(test_orphans),       cmocka_unit_test(test_orphan_lacks),
-        cmocka_unit_test(test_weight),        cmocka_unit_test(test_orphan_of_many),
+        cmocka_unit_test(test_hub),
+        cmocka_unit_test(test_nothing_to_do),
+        cmocka_unit_test(test_one_neighbour),
+        cmocka_unit_test(test_one_way),
+        cmocka_unit_test(test_gateway),
+        cmocka_unit_test(test_dependants_leave),
+        cmocka_unit_test(test_deaf),
+        cmocka_unit_test(test_chain),
+        cmocka_unit_test(test_random),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_force),
+        cmocka_unit_test(test_force_finds_a_way),
+        cmocka_unit_test(test_force_random),
+        cmocka_unit_test(test_answered),
+        cmocka_unit_test(test_force_row),
+        cmocka_unit_test(test_row_waits),
+        cmocka_unit_test(test_way_leaves),
+        cmocka_unit_test(test_way_ends),
+        cmocka_unit_test(test_over_it_ends),
+        cmocka_unit_test(test_contrary),
+        cmocka_unit_test(test_least),
+        cmocka_unit_test(test_many),
+        cmocka_unit_test(test_orphans),
+        cmocka_unit_test(test_orphan_lacks),
+        cmocka_unit_test(test_weight),
+        cmocka_unit_test(test_larger_stays),
+        cmocka_unit_test(test_weight_of_many),
+        cmocka_unit_test(test_orphan_of_many),
+        cmocka_unit_test(test_searches_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,7 +17,7 @@
 
 enum frame_type {
     FRAME_HELLO = 1,    /* CBOR map, link/hello.h */
-    FRAME_FAREWELL = 2, /* the peer leaves in order: what follows is end of file. label: FAREWELL_CLEARED or 0 */
+    FRAME_FAREWELL = 2, /* the peer leaves in order: what follows is end of file. label: FAREWELL_... */
     FRAME_PING = 3,     /* 8 bytes, answered by PONG with the same bytes */
     FRAME_PONG = 4,
     FRAME_DEAD = 5,     /* evidence of death: member/evidence.h */
@@ -39,6 +39,7 @@ enum frame_type {
 };
 
 #define FAREWELL_CLEARED 1u /* what it has not answered it has not executed */
+#define FAREWELL_COUNTED 2u /* nor what it has not acknowledged in the session over this link */
 
 enum frame_class {
     FRAME_CONTROL = 0, /* small, never waits for credit */

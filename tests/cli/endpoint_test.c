@@ -296,7 +296,24 @@ static void strangers(int files, int most, bool to_the_end) {
     for (int i = 0; i < most; i++)
         if (fd[i].fd >= 0) close(fd[i].fd);
     free(fd);
-    end(&c);
+    /* Once, however many they were. */
+    const char *said = cli_line(&c, 2, "moyai endpoint: there were ");
+    if (!strstr(said, " connections, as many as may be: ") || !strstr(said, "as 127.0.0.1 the last one"))
+        fail_msg("%s", said);
+    kill(c.pid, SIGTERM);
+    assert_int_equal(cli_wait(&c), 0);
+    assert_int_equal(kit_count(&c.text[1], "there were "), 1);
+    cli_free(&c);
+}
+
+static void too_few_files_are_no_server(void **state) {
+    (void)state;
+    struct cli c;
+    cli_start(&c, &(struct cli_opts){.files = 20}, "endpoint", "--listen", "127.0.0.1:0", NULL);
+    assert_int_equal(cli_wait(&c), 1);
+    if (!strstr(c.text[1].p, "may have 20 files open, and needs 32")) fail_msg("%s", c.text[1].p);
+    cli_free(&c);
+    strangers(32, 300, false);
 }
 
 static void strangers_keep_nobody_out(void **state) {
@@ -547,6 +564,7 @@ int main(void) {
         cmocka_unit_test(what_is_wrong_is_refused),
         cmocka_unit_test(garbage_harms_nobody),
         cmocka_unit_test(strangers_keep_nobody_out),
+        cmocka_unit_test(too_few_files_are_no_server),
         cmocka_unit_test(with_a_key_only_members_are_taken),
         cmocka_unit_test(captured_entries_are_worth_nothing),
         cmocka_unit_test(an_entry_ends_by_its_own_time),

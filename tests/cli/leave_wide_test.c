@@ -399,13 +399,150 @@ static void those_behind_a_row_leave_too(void **state) {
     }
 }
 
+/* e - d - c - gate, and a and b, linked to each other and to it: the larger part goes on, though the gate is linked to
+ * one of it only. */
+static void the_larger_part_stays(void **state) {
+    (void)state;
+    enum { GATE, A, B, C, D, E, N };
+    static const char *const names[N] = {"gate", "a", "b", "c", "d", "e"};
+    static const int by[N] = {GATE, GATE, A, GATE, C, D};
+    struct cli node[N], c;
+    char at[N][40];
+    for (int i = 0; i < N; i++) {
+        snprintf(at[i], sizeof at[i], "127.0.0.1:%u", test_free_port());
+        start_hidden(&node[i], names[i], at[i], at[by[i]], i == B ? at[GATE] : NULL);
+    }
+    snprintf(grid, sizeof grid, "%s", at[GATE]);
+    await_nodes(N);
+    await_links(6);
+    look_from("look");
+    const int status = cli_do(&c, "leave", "--grid", grid, "--site", "gate", "--force-dependants", NULL);
+    if (status != 0) fail_msg("status %d: %s%s", status, c.text[0].p, c.text[1].p);
+    assert_int_equal(kit_count(&c.text[0], " leaves, too, as it depends on node "), 2);
+    cli_free(&c);
+    unsetenv("MOYAI_RUN_DIR");
+    unsetenv("MOYAI_LISTEN");
+    for (int i = 0; i < N; i++) {
+        if (i >= C) (void)kill(node[i].pid, SIGTERM);
+        cli_close_in(&node[i]);
+        assert_int_equal(cli_wait(&node[i]), 0);
+        assert_int_equal(strstr(node[i].text[1].p, "told to leave") != NULL, i < C);
+        cli_free(&node[i]);
+    }
+}
+
+/* A run that serves, behind a gate: nobody can connect to it, and it to the gate alone. */
+static void start_behind(struct cli *c, const char *site, const char *gate) {
+    char dir[160];
+    snprintf(dir, sizeof dir, "MOYAI_RUN_DIR=%s/of-behind", kit_dir());
+    const char *const env[] = {dir, "MOYAI_LOG=warning,overlay=error", NULL};
+    cli_start(c, &(struct cli_opts){.env = env}, "run", "--no-prefix", "--site", site, "--listen", "127.0.0.1",
+              "--advertise", "192.0.2.1", "--grid", gate, "@n", "serve", "behind", NULL);
+    (void)cli_line(c, 1, "serving behind");
+}
+
+/* main - gate - behind, a run and its process. */
+static void start_row(struct cli *place, struct cli *gate, struct cli *behind) {
+    char at[2][40];
+    for (int i = 0; i < 2; i++) snprintf(at[i], sizeof at[i], "127.0.0.1:%u", test_free_port());
+    start_hidden(place, "main", at[0], at[0], NULL);
+    start_hidden(gate, "clu", at[1], at[0], NULL);
+    start_behind(behind, "clu", at[1]);
+    snprintf(grid, sizeof grid, "%s", at[0]);
+    await_nodes(2); /* agents */
+    look_from("look");
+}
+
+static void end_row(struct cli *place, struct cli *gate, struct cli *behind) {
+    struct cli *all[] = {behind, gate, place};
+    unsetenv("MOYAI_RUN_DIR");
+    unsetenv("MOYAI_LISTEN");
+    for (int i = 0; i < 3; i++) {
+        if (i == 2) (void)kill(all[i]->pid, SIGTERM);
+        cli_close_in(all[i]);
+        (void)cli_wait(all[i]);
+        if (strstr(all[i]->text[1].p, "MOYAI-LEAVE")) fail_msg("%d has said: %s", i, all[i]->text[1].p);
+        cli_free(all[i]);
+    }
+}
+
+/* Who has nothing to finish is there for those behind it that have, and leave, too: their callers hear the answers. */
+static void a_gate_leaves_last(void **state) {
+    (void)state;
+    struct cli place, gate, behind, call, c;
+    start_row(&place, &gate, &behind);
+    cli_start(&call, NULL, "call", "--grid", grid, "--timeout", "60s", "behind", "nap", "2", NULL);
+    (void)cli_line(&behind, 1, "naps");
+    const int status = cli_do(&c, "leave", "--grid", grid, "--site", "clu", "--deadline", "60s", NULL);
+    if (status != 0) fail_msg("status %d: %s%s", status, c.text[0].p, c.text[1].p);
+    assert_int_equal(kit_count(&c.text[0], " has left after "), 3);
+    HAS(strstr(c.text[0].p, " (cli_node") ? c.text[0].p : "", " has finished its calls");
+    const char *last = c.text[0].p;
+    for (const char *next = last; (next = strstr(next, "\nnode ")) != NULL;) last = ++next;
+    HAS(last, " (moyai node, "); /* after them */
+    cli_free(&c);
+    cli_close_in(&call);
+    if (cli_wait(&call) != 0) fail_msg("the call has failed: %s", call.text[1].p);
+    HAS(call.text[0].p, "2");
+    cli_free(&call);
+    end_row(&place, &gate, &behind);
+}
+
+/* All of them get a signal: none waits for another in vain. */
+static void a_gate_and_a_run_behind_end_at_once(void **state) {
+    (void)state;
+    struct cli place, gate, behind;
+    start_row(&place, &gate, &behind);
+    assert_int_equal(kill(behind.pid, SIGTERM), 0);
+    assert_int_equal(kill(gate.pid, SIGTERM), 0);
+    end_row(&place, &gate, &behind);
+}
+
+/* It has no time to hear who depends on it, as they try what they know of each other: it says that, and not that all
+ * is well. */
+static void who_has_no_time_says_so(void **state) {
+    (void)state;
+    enum { GATE, A, B, N };
+    static const char *const names[N] = {"gate", "a", "b"};
+    struct cli node[N], c;
+    char at[N][40];
+    for (int i = 0; i < N; i++) {
+        snprintf(at[i], sizeof at[i], "127.0.0.1:%u", test_free_port());
+        start_hidden(&node[i], names[i], at[i], at[GATE], NULL);
+    }
+    snprintf(grid, sizeof grid, "%s", at[GATE]);
+    await_nodes(N);
+    await_links(2);
+    look_from("look");
+    assert_int_equal(cli_do(&c, "leave", "--grid", grid, "--site", "gate", "--deadline", "500ms", NULL), 1);
+    HAS(c.text[0].p, " did not wait to hear whether 2 nodes have another way to the grid: ");
+    HAS(c.text[0].p, " has left after ");
+    cli_free(&c);
+    unsetenv("MOYAI_RUN_DIR");
+    unsetenv("MOYAI_LISTEN");
+    for (int i = 0; i < N; i++) {
+        if (i != GATE) (void)kill(node[i].pid, SIGTERM);
+        cli_close_in(&node[i]);
+        (void)cli_wait(&node[i]);
+        assert_int_equal(kit_count(&node[i].text[1], "its neighbours have not said whether"), i == GATE);
+        cli_free(&node[i]);
+    }
+}
+
 int main(int argc, char **argv) {
     if (argc > 1) cmocka_set_test_filter(argv[1]);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_leave_a_server),           cmocka_unit_test(a_meeting_place_leaves),
-        cmocka_unit_test(a_run_is_there_for_others),    cmocka_unit_test(it_is_said_once),
-        cmocka_unit_test(those_who_depend_leave_too),   cmocka_unit_test(those_behind_them_leave_too),
+        cmocka_unit_test(all_leave_a_server),
+        cmocka_unit_test(a_meeting_place_leaves),
+        cmocka_unit_test(a_run_is_there_for_others),
+        cmocka_unit_test(it_is_said_once),
+        cmocka_unit_test(those_who_depend_leave_too),
+        cmocka_unit_test(those_behind_them_leave_too),
         cmocka_unit_test(those_behind_a_row_leave_too),
+        cmocka_unit_test(a_gate_leaves_last),
+        cmocka_unit_test(the_larger_part_stays),
+        cmocka_unit_test(who_has_no_time_says_so),
+        cmocka_unit_test(a_gate_and_a_run_behind_end_at_once),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -15,6 +15,7 @@
 static char base[40];
 static unsigned port[2];
 static struct cli far[2];
+static const char nowhere[] = "MOYAI_ADVERTISE=127.0.0.1:1"; /* else they would find each other without lines */
 
 static void write_file(const char *name, const char *text) {
     char path[100], temp[110];
@@ -29,7 +30,6 @@ static void write_file(const char *name, const char *text) {
 
 static int set_up(void **state) {
     char path[100], host[100] = "", text[500], at[40], run_dir[80];
-    static const char nowhere[] = "MOYAI_ADVERTISE=127.0.0.1:1"; /* else the two would find each other */
     if (kit_setup(state) != 0) return -1;
     strcpy(base, "/tmp/moyai-cli-lines-XXXXXX");
     assert_non_null(mkdtemp(base));
@@ -134,6 +134,36 @@ static void a_line_that_fails_is_named(void **state) {
     HAS(c.text[0].p, "],\n \"complete\": false, \"unseen\": [\"not all of the grid at ");
     HAS(c.text[0].p, "line 3 has no link yet: ");
     cli_free(&c);
+}
+
+/* Where a node of this host runs ssh, who looks has no line to wait for: that node knows. */
+static void a_line_of_a_node_beside_is_named(void **state) {
+    (void)state;
+    static const char *const loud[] = {"MOYAI_LOG=info", nowhere, NULL};
+    static const char *const verbs[] = {"ps", "graph"};
+    struct cli node;
+    char at[40];
+    snprintf(at, sizeof at, "127.0.0.1:%u", test_free_port());
+    write_file("mode-second", "refuse");
+    cli_start(&node, &(struct cli_opts){.env = loud}, "node", "--grid", at, "--listen", at, NULL);
+    cli_await(&node, 2, "line 2: there is a link", 1);
+    cli_await(&node, 2, "to second has ended with status 255", 1);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(IN_GRID(verbs[i], "--grid", at, i ? NULL : "--json"), 1);
+        HAS(c.text[1].p, "not all of the grid at '");
+        HAS(c.text[1].p, "lines\", line 3 has no link yet in node ");
+        HAS(c.text[1].p, "to second has ended with status 255");
+        HAS_NOT(c.text[1].p, "line 2");
+        if (i == 0) HAS(c.text[0].p, "\"complete\": false, \"unseen\": [\"not all of the grid at ");
+        cli_free(&c);
+    }
+    write_file("mode-second", "forward");
+    cli_await(&node, 2, "line 3: there is a link", 1);
+    assert_int_equal(IN_GRID("ps", "--grid", at), 0);
+    cli_free(&c);
+    kill(node.pid, SIGTERM);
+    assert_int_equal(cli_wait(&node), 0);
+    cli_free(&node);
 }
 
 /* What the log does not show is not left out. */
@@ -325,6 +355,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_lines_are_waited_for),
         cmocka_unit_test(a_line_that_fails_is_named),
+        cmocka_unit_test(a_line_of_a_node_beside_is_named),
         cmocka_unit_test(what_is_not_shown_is_said),
         cmocka_unit_test(time_is_kept),
         cmocka_unit_test(what_is_missing_of_all_is_said),

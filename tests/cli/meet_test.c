@@ -450,6 +450,50 @@ static void lies_are_refused(void **state) {
     free(early);
 }
 
+static void says_of(const char *url, int code, const char *text) {
+    struct ear a;
+    const char *const urls[] = {url};
+    open_ear(&a, urls, 1);
+    look(&a);
+    assert_int_equal(a.code, code);
+    if (strncmp(a.text, text, strlen(text)) != 0) fail_msg("not \"%s\" but \"%s\"", text, a.text);
+    close_ear(&a);
+}
+
+/* Who has given the address of a server wonders what else was asked, and by whose order; a password is nobody's. */
+static void a_proxy_of_the_environment_is_named(void **state) {
+    (void)state;
+    char closed[60], proxy[80], text[200];
+    const unsigned port = test_free_port();
+    snprintf(closed, sizeof closed, "http://127.0.0.1:%u/g", test_free_port());
+    snprintf(proxy, sizeof proxy, "http://us:er@127.0.0.1:%u/", port);
+    setenv("http_proxy", proxy, 1);
+    snprintf(text, sizeof text, "Connection refused (asked through the proxy 127.0.0.1:%u, by $http_proxy)", port);
+    says_of(closed, MOYAI_EUNREACHABLE, text);
+    says_of("http://host.invalid:7471/g", MOYAI_EUNREACHABLE, text);
+    setenv("no_proxy", "127.0.0.1", 1); /* it is not asked */
+    struct ear a;
+    const char *const urls[] = {closed};
+    open_ear(&a, urls, 1);
+    look(&a);
+    assert_string_equal(a.text, "Connection refused");
+    close_ear(&a);
+    unsetenv("no_proxy");
+    unsetenv("http_proxy");
+    setenv("ALL_PROXY", "proxy.invalid:3128", 1);
+    says_of(closed, MOYAI_EUNREACHABLE, "cannot find the address of proxy.invalid");
+    unsetenv("ALL_PROXY");
+    /* What it answers is its answer. */
+    static const char bad[] = "HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+    struct liar l;
+    begin_liar(&l, bad, sizeof bad - 1, false);
+    snprintf(proxy, sizeof proxy, "%.*s", (int)(strrchr(l.url, '/') - l.url), l.url);
+    setenv("http_proxy", proxy, 1);
+    says_of(closed, MOYAI_EPROTO, "it answers with status 502 (asked through the proxy 127.0.0.1:");
+    unsetenv("http_proxy");
+    end_liar(&l);
+}
+
 /* A server that says nothing does not keep a node from ending. */
 static void a_silent_server_holds_nobody(void **state) {
     (void)state;
@@ -478,6 +522,7 @@ int main(void) {
         cmocka_unit_test(addresses_are_checked),
         cmocka_unit_test(who_is_not_there_is_said_in_the_system_s_words),
         cmocka_unit_test(lies_are_refused),
+        cmocka_unit_test(a_proxy_of_the_environment_is_named),
         cmocka_unit_test(a_silent_server_holds_nobody),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -61,6 +61,17 @@ static int stay(moyai_request *rq, void *self) {
     return moyai_sleep_masked(moyai_request_node(rq), MOYAI_FOREVER);
 }
 
+/* So many seconds, whoever is to leave. */
+static int nap(moyai_request *rq, void *self) {
+    (void)self;
+    double seconds = 0;
+    int rc = moyai_args(rq, MOYAI_INTO(&seconds));
+    printf("naps\n");
+    fflush(stdout);
+    if (rc == 0) rc = moyai_sleep_masked(moyai_request_node(rq), (moyai_dur)(seconds * (double)MOYAI_SEC));
+    return rc < 0 ? rc : moyai_return(rq, MOYAI_ARGS(seconds));
+}
+
 static int echo(moyai_request *rq, void *self) {
     (void)self;
     moyai_value *v = NULL;
@@ -135,7 +146,7 @@ static const struct moyai_method methods[] = {{"echo", echo},     {"mixed", mixe
                                               {"note", note},     {"pid", get_pid}, {"learn", learn},
                                               {"try", try_other}, {"block", block}, {"sum", sum},
                                               {"half", half},     {"small", small}, {"stay", stay},
-                                              {NULL, NULL}};
+                                              {"nap", nap},       {NULL, NULL}};
 static const struct moyai_class server_class = MOYAI_CLASS("Server", methods, NULL);
 
 static void on_leave(moyai_node *n, moyai_ref *ref, void *self) {

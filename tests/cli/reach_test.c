@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How nodes of a grid of several hosts are reached: the options --listen, --advertise, --port-range and
- * --outbound-only. */
+ * --outbound-only; and --relay-memory. */
 #include "tests/cli/kit.h"
 #include "tests/support/port.h"
 
@@ -23,8 +23,9 @@ static char key[64];
 static int set_up(void **state) {
     struct cli c;
     if (kit_setup(state) != 0) return -1;
-    static const char *const ours[] = {"MOYAI_LISTEN", "MOYAI_ADVERTISE", "MOYAI_PORT_RANGE", "MOYAI_OUTBOUND_ONLY"};
-    for (size_t i = 0; i < 4; i++) unsetenv(ours[i]);
+    static const char *const ours[] = {"MOYAI_LISTEN", "MOYAI_ADVERTISE", "MOYAI_PORT_RANGE", "MOYAI_OUTBOUND_ONLY",
+                                       "MOYAI_RELAY_MEMORY"};
+    for (size_t i = 0; i < 5; i++) unsetenv(ours[i]);
     snprintf(key, sizeof key, "/tmp/moyai-cli-reach-key-%d", (int)getpid());
     assert_int_equal(cli_do(&c, "key", "new", "--key-file", key, NULL), 0);
     cli_free(&c);
@@ -63,6 +64,10 @@ static void values_are_checked(void **state) {
         {"--advertise", "h:99999", "--advertise: \"h:99999\""},
         {"--port-range", "9-x", "--port-range: \"9-x\": not a port or a range of them"},
         {"--port-range", "", "--port-range: it is empty"},
+        {"--relay-memory", "", "--relay-memory: it is empty"},
+        {"--relay-memory", "much", "--relay-memory is \"much\"; accepted is a size"},
+        {"--relay-memory", "0", "--relay-memory is \"0\"; accepted is a size"},
+        {"--relay-memory", "9999999T", "--relay-memory is \"9999999T\"; accepted is a size"},
     };
     struct cli c;
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
@@ -74,6 +79,8 @@ static void values_are_checked(void **state) {
     static const char *const closed[] = {"MOYAI_OUTBOUND_ONLY=yes", NULL};
     cli_start(&c, NULL, "run", "--listen", "any", "true", NULL);
     says(&c, 2, 2, "--listen is for grids of several hosts: --grid says which");
+    cli_start(&c, NULL, "run", "--relay-memory", "1M", "true", NULL);
+    says(&c, 2, 2, "--relay-memory is for grids of several hosts: --grid says which");
     cli_start(&c, NULL, "node", "--grid", NOWHERE, "--outbound-only", "--advertise", "h", NULL);
     says(&c, 2, 2, "--advertise is for nodes that listen: not with --outbound-only");
     cli_start(&c, &(struct cli_opts){.env = closed}, "node", "--grid", NOWHERE, "--port-range", "9-10", NULL);
@@ -89,6 +96,8 @@ static void values_are_checked(void **state) {
     assert_int_equal(system(command), 0);
     cli_start(&c, &(struct cli_opts){.env = no_key}, "run", "--grid", dir, "--outbound-only", "true", NULL);
     says(&c, 2, 2, "--outbound-only is for grids of several hosts, and that in");
+    cli_start(&c, &(struct cli_opts){.env = no_key}, "node", "--grid", dir, "--relay-memory", "1M", NULL);
+    says(&c, 2, 2, "--relay-memory is for grids of several hosts, and that in");
     cli_start(&c, &(struct cli_opts){.env = no_key}, "node", "--grid", dir, "--listen", "any", NULL);
     says(&c, 2, 2, "--listen is for grids of several hosts, and that in");
     snprintf(command, sizeof command, "rm -r %s", dir);
@@ -136,6 +145,11 @@ static void it_is_passed_on(void **state) {
     cli_start(&c, &(struct cli_opts){.env = elsewhere}, "run", "--grid", NOWHERE, "--outbound-only", "sh", "-c",
               TELL "; exec \"$0\" once", kit_program("NODE"), NULL);
     says(&c, 0, 1, "[0.0] 192.0.2.1,,,yes.\n");
+    /* Where it does not listen it lends memory all the same. */
+    static const char *const memory[] = {"MOYAI_RELAY_MEMORY=3M", NULL};
+    cli_start(&c, &(struct cli_opts){.env = memory}, "run", "--grid", NOWHERE, "--outbound-only", "--relay-memory",
+              "20k", "sh", "-c", "echo of $MOYAI_RELAY_MEMORY.; exec \"$0\" once", kit_program("NODE"), NULL);
+    says(&c, 0, 1, "[0.0] of 20k.\n");
     /* A private grid has no use for them, and what the processes do with them is theirs. */
     cli_start(&c, &(struct cli_opts){.env = ports}, "run", "sh", "-c", TELL, NULL);
     says(&c, 0, 1, "[0.0] 127.0.0.1:0,any,h:7,,.\n");
@@ -198,7 +212,9 @@ static void who_has_lost_the_grid_says_so(void **state) {
     kill(keeper, SIGKILL);
     (void)cli_wait(&hub);
     cli_free(&hub);
-    (void)cli_line(&node, 2, "MOYAI-ALONE no link to another node is left; that to node ");
+    const char *said = cli_line(&node, 2, "MOYAI-ALONE no link to another node is left; that to node ");
+    if (!strstr(said, " broke last. Others are looked for, again within 45 s each time: 127.0.0.1:"))
+        fail_msg("%s", said);
     cli_start(&hub, NULL, "node", "--grid", address, "--listen", address, NULL);
     (void)cli_line(&node, 2, "MOYAI-ALONE there is a link to another node again");
     kill(hub.pid, SIGTERM); /* it ends in order */

@@ -63,7 +63,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     while (in.p < in.end) {
         struct session_frame f, out = {.chunks = chunks};
         uint8_t what = byte(&in);
-        struct session_event ev = {.kind = (enum session_event_kind)(what % 11), .now = now, .request = what & 0x80};
+        struct session_event ev = {.kind = (enum session_event_kind)(what % 13), .now = now, .request = what & 0x80};
         ev.token = byte(&in);
         ev.length = ev.credit = ev.allowed = byte(&in);
         if (ev.credit == 255) ev.credit = UINT64_MAX;

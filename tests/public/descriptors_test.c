@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A process that runs out of descriptors: before its node starts, and while it runs. */
+/* A process that runs out of descriptors, before its node starts and while it runs, or has closed the standard ones. */
 #include "tests/public/kit.h"
 
 #include <fcntl.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { DESCRIPTORS = 128 };
 
@@ -168,8 +170,31 @@ static void a_node_without_descriptors_goes_on(void **state) {
     kit_end(other);
 }
 
+/* What a daemon has closed is not taken for the library's own. */
+static void standard_descriptors_may_be_closed(void **state) {
+    (void)state;
+    if (FIBER_SANITIZED) return; /* a forked child may not do much there */
+    fflush(NULL);
+    pid_t child = fork();
+    FIBER_ASSERT(child >= 0);
+    if (child == 0) {
+        for (int fd = 0; fd <= 2; fd++) close(fd);
+        moyai_node *n;
+        if (moyai_node_new(&n, NULL, NULL) < 0) _exit(1);
+        char at[32] = "";
+        ssize_t len = readlink("/proc/self/fd/2", at, sizeof at - 1);
+        if (len < 0 || strcmp(at, "/dev/null") != 0) _exit(2);
+        moyai_node_free(n);
+        _exit(0);
+    }
+    int status;
+    FIBER_ASSERT(waitpid(child, &status, 0) == child);
+    FIBER_ASSERT_INT(status, 0);
+}
+
 static int tests(void) {
     const struct CMUnitTest all[] = {
+        cmocka_unit_test(standard_descriptors_may_be_closed),
         cmocka_unit_test(a_node_starts_or_says_what_it_lacks),
         cmocka_unit_test(a_node_without_descriptors_goes_on),
     };

@@ -8,6 +8,7 @@
 #include "link/key.h"
 #include "tests/support/port.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -191,16 +192,74 @@ static void what_has_begun_is_finished(void **state) {
     moyai_node_free(node);
 }
 
-/* Who calls it again and again does not keep it here; and knows, of each call, whether it was executed. */
-static void who_is_called_on_and_on_leaves(void **state) {
+static double told_within(moyai_ref *of, double seconds) {
+    moyai_ref *home = NULL;
+    double left = 0;
+    KIT_OK(moyai_node_ref(node, moyai_ref_home(of), &home));
+    KIT_OK(moyai_call(home, "leave", MOYAI_ARGS(seconds), MOYAI_INTO(&left), NULL));
+    moyai_ref_unref(home);
+    return left;
+}
+
+/* Without a limit, nothing ends the leave of a node where a method does not return, or that waits for one that is
+ * stopped, but a word that gives it a time. */
+static void who_takes_its_time_is_told_again(void **state) {
     (void)state;
+    for (int stopped = 0; stopped < 2; stopped++) {
+        moyai_ref *ref, *other = NULL;
+        node = kit_node(NULL);
+        pid_t neighbour = kit_child_quiet("leaver", stopped ? "other1" : "other0", NULL);
+        other = kit_lookup(node, stopped ? "other1" : "other0");
+        counts = kit_shared(stopped ? "ever1" : "ever0", COUNTS);
+        pid_t pid = kit_child_quiet("leaver", stopped ? "ever1" : "ever0", NULL);
+        ref = kit_lookup(node, stopped ? "ever1" : "ever0");
+        moyai_future *f = NULL;
+        if (stopped) {
+            KIT_OK(moyai_call(ref, "keep", MOYAI_ARGS(other), MOYAI_NONE, NULL));
+            kit_stop(neighbour);
+        } else {
+            f = moyai_call_async(ref, "never", MOYAI_NONE);
+            KIT_UNTIL(node, counts[BEGUN] == 1);
+        }
+        FIBER_ASSERT(isinf(told_within(ref, INFINITY)));
+        KIT_UNTIL(node, counts[HOOKS] == 1);
+        for (int i = 0; i < 20; i++) {
+            KIT_OK(moyai_ping(node, moyai_ref_home(ref), MOYAI_FOREVER));
+            KIT_OK(moyai_sleep_masked(node, 5 * MOYAI_MS));
+        }
+        FIBER_ASSERT(!kit_gone(pid));
+        FIBER_ASSERT(isinf(told_within(ref, INFINITY)));
+        FIBER_ASSERT(told_within(ref, 0.2) <= 0.2);
+        FIBER_ASSERT_INT(kit_reap(pid), 0);
+        char *said = kit_stderr(pid);
+        KIT_TEXT(said, "MOYAI-LEAVE-CUT this node leaves now, and its time (");
+        KIT_TEXT(said, stopped ? "1 on_leave that has not returned" : "1 call in progress here");
+        free(said);
+        if (stopped) kit_cont(neighbour);
+        if (f) KIT_RC(moyai_future_get(f, MOYAI_NONE), MOYAI_ECLOSED);
+        moyai_future_free(f);
+        kit_end(neighbour);
+        moyai_ref_unref(other);
+        moyai_ref_unref(ref);
+        moyai_node_free(node);
+    }
+}
+
+/* Who calls it again and again does not keep it here; and knows, of each call, whether it was executed. So he does if
+ * the time is over, as another call does not end: only of that it is not known. */
+static void is_called_on_and_on(int cut) {
+    char name[16];
+    snprintf(name, sizeof name, "echoes%d", cut);
     enum { OPEN = 4 };
     moyai_ref *ref;
     moyai_future *f;
     uint32_t answered = 0, refused = 0;
     node = kit_node(NULL);
     moyai_set *set = kit_set(node);
-    pid_t pid = begin("echoes", &ref);
+    if (cut) setenv("MOYAI_LEAVE_DEADLINE", "100ms", 1);
+    pid_t pid = begin(name, &ref);
+    unsetenv("MOYAI_LEAVE_DEADLINE");
+    moyai_future *never = cut ? moyai_call_async(ref, "never", MOYAI_NONE) : NULL;
     for (bool gone = false; !gone || moyai_set_count(set) > 0;) {
         while (!gone && moyai_set_count(set) < OPEN)
             KIT_OK(moyai_set_add(set, moyai_call_async(ref, "once", MOYAI_NONE)));
@@ -217,13 +276,23 @@ static void who_is_called_on_and_on_leaves(void **state) {
         if (!gone) gone = kit_gone(pid);
     }
     char *said = kit_stderr(pid);
-    if (said[0]) FIBER_FAIL("it has said: %s", said);
+    if (cut)
+        KIT_TEXT(said, "cut short: 1 call in progress here: 'never' sleeps");
+    else if (said[0])
+        FIBER_FAIL("it has said: %s", said);
     free(said);
     FIBER_ASSERT(answered >= 100 && refused > 0);
-    FIBER_ASSERT_INT(counts[BEGUN], answered);
+    FIBER_ASSERT_INT(counts[BEGUN], answered + (cut > 0));
+    if (cut) (void)KIT_FAILED(never, MOYAI_ECLOSED, MOYAI_AT_PEER, MOYAI_MAY_HAVE_EXECUTED);
+    moyai_future_free(never);
     moyai_set_free(set);
     moyai_ref_unref(ref);
     moyai_node_free(node);
+}
+
+static void who_is_called_on_and_on_leaves(void **state) {
+    (void)state;
+    for (int cut = 0; cut < 20; cut++) is_called_on_and_on(cut);
 }
 
 /* What a method here waits for is taken, wherever it comes from. */
@@ -310,6 +379,59 @@ static void what_takes_too_long_is_cut_short(void **state) {
     moyai_ref_unref(ref);
     moyai_node_free(node);
     unsetenv("MOYAI_LEAVE_DEADLINE");
+}
+
+/* Who waits behind a message that is on its way has not begun when the leave is cut short, and hears that, though he is
+ * stopped meanwhile. */
+static int role_behind(int argc, char **argv) {
+    enum { LARGE = 30000000, CALLS = 20 };
+    (void)argc;
+    counts = kit_shared(argv[0], COUNTS);
+    node = kit_node(NULL);
+    moyai_ref *ref = kit_lookup(node, argv[0]), *home = NULL;
+    uint8_t *p = calloc(LARGE, 1);
+    FIBER_ASSERT(p);
+    KIT_OK(moyai_node_ref(node, moyai_ref_home(ref), &home));
+    moyai_future *f[CALLS], *large = moyai_call_async(ref, "once", MOYAI_ARGS(moyai_bytes(p, LARGE)));
+    for (int i = 0; i < CALLS; i++) f[i] = moyai_call_async(ref, "once", MOYAI_NONE);
+    KIT_OK(moyai_call(home, "ping", MOYAI_NONE, MOYAI_NONE, NULL)); /* behind those */
+    counts[ENDED] = 1;
+    for (int i = 0; i < CALLS; i++) {
+        struct moyai_error e;
+        const int rc = moyai_future_get(f[i], MOYAI_NONE);
+        moyai_future_error(f[i], 0, &e);
+        if (rc != MOYAI_ELEAVING || e.executed != MOYAI_NEVER_EXECUTED) FIBER_FAIL("call %d: %s", i, e.text);
+        moyai_future_free(f[i]);
+    }
+    FIBER_ASSERT(moyai_future_get(large, MOYAI_NONE) < 0);
+    moyai_future_free(large);
+    free(p);
+    moyai_ref_unref(home);
+    moyai_ref_unref(ref);
+    moyai_node_free(node);
+    return 0;
+}
+
+static void what_has_not_begun_is_not_in_doubt(void **state) {
+    (void)state;
+    moyai_ref *ref;
+    setenv("MOYAI_LEAVE_DEADLINE", "300ms", 1);
+    node = kit_node(NULL);
+    pid_t pid = begin("behind", &ref);
+    unsetenv("MOYAI_LEAVE_DEADLINE");
+    pid_t caller = kit_child("behind", "MOYAI_LINK_RATE=100KiB", "behind", NULL);
+    KIT_UNTIL(node, counts[ENDED] == 1);
+    kit_stop(caller);
+    tell(ref);
+    FIBER_ASSERT_INT(kit_reap(pid), 0);
+    char *said = kit_stderr(pid);
+    KIT_TEXT(said, "MOYAI-LEAVE-CUT");
+    free(said);
+    FIBER_ASSERT_INT(counts[BEGUN], 0);
+    kit_cont(caller);
+    FIBER_ASSERT_INT(kit_reap(caller), 0);
+    moyai_ref_unref(ref);
+    moyai_node_free(node);
 }
 
 /* ---- in one process -------------------------------------------------------------------------- */
@@ -402,8 +524,9 @@ static void who_frees_it_waits(void **state) {
 
 /* Its time passes while it computes, or waits for what will not come: the grid does without it, and it hears that. */
 static int role_late(int argc, char **argv) {
-    FIBER_ASSERT_INT(argc, 2);
+    FIBER_ASSERT_INT(argc, 3);
     const bool waits = strcmp(argv[1], "waits") == 0;
+    counts = kit_shared(argv[2], COUNTS); /* a call may begin */
     struct moyai_node_opts opts = MOYAI_NODE_OPTS_INIT;
     opts.signals = true;
     node = kit_node(&opts);
@@ -441,25 +564,27 @@ static int role_late(int argc, char **argv) {
 }
 
 static void end_late(const struct moyai_node_opts *opts, const char *run_dir) {
-    char dir[160];
+    char dir[160], shared[160];
     snprintf(dir, sizeof dir, "MOYAI_RUN_DIR=%s", run_dir);
+    snprintf(shared, sizeof shared, "%s/late", kit_dir());
     node = kit_node(opts);
     moyai_ref *self = kit_object(node, &stayer, NULL);
     KIT_OK(moyai_register(self, "stays"));
     for (int waits = 0; waits < 2; waits++) {
         const char *name = waits ? "waiting" : "computing";
         pid_t pid = kit_child_quiet("late", dir, waits ? "MOYAI_LEAVE_DEADLINE=50ms" : "MOYAI_GRACE=50ms", name,
-                                    waits ? "waits" : "computes", NULL);
+                                    waits ? "waits" : "computes", shared, NULL);
         moyai_ref *ref = kit_lookup(node, name);
         moyai_future *f = moyai_call_async(ref, "slow", MOYAI_NONE); /* in progress, or not begun */
         kill(pid, waits ? SIGUSR1 : SIGTERM);
         int rc = moyai_future_get(f, MOYAI_NONE);
-        if (rc != 0 && rc != MOYAI_ELEAVING) KIT_RC(rc, MOYAI_ECLOSED);
         moyai_future_free(f);
-        FIBER_ASSERT_INT(kit_reap(pid), 0);
+        const int status = kit_reap(pid);
         char *said = kit_stderr(pid);
+        if (status != 0) FIBER_FAIL("'late' ended with wait status 0x%x, and said:\n%s", (unsigned)status, said);
+        if (rc != 0 && rc != MOYAI_ELEAVING) KIT_RC(rc, MOYAI_ECLOSED);
         KIT_TEXT(said, "MOYAI-LEAVE-CUT this node leaves now");
-        KIT_TEXT(said, waits ? "its time (50 ms) is over" : "its time (45 ms) is over"); /* before it is killed */
+        KIT_TEXT(said, waits ? "its time (50 ms) is over" : "its time (25 ms) is over"); /* before it is killed */
         free(said);
         moyai_ref_unref(ref);
     }
@@ -497,11 +622,13 @@ static void on_several_hosts_too(void **state) {
 static int tests(void) {
     const struct CMUnitTest list[] = {
         cmocka_unit_test(what_has_begun_is_finished),
+        cmocka_unit_test(who_takes_its_time_is_told_again),
         cmocka_unit_test(who_is_called_on_and_on_leaves),
         cmocka_unit_test(nested_calls_are_taken),
         cmocka_unit_test(objects_are_told),
         cmocka_unit_test(answers_are_taken_before_the_end),
         cmocka_unit_test(what_takes_too_long_is_cut_short),
+        cmocka_unit_test(what_has_not_begun_is_not_in_doubt),
         cmocka_unit_test(whoever_waits_is_told_once),
         cmocka_unit_test(who_frees_it_waits),
         cmocka_unit_test(classes_of_before_have_none),
@@ -512,6 +639,7 @@ static int tests(void) {
 }
 
 int main(int argc, char **argv) {
-    static const struct kit_role roles[] = {{"leaver", role_leaver}, {"late", role_late}, {NULL, NULL}};
+    static const struct kit_role roles[] = {
+        {"leaver", role_leaver}, {"late", role_late}, {"behind", role_behind}, {NULL, NULL}};
     return kit_main(argc, argv, roles, tests);
 }

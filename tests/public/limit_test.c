@@ -5,8 +5,6 @@
  */
 #include "tests/public/kit.h"
 
-#include <sys/wait.h>
-
 struct limited {
     moyai_node *node;
     int hanging;
@@ -754,31 +752,8 @@ static void a_set_of_a_hundred_thousand(void **state) {
     close_it();
 }
 
-/* What a daemon has closed is not taken for the library's own. */
-static void standard_descriptors_may_be_closed(void **state) {
-    (void)state;
-    if (FIBER_SANITIZED) return; /* a forked child may not do much there */
-    fflush(NULL);
-    pid_t child = fork();
-    FIBER_ASSERT(child >= 0);
-    if (child == 0) {
-        for (int fd = 0; fd <= 2; fd++) close(fd);
-        moyai_node *n;
-        if (moyai_node_new(&n, NULL, NULL) < 0) _exit(1);
-        char at[32] = "";
-        ssize_t len = readlink("/proc/self/fd/2", at, sizeof at - 1);
-        if (len < 0 || strcmp(at, "/dev/null") != 0) _exit(2);
-        moyai_node_free(n);
-        _exit(0);
-    }
-    int status;
-    FIBER_ASSERT(waitpid(child, &status, 0) == child);
-    FIBER_ASSERT_INT(status, 0);
-}
-
 static int tests(void) {
     const struct CMUnitTest all[] = {
-        cmocka_unit_test(standard_descriptors_may_be_closed),
         cmocka_unit_test(calls_nest_a_thousand_deep),
         cmocka_unit_test(a_full_queue_refuses),
         cmocka_unit_test(a_queue_full_of_bytes_refuses),

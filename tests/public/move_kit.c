@@ -3,6 +3,7 @@
 
 #include "link/key.h"
 #include "object/internal.h"
+#include "overlay/io/rendezvous.h"
 #include "tests/support/port.h"
 
 #include <inttypes.h>
@@ -135,9 +136,16 @@ static void destroy(void *self) {
     counts[DESTROYED]++;
 }
 
+static moyai_ref *make(const char *name);
+
 static void on_leave(moyai_node *n, moyai_ref *ref, void *self) {
     (void)n, (void)self;
     counts[HOOKS]++;
+    if (counts[ENDS] == MAKES) {
+        moyai_ref_unref(make(""));
+        (void)!moyai_sleep_masked(n, MOYAI_MS);
+    }
+    if (counts[ENDS] == RESTS) wait_for(&counts[ENDS], 0);
     if (counts[ENDS] == 1) counts[ENDS] = 2 + (uint32_t)-moyai_object_end(ref);
 }
 
@@ -249,16 +257,25 @@ static int m_move(moyai_request *rq, void *self) {
 }
 
 /* try(object, host): if no method of it is in progress. The code, and its text. */
-static int m_try(moyai_request *rq, void *self) {
-    (void)self;
+static int move_within(moyai_request *rq, moyai_dur most) {
     moyai_ref *ref = NULL, *to = NULL;
     struct moyai_error e = {.code = 0};
     KIT_OK(moyai_args(rq, MOYAI_INTO(&ref, &to)));
-    const int rc = moyai_move(ref, moyai_ref_home(to), 0);
+    const int rc = moyai_move(ref, moyai_ref_home(to), most);
     if (rc < 0) moyai_last_error(node, &e);
     moyai_ref_unref(ref);
     moyai_ref_unref(to);
     return moyai_return(rq, MOYAI_ARGS(rc, e.text));
+}
+
+static int m_try(moyai_request *rq, void *self) {
+    (void)self;
+    return move_within(rq, 0);
+}
+
+static int m_soon(moyai_request *rq, void *self) {
+    (void)self;
+    return move_within(rq, 500 * MOYAI_MS);
 }
 
 static int m_later(moyai_request *rq, void *self) {
@@ -340,6 +357,15 @@ static int m_visit(moyai_request *rq, void *self) {
     return 0;
 }
 
+static int m_poke(moyai_request *rq, void *self) {
+    (void)self;
+    moyai_ref *ref = NULL;
+    KIT_OK(moyai_args(rq, MOYAI_INTO(&ref)));
+    const int rc = moyai_call(ref, "take", MOYAI_NONE, MOYAI_NONE, NULL);
+    moyai_ref_unref(ref);
+    return moyai_return(rq, MOYAI_ARGS(rc));
+}
+
 static int m_load(moyai_request *rq, void *self) {
     (void)self;
     moyai_ref *to = NULL, *ref = NULL;
@@ -352,6 +378,31 @@ static int m_load(moyai_request *rq, void *self) {
     moyai_future_free(held);
     moyai_ref_unref(to);
     moyai_ref_unref(ref);
+    return 0;
+}
+
+static int m_make_late(moyai_request *rq, void *self) {
+    (void)self;
+    counts[BEGUN]++;
+    wait_for(&counts[WAITS], 2);
+    moyai_ref *ref = make("");
+    const int rc = moyai_return(rq, MOYAI_ARGS(ref));
+    moyai_ref_unref(ref);
+    return rc;
+}
+
+static int m_send(moyai_request *rq, void *self) {
+    (void)self;
+    moyai_ref *to = NULL;
+    const char *method;
+    uint32_t times;
+    bool waits;
+    KIT_OK(moyai_args(rq, MOYAI_INTO(&to, &method, &times, &waits)));
+    counts[BEGUN]++;
+    if (waits) wait_for(&counts[WAITS], 2);
+    for (uint32_t i = 0; i < times; i++) KIT_OK(moyai_call_oneway(to, method, MOYAI_ARGS(i)));
+    if (strcmp(method, "add") == 0) KIT_OK(moyai_signal(to));
+    moyai_ref_unref(to);
     return 0;
 }
 
@@ -394,10 +445,10 @@ static int m_spin(moyai_request *rq, void *self) {
 }
 
 static const struct moyai_method host_methods[] = {
-    {"make", m_make},   {"make_big", m_make_big}, {"move", m_move}, {"try", m_try},
-    {"later", m_later}, {"end", m_end},           {"name", m_name}, {"unname", m_unname},
-    {"mark", m_mark},   {"wait", m_wait},         {"bulk", m_bulk}, {"visit", m_visit},
-    {"load", m_load},   {"spin", m_spin},         {"fill", m_fill}, {NULL, NULL}};
+    {"make", m_make}, {"make_big", m_make_big}, {"move", m_move},           {"try", m_try},   {"later", m_later},
+    {"end", m_end},   {"name", m_name},         {"unname", m_unname},       {"mark", m_mark}, {"wait", m_wait},
+    {"bulk", m_bulk}, {"visit", m_visit},       {"load", m_load},           {"spin", m_spin}, {"fill", m_fill},
+    {"send", m_send}, {"poke", m_poke},         {"make_late", m_make_late}, {"soon", m_soon}, {NULL, NULL}};
 const struct moyai_class host_class = MOYAI_CLASS("Host", host_methods, NULL);
 
 static int role_host(int argc, char **argv) {
@@ -435,6 +486,16 @@ static moyai_node *join(void) {
     opts.key_file = key;
     opts.outbound_only = true;
     return kit_node(&opts);
+}
+
+bool says_that_it_leaves(int i) {
+    struct rdv *r = NULL;
+    struct rdv_node n;
+    struct moyai_node_id id = moyai_ref_home(host[i]);
+    KIT_OK(rdv_open(&r, kit_grid(), NULL));
+    KIT_OK(rdv_get_node(r, &id, &n, NULL));
+    rdv_close(r);
+    return n.leaving;
 }
 
 pid_t start(const char *name, int at) {

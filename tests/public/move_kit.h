@@ -23,9 +23,12 @@ enum {
     BEGUN,   /* calls of these that wait */
     LOAD,    /* requests that `spin` sees at its node, itself among them; 0: it does not run */
     LEAVES,  /* the node of one of these has been told to leave */
-    ENDS,    /* 1: on_leave ends the object; then 2 and what that returned, negated */
+    ENDS,    /* 1: on_leave ends the object; then 2 and what that returned, negated; MAKES: it makes another; RESTS: it
+              * waits, until 0 */
     COUNTS
 };
+#define MAKES 1000000u
+#define RESTS 1000001u
 
 /*
  * The class Counter:
@@ -38,7 +41,7 @@ enum {
  *     quit() -> int                 waits, and ends its own object: what that returned
  * Of a host:
  *     make(name) -> Counter; make_big(u8) -> an object of class Big: check() -> u64 bytes that are wrong, u8, int pid
- *     move(object, host) -> int; try(object, host) -> int, text: at once
+ *     move(object, host) -> int; try(object, host) -> int, text: at once; soon: within half a second
  *     later(host, object, host to have it) -> int: waits, and then has the first move it
  *     end(object) -> int; name(object, name) -> int; unname(object, name) -> int
  *     mark() -> u64 objects there
@@ -46,7 +49,10 @@ enum {
  *     visit(object)                 calls it: so that host knows where it is
  *     load(host, object)            calls `hold` of the object, and `bulk` there, which waits and returns BULK bytes
  *     spin()                        computes while WAITS is 1
- *     fill(u64)                     takes names, or gives them up, until there is room for so many
+ *     poke(object) -> int           what a call of it comes to
+ *     make_late() -> Counter        when it may, as `wait`
+ *     send(object, method, u32, bool)  so many one-way calls of it, with 0, 1 ..., and a signal if it is `add`; waits
+ * before fill(u64)                     takes names, or gives them up, until there is room for so many
  */
 extern const struct moyai_class host_class;
 extern const struct kit_role move_roles[];
@@ -64,6 +70,7 @@ void close_hosts(int n);
 pid_t start(const char *name, int at); /* one more, in the place of that number */
 
 moyai_ref *made_at(int i, const char *name);
+bool says_that_it_leaves(int i); /* in the grid's directory */
 int move(moyai_ref *ref, int from, int to);
 moyai_future *begin_move(moyai_ref *ref, int from, int to);
 int end_move(moyai_future *f); /* what the move returned; frees it */

@@ -384,17 +384,66 @@ static void names_stay_as_they_were_packed(void **state) {
     close_hosts(2);
 }
 
-/* ---- nodes that leave ------------------------------------------------------------------------ */
-
-static bool says_that_it_leaves(int i) {
-    struct rdv *r = NULL;
-    struct rdv_node n;
-    struct moyai_node_id id = moyai_ref_home(host[i]);
-    KIT_OK(rdv_open(&r, kit_grid(), NULL));
-    KIT_OK(rdv_get_node(r, &id, &n, NULL));
-    rdv_close(r);
-    return n.leaving;
+static moyai_future *begin_told(int i, const char *method, moyai_ref *ref, const char *name) {
+    return name ? moyai_call_async(host[i], method, MOYAI_ARGS(ref, name))
+                : moyai_call_async(host[i], method, MOYAI_ARGS(ref));
 }
+
+/* Where it was a moment ago, at most. */
+static void expect_name(const char *name, moyai_ref *ref, int at) {
+    int where = 0;
+    moyai_ref *found = kit_lookup(node, name);
+    FIBER_ASSERT(moyai_ref_equal(found, ref));
+    KIT_OK(moyai_call(found, "next", MOYAI_ARGS(1u), MOYAI_INTO(moyai_skip(), &where), NULL));
+    FIBER_ASSERT_INT(where, pid[at]);
+    moyai_ref_unref(found);
+}
+
+/* Where names are located, to register one takes rings of questions. What is asked for meanwhile does not change what
+ * is true of it. */
+static void names_are_decided_before_an_object_moves(void **state) {
+    (void)state;
+    wide = true;
+    open_hosts(3);
+    moyai_ref *ref = made_at(0, ""), *other = made_at(2, "taken"), *ends = made_at(0, "");
+    moyai_future *one = begin_told(0, "name", ref, "one"), *again = begin_told(0, "name", ref, "one");
+    moyai_future *f = begin_move(ref, 0, 1);
+    KIT_RC(end_move(one), 0);
+    KIT_RC(end_move(again), 0);
+    KIT_OK(end_move(f));
+    expect_name("one", ref, 1);
+    counts[PACKS] = 1; /* once more, while it is packed */
+    f = begin_move(ref, 1, 0);
+    KIT_UNTIL(node, counts[PACKS] == 2);
+    moyai_future *two = begin_told(1, "name", ref, "two");
+    (void)mark(1);
+    counts[PACKS] = 3;
+    KIT_RC(end_move(two), 0);
+    KIT_OK(end_move(f));
+    expect_name("one", ref, 0);
+    expect_name("two", ref, 0);
+    moyai_future *no = begin_told(0, "name", ref, "taken"); /* it does not take along what it has not got */
+    f = begin_move(ref, 0, 1);
+    KIT_RC(end_move(no), MOYAI_EEXIST);
+    KIT_OK(end_move(f));
+    expect_name("taken", other, 2);
+    expect_name("two", ref, 1);
+    one = begin_told(0, "name", ends, "three"), again = begin_told(0, "name", ends, "three");
+    KIT_RC(told(0, "unname", ends, "three"), 0);
+    KIT_RC(end_move(one), MOYAI_ECANCELED);
+    KIT_RC(end_move(again), 0); /* it asks for itself */
+    expect_name("three", ends, 0);
+    one = begin_told(0, "name", ends, "four");
+    KIT_RC(told(0, "end", ends, NULL), 0);
+    KIT_RC(end_move(one), MOYAI_ENOOBJECT);
+    moyai_ref_unref(ends);
+    moyai_ref_unref(other);
+    moyai_ref_unref(ref);
+    close_hosts(3);
+    wide = false;
+}
+
+/* ---- nodes that leave ------------------------------------------------------------------------ */
 
 /* Nothing can run at the node that leaves but what runs: its objects go when there is room for that. */
 static void who_has_no_room_moves_them_later(void **state) {
@@ -428,6 +477,28 @@ static void who_has_no_room_moves_them_later(void **state) {
         close_hosts(2);
     }
     bare = false;
+}
+
+/* One that has just been unpacked at the leaver is not its own yet: it hears that its node leaves when it is, and goes
+ * back. */
+static void what_arrives_hears_of_the_leave_when_it_is_there(void **state) {
+    (void)state;
+    open_hosts(2);
+    moyai_ref *ref = made_at(0, "");
+    FIBER_ASSERT_INT(taken(ref), 0);
+    moyai_future *f = arrives_at_1(ref);
+    kill(pid[1], SIGTERM);
+    KIT_UNTIL(node, says_that_it_leaves(1));
+    for (int i = 0; i < 20; i++) (void)!moyai_ping(node, moyai_ref_home(host[1]), MOYAI_FOREVER);
+    FIBER_ASSERT_INT(counts[HOOKS], 0);
+    kit_cont(pid[0]);
+    KIT_OK(end_move(f));
+    FIBER_ASSERT_INT(kit_reap(pid[1]), 0);
+    pid[1] = 0;
+    FIBER_ASSERT_INT(counts[HOOKS], 1);
+    FIBER_ASSERT_INT(call_next(ref), pid[0]);
+    moyai_ref_unref(ref);
+    close_hosts(2);
 }
 
 /* One of those that might take them is stopped: it is asked, but not for each. */
@@ -585,6 +656,31 @@ static void who_dies_without_a_word_loses_it(void **state) {
     close_hosts(2);
 }
 
+/* Its home is killed: what is lost with it has not ended, whoever asks, and whatever he or its old home knows of it. i:
+ * it is known where it was; it is not, and its old home has not been told that it is gone; it has; and it has moved
+ * again, so that neither of two old homes that are asked in turn had it last. */
+static void what_is_lost_with_its_home_is_dead(void **state) {
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        open_hosts(3);
+        moyai_ref *ref = made_at(0, "");
+        const int last = i == 3 ? 2 : 1;
+        KIT_OK(move(ref, 0, 1));
+        if (i == 3) KIT_OK(move(ref, 1, 2));
+        if (i == 0) FIBER_ASSERT_INT(taken(ref), 0);
+        kit_kill(pid[last]);
+        pid[last] = 0;
+        if (i >= 2) FIBER_ASSERT_INT(told(0, "poke", ref, NULL), MOYAI_EDEAD);
+        for (int k = 0; k < 3; k++) {
+            moyai_future *f = moyai_call_async(ref, "next", MOYAI_ARGS(1u));
+            KIT_RC(moyai_future_get(f, MOYAI_NONE), MOYAI_EDEAD); /* it may be on its way as that is known */
+            moyai_future_free(f);
+        }
+        moyai_ref_unref(ref);
+        close_hosts(3);
+    }
+}
+
 static int tests(void) {
     const struct CMUnitTest all[] = {
         cmocka_unit_test(what_waited_begins_before_what_came_later),
@@ -597,11 +693,14 @@ static int tests(void) {
         cmocka_unit_test(who_ends_does_not_move),
         cmocka_unit_test(who_ends_as_its_node_leaves_does_not_move),
         cmocka_unit_test(names_stay_as_they_were_packed),
+        cmocka_unit_test(names_are_decided_before_an_object_moves),
         cmocka_unit_test(who_has_no_room_moves_them_later),
+        cmocka_unit_test(what_arrives_hears_of_the_leave_when_it_is_there),
         cmocka_unit_test(who_is_stopped_holds_up_few),
         cmocka_unit_test(names_come_when_there_is_room),
         cmocka_unit_test(who_is_taken_for_dead_loses_nothing),
         cmocka_unit_test(who_dies_without_a_word_loses_it),
+        cmocka_unit_test(what_is_lost_with_its_home_is_dead),
     };
     return cmocka_run_group_tests(all, NULL, NULL);
 }

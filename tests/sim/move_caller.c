@@ -205,6 +205,13 @@ struct peer *overlay_find(const struct overlay *o, const uint8_t id[16]) {
     return node_is(&o->node->n, id) ? NULL : peer_get(o->node, number_of(id), id[2]);
 }
 
+bool call_home_died(moyai_node *node, const uint8_t home[16], struct moyai_error *e) {
+    struct node *n = (struct node *)node;
+    if (node_is(node, home) || peer_get(n, number_of(home), home[2])->gone != DEAD) return false;
+    err_set(e, MOYAI_EDEAD, "it has died");
+    return true;
+}
+
 struct peer_calls *peer_calls(struct peer *p, bool make) {
     static struct peer_calls c;
     (void)make;

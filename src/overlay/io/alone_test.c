@@ -19,7 +19,8 @@ static struct world {
     struct peer peer;
     struct olink link;
     struct alone alone;
-    char said[400];
+    struct met met;
+    char said[900];
     enum log_level level; /* of the last */
     int lines;
     moyai_ns at; /* the last */
@@ -44,7 +45,10 @@ static int begin(void **state) {
     w.peer.o = &w.o;
     w.link = (struct olink){.o = &w.o, .peer = &w.peer, .offered = true, .mesh = true};
     w.o.links = &w.link;
-    alone_init(&w.alone, &w.o);
+    w.met.began = moyai_now();
+    (void)met_add(&w.met, "http://gw:7471/lab");
+    (void)met_add(&w.met, "10.0.0.2:7472");
+    alone_init(&w.alone, &w.o, &w.met);
     return 0;
 }
 
@@ -82,8 +86,12 @@ static void a_guest_has_no_link(void **state) {
     strcpy(w.peer.title, "worker");
     w.peer.pid = 4711;
     strcpy(w.link.at, "10.0.0.1:7471");
+    (void)met_tell(&w.met, 1, MOYAI_EUNREACHABLE, MET_REFUSED, "Connection refused");
     link_is(false);
-    says("no link to another host is left; that to node 00000000 (worker, pid 4711) at 10.0.0.1:7471 broke last");
+    says(
+        "no link to another host is left; that to node 00000000 (worker, pid 4711) at 10.0.0.1:7471 broke last. Others "
+        "are looked for, again within 45 s each time: http://gw:7471/lab: it has not answered; 10.0.0.2:7472: "
+        "Connection refused");
     for (int i = 0; i < 3; i++) {
         link_is(true);
         serve(moyai_now() + 2 * MOYAI_SEC); /* the last ends when one that stood from the first on would count */

@@ -110,15 +110,20 @@ void beat_late(struct exec *x, struct exec_timer *t) {
 }
 
 /* How far is it? Look-ups wait by that. A link that comes up while a thousand nodes start is measured when everything
- * is late, and would count as far for ever: one that does not seem near is measured again, later and later. Of the last
- * two the lesser counts. */
+ * is late, and would count as far for ever: one that does not seem near is measured again, later and later, until two in
+ * a row are alike while nothing is late. Of the last two the lesser counts. */
 #define NEAR          (5 * MOYAI_MS)
 #define MEASURE_AFTER (5 * MOYAI_SEC) /* then four times as long each */
 #define MEASURE_MOST  3u
 
+static bool are_alike(moyai_dur a, moyai_dur b) {
+    return a < b ? b - a <= a / 8 : a - b <= b / 8;
+}
+
 void beat_measured(struct olink *k) {
     moyai_ns now = exec_now(k->o->x);
     moyai_dur trip = (moyai_dur)(now - k->probed), least = k->trip && k->trip < trip ? k->trip : trip;
+    bool sure = k->trip && are_alike(k->trip, trip);
     k->probed = 0;
     k->doubted = false;
     k->trip = trip;
@@ -127,7 +132,7 @@ void beat_measured(struct olink *k) {
     route_cost(k, least);
     if (k->measure_at > now) return;
     k->measure_at = 0;
-    if (least <= NEAR || k->measured == MEASURE_MOST) return;
+    if (least <= NEAR || k->measured == MEASURE_MOST || (sure && beat_patience(k->o) == 0)) return;
     k->measure_at = now + ((moyai_ns)MEASURE_AFTER << 2 * k->measured++);
 }
 

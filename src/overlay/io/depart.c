@@ -68,13 +68,14 @@ static uint32_t get32(const uint8_t *p) {
     return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
 }
 
-static void send_frame(struct olink *k, uint8_t type, const uint8_t *p, size_t n) {
-    struct frame_head h = {.type = type, .class_ = FRAME_CONTROL, .hops = 1, .length = (uint32_t)n};
+static void send_frame(struct olink *k, uint8_t type, uint32_t label, const uint8_t *p, size_t n) {
+    struct frame_head h = {.type = type, .class_ = FRAME_CONTROL, .hops = 1, .label = label, .length = (uint32_t)n};
     struct link_piece piece = {p, n};
     if (link_send(k->link, &h, &piece, n > 0) < 0) link_reset(k->link, MOYAI_ENOMEM, "out of memory for a frame");
 }
 
-/* Two that leave are of no more use to each other; the link goes when the other has said its last, too. */
+/* Two that leave are of no more use to each other; the link goes when the other has said its last, too. Till then its
+ * answers count, and what it says of the calls that it has. */
 static void part(struct olink *k) {
     k->parted = true;
     if (k->mesh) {
@@ -82,22 +83,32 @@ static void part(struct olink *k) {
         mourn_link_down(k);
         route_link_down(k);
     }
-    if (!olink_ready(k->peer)) peer_fail(k->peer, MOYAI_ECLOSED, "it leaves, as this node does");
+}
+
+void peer_parted(struct peer *p) {
+    if (!p->dead && !olink_ready(p)) peer_fail(p, MOYAI_ECLOSED, "it leaves, as this node does");
 }
 
 static void say_last(struct depart *d, struct olink *k) {
     const enum leave_phase phase = leave_phase(d->l);
+    const bool parts = phase == LEAVE_SEEKING || phase == LEAVE_ATTACHED;
     if (phase >= LEAVE_CLOSING && !d->farewell) {
         d->farewell = true;
         overlay_last_words(d->o);
     }
-    if (phase >= LEAVE_CLOSING) olink_farewell(k);
-    send_frame(k, FRAME_LEAVE + LEAVE_ACK, NULL, 0);
+    if (phase >= LEAVE_CLOSING) {
+        olink_farewell(k);
+    } else if (parts && !d->o->closing) { /* who stays has not said his last of anything */
+        d->o->cleared = d->o->ops->cleared && d->o->ops->cleared(d->o->ctx);
+        peer_last_words(k->peer);
+        k->counts &= k->peer->open == 0 && !peer_waiting(k->peer); /* its answers are taken still */
+    }
+    send_frame(k, FRAME_LEAVE + LEAVE_ACK, olink_last_label(k), NULL, 0);
     link_flush(k->link);
     link_last(k->link);
     k->orderly = true;
     if (k->farewell) return; /* its end tells that its node has left */
-    if (phase == LEAVE_SEEKING || phase == LEAVE_ATTACHED) part(k);
+    if (parts) part(k);
 }
 
 /* ---- the machine ----------------------------------------------------------------------------- */
@@ -127,12 +138,13 @@ static void act(struct depart *d, const struct leave_effect *fx) {
             break;
         }
         put32(n, fx->n);
-        send_frame(k, (uint8_t)(FRAME_LEAVE + fx->frame), n, sizeof n);
+        send_frame(k, (uint8_t)(FRAME_LEAVE + fx->frame), 0, n, sizeof n);
         link_flush(k->link);
         break;
     case LEAVE_FX_CLOSE:
         if (!k) break;
         k->over = true;
+        if (k->parted) peer_parted(k->peer);
         close_written(d);
         break;
     case LEAVE_FX_DONE:
@@ -253,7 +265,10 @@ int depart_frame(struct olink *k, const struct frame_head *h, const uint8_t *pay
     ev.frame = (enum leave_frame_kind)(h->type - FRAME_LEAVE);
     if (h->length != (ev.frame == LEAVE_ACK ? 0u : 4u))
         return err_set(why, MOYAI_EPROTO, "frame of type %u and %u bytes", h->type, h->length);
-    if (ev.frame != LEAVE_ACK) ev.n = get32(payload);
+    if (ev.frame != LEAVE_ACK)
+        ev.n = get32(payload);
+    else
+        olink_last_heard(k, h->label);
     if (step(k->o->depart, &ev) == MOYAI_EPROTO)
         return err_set(why, MOYAI_EPROTO, "frame of type %u breaks the protocol", h->type);
     return 0; /* EINVAL: of a link that is no port of ours */

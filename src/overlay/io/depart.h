@@ -25,10 +25,15 @@ int depart_frame(struct olink *k, const struct frame_head *h, const uint8_t *pay
 void depart_left(struct overlay *o, const uint8_t id[16]);
 
 /* leave.c. */
-void overlay_passed(struct overlay *o);     /* nothing passes through this node any more */
-void overlay_withdrawn(struct overlay *o);  /* and it may end */
-void overlay_last_words(struct overlay *o); /* what can still be said is, and all else is given up */
-void olink_farewell(struct olink *k);       /* after those */
+void overlay_passed(struct overlay *o);           /* nothing passes through this node any more */
+void overlay_withdrawn(struct overlay *o);        /* and it may end */
+void overlay_last_words(struct overlay *o);       /* what can still be said is, and all else is given up */
+void olink_farewell(struct olink *k);             /* after those */
+uint32_t olink_last_label(const struct olink *k); /* of a farewell, or ACK */
+void olink_last_heard(struct olink *k, uint32_t label);
+/* What can be said to it still is said, and how much of it was taken (`counts` of the link). */
+void peer_last_words(struct peer *p);
+void peer_parted(struct peer *p); /* by the last link to one that leaves, as this node does, all is said */
 
 /* This node is to leave: overlay_withdrawn follows in DEPART_MOST at the latest. */
 void depart_limit(struct depart *d);

@@ -24,6 +24,7 @@
 #define RETRY      (100 * MOYAI_MS)
 #define RETRY_MOST (10 * MOYAI_SEC)
 #define PATIENCE   (60 * MOYAI_SEC)
+#define YIELD      (500 * MOYAI_MS) /* all that leave at one time have said so by then */
 #define SILENCE    (30 * MOYAI_SEC)
 #define HEAR_MOST  65536u          /* bytes that are read of it ... */
 #define HEAR_EVERY (1 * MOYAI_SEC) /* in this time: behind one that says more the pipe fills, and it waits */
@@ -40,7 +41,9 @@ struct forward {
     char name[40];         /* of the lock's file */
     bool runs, stopped;    /* ssh; nothing is begun any more */
     struct exec_kept lock; /* -1: another has it */
-    struct exec_timer look_timer, start_timer, dial_timer;
+    struct exec_kept next; /* then: shared by all that stand ready to take it; -1: this one does not */
+    bool leaves;           /* and so does not stand ready */
+    struct exec_timer look_timer, start_timer, dial_timer, yield_timer;
 
     struct exec_child *child;
     struct exec_kept alive; /* the pipe whose end is the shell's; -1: none */
@@ -222,6 +225,37 @@ static int take_lock(struct forward *f, struct moyai_error *why) {
     return rc;
 }
 
+/* Who stands ready holds this one, too, with the others that do. */
+static int open_next(const struct forward *f, int flags) {
+    char path[512];
+    snprintf(path, sizeof path, "%s/%s.next", f->cfg.dir, f->name);
+    return open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC | flags, 0600);
+}
+
+static void stand_ready(struct forward *f) {
+    if (f->next.fd >= 0 || f->leaves) return;
+    const int fd = open_next(f, O_CREAT);
+    if (fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) == 0)
+        exec_keep(f->x, &f->next, fd);
+    else if (fd >= 0)
+        close(fd); /* it is being looked at: next time */
+}
+
+static void stand_down(struct forward *f) {
+    char path[512];
+    if (f->next.fd < 0) return;
+    snprintf(path, sizeof path, "%s/%s.next", f->cfg.dir, f->name);
+    if (flock(f->next.fd, LOCK_EX | LOCK_NB) == 0) unlink(path); /* nobody else does */
+    exec_keep_close(&f->next);
+}
+
+static bool another_stands_ready(const struct forward *f) {
+    const int fd = open_next(f, 0);
+    const bool does = fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK;
+    if (fd >= 0) close(fd);
+    return does;
+}
+
 static void drop_lock(struct forward *f) {
     char path[512];
     if (f->lock.fd < 0) return;
@@ -233,9 +267,11 @@ static void drop_lock(struct forward *f) {
 static void on_look(struct exec *x, struct exec_timer *t) {
     struct forward *f = (struct forward *)((char *)t - offsetof(struct forward, look_timer));
     struct moyai_error why = {0};
-    int rc = take_lock(f, &why);
+    int rc = f->leaves && another_stands_ready(f) ? 0 : take_lock(f, &why);
     f->looked = true;
     f->failed = false; /* ssh has not been begun yet */
+    if (rc == 0) stand_ready(f);
+    if (rc != 0) stand_down(f);
     if (rc < 0) fault(f, why.text, true);
     if (rc < 0 && !f->complained) {
         f->complained = true;
@@ -581,6 +617,26 @@ bool forward_concerns(const struct gridfile_line *l, const char *host, bool *con
     return *connects || (l->reverse && gridfile_is_host(l->host[1], host));
 }
 
+void forward_stop(struct forward *f) {
+    if (!f) return;
+    f->stopped = true;
+    stop_dialling(f);
+    exec_timer_clear(f->x, &f->look_timer);
+    exec_timer_clear(f->x, &f->start_timer);
+    exec_timer_clear(f->x, &f->yield_timer);
+}
+
+static void on_yield(struct exec *x, struct exec_timer *t) {
+    struct forward *f = (struct forward *)((char *)t - offsetof(struct forward, yield_timer));
+    if (f->lock.fd < 0 || !another_stands_ready(f)) {
+        exec_timer_set(x, t, moyai_now() + (moyai_ns)YIELD);
+        return;
+    }
+    forward_stop(f);
+    let_go(f);
+    drop_lock(f);
+}
+
 struct forward *forward_new(struct exec *x, const struct forward_cfg *cfg) {
     struct forward *f = calloc(1, sizeof *f);
     if (!f) return NULL;
@@ -597,7 +653,7 @@ struct forward *forward_new(struct exec *x, const struct forward_cfg *cfg) {
     f->retry = f->cfg.retry;
     f->runs = cfg->connects != cfg->line->reverse;
     f->port = cfg->line->listen;
-    f->lock.fd = f->alive.fd = -1;
+    f->lock.fd = f->next.fd = f->alive.fd = -1;
     f->until = UINT64_MAX;
     rng_seed(&f->rng, cfg->seed);
     snprintf(f->name, sizeof f->name, "forward-%016" PRIx64 "%c", gridfile_hash(cfg->line), cfg->connects ? '1' : '2');
@@ -605,16 +661,16 @@ struct forward *forward_new(struct exec *x, const struct forward_cfg *cfg) {
     exec_timer_init(&f->start_timer, on_start);
     exec_timer_init(&f->dial_timer, on_dial);
     exec_timer_init(&f->hear_timer, on_hear);
+    exec_timer_init(&f->yield_timer, on_yield);
     exec_timer_set(x, &f->look_timer, 1);
     return f;
 }
 
-void forward_stop(struct forward *f) {
-    if (!f) return;
-    f->stopped = true;
-    stop_dialling(f);
-    exec_timer_clear(f->x, &f->look_timer);
-    exec_timer_clear(f->x, &f->start_timer);
+void forward_leaves(struct forward *f) {
+    if (!f || f->leaves || f->stopped) return;
+    f->leaves = true;
+    stand_down(f);
+    exec_timer_set(f->x, &f->yield_timer, moyai_now() + (moyai_ns)YIELD);
 }
 
 bool forward_carries(const struct forward *f) {
@@ -626,6 +682,7 @@ void forward_free(struct forward *f) {
     forward_stop(f);
     let_go(f);
     drop_lock(f);
+    stand_down(f);
     free(f);
 }
 

@@ -3,7 +3,8 @@
  * One line of the grid file, kept standing: the ssh that forwards its port, and when to connect through it.
  *
  * Of the nodes of one host and run directory one does it, the one that has the line's file in the run directory locked
- * (flock: the kernel drops the lock of whoever is killed); the others look again every few seconds. That one
+ * (flock: the kernel drops the lock of whoever is killed); the others look again every few seconds, and share the lock
+ * of a second file, which shows that they are there (forward_leaves). That one
  *
  *   runs ssh, if its host is the one to: restarted when it ends, after a second at first and a minute at last. Between
  *   node and ssh stands a shell whose standard input is a pipe from the node: at its end, however the node came by it,
@@ -61,7 +62,10 @@ bool forward_concerns(const struct gridfile_line *l, const char *host, bool *con
 /* NULL: out of memory. Begins by itself, from the loop. */
 struct forward *forward_new(struct exec *x, const struct forward_cfg *cfg);
 void forward_stop(struct forward *f); /* what is under way is cancelled, and nothing begun; ssh runs on. NULL is fine */
-void forward_free(struct forward *f); /* the same, and ssh is killed; NULL is fine */
+/* The node leaves: it does not stand ready any more to take the line over, and half a second later gives it to one that
+ * does, if there is any: those behind the line have their way by that one then. NULL is fine. */
+void forward_leaves(struct forward *f);
+void forward_free(struct forward *f);          /* the same, and ssh is killed; NULL is fine */
 bool forward_carries(const struct forward *f); /* an ssh of its own runs; f NULL: none does */
 
 /* To `dial`: there is no connection, and why; a node says hello; the link is agreed on; it has ended. */

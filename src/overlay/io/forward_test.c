@@ -647,6 +647,38 @@ static void one_of_several_does_it(void **state) {
     for (int i = 0; i < 3; i++) forward_free(f[i]);
 }
 
+/* One that leaves gives the line to another that stays, and keeps it while none stands ready. */
+static void who_leaves_gives_it_to_one_that_stays(void **state) {
+    (void)state;
+    parse("forward here there to=%u", w.port);
+    set_mode("forward");
+    struct forward_cfg c = cfg_of("here");
+    struct forward *f[3];
+    f[0] = forward_new(w.x, &c);
+    UNTIL(forward_holds(f[0]) && pid() > 0);
+    const pid_t first = pid();
+    forward_leaves(f[0]);
+    moyai_ns until = moyai_now() + (moyai_ns)(700 * MOYAI_MS);
+    UNTIL(moyai_now() > until);
+    assert_true(forward_holds(f[0]) && forward_carries(f[0]));
+    forward_free(f[0]);
+    for (int i = 0; i < 3; i++) f[i] = forward_new(w.x, &c);
+    UNTIL(forward_holds(f[0]) + forward_holds(f[1]) + forward_holds(f[2]) == 1 && pid() != first);
+    const pid_t second = pid();
+    const int holder = forward_holds(f[0]) ? 0 : forward_holds(f[1]) ? 1 : 2, goes = (holder + 1) % 3;
+    until = moyai_now() + (moyai_ns)(3 * c.look);
+    UNTIL(moyai_now() > until); /* the others stand ready */
+    forward_leaves(f[goes]);    /* both at once */
+    forward_leaves(f[holder]);
+    UNTIL(forward_holds(f[3 - holder - goes]) && pid() != second);
+    assert_true(!forward_holds(f[holder]) && !forward_carries(f[holder]) && !forward_holds(f[goes]));
+    UNTIL(has_ended(second));
+    for (int i = 0; i < 3; i++) forward_free(f[i]);
+    char path[200];
+    snprintf(path, sizeof path, "test -z \"$(ls %s | grep ^forward-)\"", w.dir);
+    assert_int_equal(system(path), 0); /* no file is left */
+}
+
 /* A process of its own, which holds the line until it is killed: "holder", the directory, the line. */
 static int holder(const char *dir, const char *line) {
     alarm(300);
@@ -755,6 +787,7 @@ int main(int argc, char **argv) {
         TEST(one_that_babbles_waits),
         TEST(what_was_superfluous_is_hastened),
         TEST(one_of_several_does_it),
+        TEST(who_leaves_gives_it_to_one_that_stays),
         TEST(a_killed_holder_is_followed),
         TEST(a_directory_that_is_gone_is_said_once),
     };

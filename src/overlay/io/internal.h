@@ -75,9 +75,11 @@ struct olink {
     bool mesh;                     /* and both ends have agreed on it */
     bool direct;                   /* for the session with its peer (direct.h), whose end ends it */
     bool orderly, silent, doubted; /* its end is no evidence; it did not answer; beat_doubt */
+    bool yielded;                  /* given up, as both ends have agreed */
     /* depart.c: its node knows how to be left; the machine has it; both leave, and we have said our last; both have.
      * staying.c: the machine has it; its node has said that it is to leave. */
     bool leaves, port, parted, over, stays, leaving;
+    bool counts;       /* our last words say FAREWELL_COUNTED */
     bool relays;       /* the relay machine knows it; route.c */
     bool flush_listed; /* among those that route_flush writes */
     int slot;          /* its number with the locating machine; -1: none */
@@ -128,8 +130,8 @@ struct peer {
     moyai_ns last_active, via_since;
     moyai_dur idle; /* the session ends when nobody has needed it for so long */
     struct exec_timer session_timer, idle_timer, retry_timer, ping_timer, beat_timer;
-    unsigned retries, unanswered;
-    int path_rc; /* of the last attempt to make a link; 0: there was none, or it came up */
+    unsigned retries, unanswered, nowhere; /* nowhere: so often all were asked, and nobody had a way to it */
+    int path_rc;                           /* of the last attempt to make a link; 0: there was none, or it came up */
 
     struct msg_list requests, nested, others; /* not yet given to the session */
     uint64_t order;                           /* of the last request */
@@ -157,6 +159,7 @@ struct peer {
     char at[TCP_TEXT]; /* the address by which this node had a link to it; "": none */
 
     bool dead, found_dead, cleared; /* found by us, not told by others; its farewell says FAREWELL_CLEARED */
+    bool counted;                   /* and FAREWELL_COUNTED, by the link that the session uses */
     int why_code;                   /* why everything with it has failed; 0: it has not */
     struct moyai_error *why;        /* NULL: nothing, or out of memory; peer_why */
     struct peer *dead_next;
@@ -200,8 +203,8 @@ struct overlay {
     moyai_dur late;                               /* beat.c: so much were we or others behind, at late_at */
     moyai_dur appear_wait;                        /* until its socket and entry are tried again */
     void (*withdrawn)(void *arg), *withdrawn_arg; /* NULL: it does not leave, or that is over */
-    /* leaving: told to; closed: links; told: that it is dead, and has not rejoined yet */
-    bool witness, leaving, closing, closed, cleared, told;
+    /* leaving: told to; closed: links; told: that it is dead, and has not rejoined; ends_others: a run, an agent */
+    bool witness, leaving, closing, closed, cleared, told, ends_others;
     struct witness *witnesses;
     uint64_t next_ping;
     struct session_cfg session_cfg;

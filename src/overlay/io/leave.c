@@ -156,13 +156,23 @@ static void note_farewells(struct overlay *o) {
     }
 }
 
+void peer_last_words(struct peer *p) {
+    if (!p->opened) return;
+    peer_pump(p);
+    const struct session_event ev = {.kind = SESSION_EV_KEEP};
+    if (!p->session || !p->via.link || session_step(p->session, &ev) < 0) return;
+    peer_pump(p);
+    struct olink *k = p->via.link;
+    if (k) k->counts = link_room(k->link) > 0; /* else it was not said */
+}
+
 void overlay_last_words(struct overlay *o) {
     struct peer *p, *tmp;
     if (o->closing) return;
     note_farewells(o);
-    HASH_ITER (hh, o->peers, p, tmp)
-        if (p->opened) peer_pump(p); /* last answers and one-way calls leave before the farewell, as far as they can */
     o->cleared = o->ops->cleared && o->ops->cleared(o->ctx);
+    HASH_ITER (hh, o->peers, p, tmp)
+        peer_last_words(p); /* last answers and one-way calls leave before the farewell, as far as they can */
     o->closing = true;
     HASH_ITER (hh, o->peers, p, tmp) {
         if (!p->dead) peer_fail(p, MOYAI_ECLOSED, "this node ends");
@@ -172,9 +182,19 @@ void overlay_last_words(struct overlay *o) {
     route_close(o->route);
 }
 
+uint32_t olink_last_label(const struct olink *k) {
+    return (k->o->cleared ? FAREWELL_CLEARED : 0) | (k->counts ? FAREWELL_COUNTED : 0);
+}
+
+void olink_last_heard(struct olink *k, uint32_t label) {
+    if (label & FAREWELL_CLEARED) k->peer->cleared = true;
+    const bool deaf = k->parted && k->counts; /* to the count, too */
+    if (label & FAREWELL_COUNTED && k->peer->via.link == k && !deaf) k->peer->counted = true;
+}
+
 void olink_farewell(struct olink *k) {
     const struct frame_head h = {
-        .type = FRAME_FAREWELL, .class_ = FRAME_CONTROL, .hops = 1, .label = k->o->cleared ? FAREWELL_CLEARED : 0};
+        .type = FRAME_FAREWELL, .class_ = FRAME_CONTROL, .hops = 1, .label = olink_last_label(k)};
     (void)link_send(k->link, &h, NULL, 0); /* if it does not go out, the peer learns it as a death */
 }
 

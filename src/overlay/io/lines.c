@@ -255,6 +255,10 @@ void lines_stop(struct lines *s) {
     }
 }
 
+void lines_leave(struct lines *s) {
+    for (size_t i = 0; s && i < s->file.n; i++) forward_leaves(s->line[i].forward);
+}
+
 bool lines_carry(const struct lines *s) {
     for (size_t i = 0; s && i < s->file.n; i++)
         if (forward_carries(s->line[i].forward)) return true;

@@ -22,6 +22,7 @@ int lines_new(struct lines **ret, struct overlay *o, struct tls_ctx *tls, const 
 /* No connection is made or taken any more; links go on, and have nothing to do with the lines. ssh runs on. NULL is
  * fine */
 void lines_stop(struct lines *s);
+void lines_leave(struct lines *s);       /* the node leaves: forward_leaves. NULL is fine */
 bool lines_carry(const struct lines *s); /* an ssh of this node's runs, through which links may go; s NULL: none does */
 void lines_close(struct lines *s);       /* the same, and ssh ends. NULL is fine */
 

@@ -187,13 +187,14 @@ static int listen_word(struct listeners *w, const char *word, void *arg, struct 
     }
     if (!s->port) s->port = tcp_port(&at);
     if (!s->advertise) return 0;
-    if (strcmp(word, "any") != 0) {
+    if (!tcp_is_all(&at)) {
         advertise(w, &at);
         return 0;
     }
     struct tcp_addr own[PEERS_ADDRESSES];
     size_t n = tcp_own_addresses(own, PEERS_ADDRESSES);
     for (size_t i = 0; i < n; i++) {
+        if (at.ss.ss_family == AF_INET && own[i].ss.ss_family != AF_INET) continue;
         tcp_set_port(&own[i], tcp_port(&at));
         advertise(w, &own[i]);
     }

@@ -108,6 +108,7 @@ struct transfer {
     size_t over; /* it was longer than that, and curl was told to give up */
     bool young;  /* the server has begun just now, it says, so long ago: */
     moyai_dur age;
+    char by[40], proxy[TCP_HOST]; /* the variable of the environment that has it asked through a proxy, and that */
 };
 
 static size_t on_answer(char *p, size_t size, size_t n, void *arg) {
@@ -152,6 +153,41 @@ static size_t on_upload(char *p, size_t size, size_t n, void *arg) {
     memcpy(p, t->p + t->at, n);
     t->at += n;
     return n;
+}
+
+/*
+ * Whether a proxy is asked is for curl to decide, by several variables; which one it was it tells in what it says of
+ * its work only. Nothing secret is kept: a proxy's address may have a password.
+ */
+static int on_word(CURL *c, curl_infotype kind, char *p, size_t n, void *arg) {
+    struct transfer *t = arg;
+    char text[600], by[sizeof t->by], url[500];
+    (void)c;
+    if (kind != CURLINFO_TEXT || n == 0 || n >= sizeof text) return 0;
+    memcpy(text, p, n);
+    text[n] = 0;
+    if (sscanf(text, "Uses proxy env variable %39[A-Za-z_] == '%499[^']'", by, url) != 2) return 0;
+    if (strcasecmp(by, "no_proxy") == 0) return 0;
+    const char *from = strstr(url, "://");
+    from = from ? from + 3 : url;
+    size_t len = strcspn(from, "/");
+    const char *user = memrchr(from, '@', len);
+    if (user) {
+        len -= (size_t)(user + 1 - from);
+        from = user + 1;
+    }
+    char at[sizeof t->proxy];
+    snprintf(at, sizeof at, "%.*s", (int)len, from);
+    hello_text(t->proxy, sizeof t->proxy, at);
+    snprintf(t->by, sizeof t->by, "%s", by);
+    return 0;
+}
+
+/* What was reached, or not, is the proxy: the address that its user has given is not to blame. */
+static void blame_proxy(const struct transfer *down, struct moyai_error *why) {
+    if (!why || !down->proxy[0]) return;
+    const size_t n = strlen(why->text);
+    snprintf(why->text + n, sizeof why->text - n, " (asked through the proxy %s, by $%s)", down->proxy, down->by);
 }
 
 /*
@@ -233,6 +269,11 @@ static int failed(struct place *p, CURL *c, CURLcode result, const struct transf
     long sys = 0;
     double named = 0;
     host_of(p->url, host);
+    if (down->proxy[0]) {
+        snprintf(host, sizeof host, "%s", down->proxy); /* the only address that is asked for */
+        char *port = strrchr(host, ':');
+        if (port && !strchr(port, ']')) *port = 0;
+    }
     if (down->over) return err_set(why, MOYAI_EUNREACHABLE, "its answer is longer than %zu bytes", down->over);
     switch ((int)result) {
     case CURLE_COULDNT_CONNECT:
@@ -240,10 +281,8 @@ static int failed(struct place *p, CURL *c, CURLcode result, const struct transf
         if (sys == ECONNREFUSED) p->what = MET_REFUSED;
         break;
     case CURLE_COULDNT_RESOLVE_HOST:
-        return no_address(host, why);
     case CURLE_COULDNT_RESOLVE_PROXY:
-        text = "cannot find the address of the proxy that the environment names";
-        break;
+        return no_address(host, why);
     case CURLE_UNSUPPORTED_PROTOCOL: /* an answer of "HTTP/0.9", without a head: the address was checked before */
     case CURLE_WEIRD_SERVER_REPLY:
         text = "what answers there is no HTTP server";
@@ -317,6 +356,9 @@ static int request(struct place *p, const char *method, const char *url, struct 
     curl.easy_setopt(c, CURLOPT_CLOSESOCKETFUNCTION, on_close);
     curl.easy_setopt(c, CURLOPT_CLOSESOCKETDATA, p);
     curl.easy_setopt(c, CURLOPT_NOSIGNAL, 1L);
+    curl.easy_setopt(c, CURLOPT_DEBUGFUNCTION, on_word);
+    curl.easy_setopt(c, CURLOPT_DEBUGDATA, down);
+    curl.easy_setopt(c, CURLOPT_VERBOSE, 1L);
 #if LIBCURL_VERSION_NUM >= 0x075700
     curl.easy_setopt(c, CURLOPT_QUICK_EXIT, 1L); /* a name server that is silent holds up nobody's end */
 #endif
@@ -356,6 +398,7 @@ static int request(struct place *p, const char *method, const char *url, struct 
                      status == 404   ? ": not a moyai endpoint, or not the name of a grid"
                      : status == 507 ? ": it is full, or out of memory"
                                      : "");
+    if (rc < 0 && !running) blame_proxy(down, why);
     curl.easy_cleanup(c);
     curl.slist_free_all(heads);
     return rc;

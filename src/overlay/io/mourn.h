@@ -25,8 +25,8 @@ struct locate_frame;
 
 /* What machines know a host by. 0: not known. */
 static inline uint64_t host_hash(const uint8_t host[16]) {
-    uint64_t h;
-    memcpy(&h, host, 8);
+    uint32_t h;
+    memcpy(&h, host, 4);
     return id_zero(host) ? 0 : h ? h : 1;
 }
 

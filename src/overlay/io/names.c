@@ -146,7 +146,7 @@ void overlay_name_release(struct overlay *o, const char *name) {
         struct name_ask *a = c->ask;
         a->token = 0;
         claim_free(t, c);
-        a->told(a, MOYAI_ECLOSED, NULL, NULL);
+        a->told(a, MOYAI_ECANCELED, NULL, NULL);
     } else {
         claim_free(t, c);
     }

@@ -345,6 +345,13 @@ static bool look(void *arg) {
     return link_look(((struct olink *)arg)->link);
 }
 
+/* Of one that leaves, as this node does, after this node has said its last there: till it has, too, unless it was told
+ * that nothing more is taken. */
+static bool is_last_word(const struct olink *k, const struct frame_head *h) {
+    if (h->type == FRAME_FAREWELL || (h->type >= FRAME_LEAVE && h->type <= FRAME_LEAVE_LAST)) return true;
+    return !k->over && !k->counts && !h->label && h->type >= FRAME_SESSION && h->type <= FRAME_SESSION_LAST;
+}
+
 static int on_frame(struct link *l, const struct frame_head *h, uint8_t *payload, struct moyai_error *why) {
     struct olink *k = link_owner(l);
     if (k->o->hot != k) { /* where something came from last, something may come from next */
@@ -354,7 +361,7 @@ static int on_frame(struct link *l, const struct frame_head *h, uint8_t *payload
     if (h->type == FRAME_HELLO) return on_hello(k, payload, h->length, why);
     if (!k->greeted) return err_set(why, MOYAI_EPROTO, "frame of type %u before the hello", h->type);
     k->heard = exec_now(k->o->x);
-    if (k->parted && h->type != FRAME_FAREWELL && (h->type < FRAME_LEAVE || h->type > FRAME_LEAVE_LAST)) return 0;
+    if (k->parted && !is_last_word(k, h)) return 0;
     if (k->o->wide && h->type >= FRAME_PEERS && h->type <= FRAME_PEERS_LAST) return wide_frame(k, h, payload, why);
     if (!k->up && h->type != FRAME_FAREWELL && h->type != FRAME_PING && h->type != FRAME_DEAD) {
         if (k->o->closing) return 0; /* what it has agreed to was not heard any more */
@@ -373,7 +380,7 @@ static int on_frame(struct link *l, const struct frame_head *h, uint8_t *payload
     switch (h->type) {
     case FRAME_FAREWELL:
         k->farewell = true;
-        if (h->label == FAREWELL_CLEARED) k->peer->cleared = true;
+        olink_last_heard(k, h->label);
         return 0;
     case FRAME_PING: {
         if (h->length != 8) return err_set(why, MOYAI_EPROTO, "ping of %u bytes", h->length);
@@ -399,14 +406,14 @@ static int on_frame(struct link *l, const struct frame_head *h, uint8_t *payload
 
 static size_t on_place(struct link *l, const struct frame_head *h, const uint8_t *prefix, uint8_t **dest) {
     struct olink *k = link_owner(l);
-    if (!k->up || h->label || h->type != FRAME_SESSION + SESSION_DATA) return 0;
+    if (!k->up || h->label || h->type != FRAME_SESSION + SESSION_DATA || (k->parted && k->counts)) return 0;
     return peer_place(k->peer, k, h, prefix, dest);
 }
 
 static int on_placed(struct link *l, const struct frame_head *h, const uint8_t *prefix, uint8_t *dest,
                      struct moyai_error *why) {
     struct olink *k = link_owner(l);
-    return peer_placed(k->peer, k, h, prefix, dest, why);
+    return k->parted && k->counts ? 0 : peer_placed(k->peer, k, h, prefix, dest, why);
 }
 
 static void on_room(struct link *l) {
@@ -444,6 +451,7 @@ static void on_down(struct link *l, const struct moyai_error *why) {
         return;
     }
     if (farewell && o->mourn) mourn_farewell(o, p->id);
+    if (parted && !farewell) peer_parted(p);
     if (farewell)
         has_left(p);
     else if (!was_up && !k->tcp && (code == MOYAI_EVERSION || code == MOYAI_EPROTO)) {
@@ -518,6 +526,10 @@ void **peer_data(struct peer *p) {
 bool peer_dead(const struct peer *p, struct moyai_error *why) {
     if (p->dead && why) *why = *peer_why(p);
     return p->dead;
+}
+
+bool peer_nowhere(const struct peer *p) {
+    return p->nowhere > 1 && !p->links;
 }
 
 const struct moyai_error *peer_why(const struct peer *p) {

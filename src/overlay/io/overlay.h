@@ -72,8 +72,8 @@ struct overlay_ops {
     /* Others have declared this node dead: under which id does it go on? False: out of memory, it is asked again. */
     bool (*rejoin)(void *ctx, struct moyai_node_id *id);
     void (*rejoined)(void *ctx); /* it does: everything that was open has failed */
-    /* This node ends: has every call that has begun here been answered, and the answer been taken? It is said in the
-     * farewell: what others have open here was never executed. NULL: no. */
+    /* This node ends, or is done with a peer: what has not begun is answered now, and does not begin. Has every call
+     * that has begun been answered, and the answer been taken? It is said: what is open was never executed. NULL: no */
     bool (*cleared)(void *ctx);
     /* Keep the session although nothing moves: calls are open with p, or something else points to it. */
     bool (*busy)(void *ctx, struct peer *p);
@@ -96,8 +96,7 @@ struct overlay_cfg {
     const char *grid_file, *ssh; /* NULL: none; "ssh" */
     bool outbound_only;
     bool observer; /* it looks at others, who need not take it for one of them, and find it in no directory */
-    int hurry_fd;  /* while it says farewell: readable, and `hurries`, which reads all, says so: to end at once. 0: none
-                    */
+    int hurry_fd;  /* 0: none. While it says farewell: readable, and `hurries`, which reads all, says so: to end now */
     bool (*hurries)(void *arg);
     void *hurry_arg;
     uint32_t degree;
@@ -143,8 +142,8 @@ struct overlay_asks {
     bool late; /* it was without for more than a moment */
 };
 struct overlay_asks overlay_asks(const struct overlay *o);
-/* Somebody who waits to be told; embedded in what is his. told: once, from the loop or from within the asking; code 0,
- * or ENOENT (find), EEXIST (claim; object and node say whose it is), ECLOSED. NULL object: not known. */
+/* Somebody who waits to be told; embedded in what is his. told: once, from the loop or the asking itself; 0, ENOENT
+ * (find), EEXIST (claim: whose it is), ECANCELED (claim: released), ECLOSED (the node ends). NULL object: not known. */
 struct name_ask {
     uint64_t token; /* 0: not waiting */
     void (*told)(struct name_ask *a, int code, const uint8_t object[16], const uint8_t node[16]);
@@ -174,6 +173,7 @@ void overlay_self_name(const struct overlay *o, char out[PEER_NAME]);
 const uint8_t *peer_id(const struct peer *p);
 void **peer_data(struct peer *p); /* the layer above's: NULL at first, malloc'ed, freed with the peer */
 bool peer_dead(const struct peer *p, struct moyai_error *why);
+bool peer_nowhere(const struct peer *p); /* looked for twice, in the whole grid: nobody has a way to it */
 const struct moyai_error *peer_why(const struct peer *p); /* everything with it failed last; code 0: never yet */
 
 /* Until fn returns false. */
@@ -220,8 +220,8 @@ bool overlay_refused(const struct overlay *o);
 /* In a grid of one host: is there an entry of another one? Looks at some, if they changed. text: also what to do. */
 bool overlay_split(struct overlay *o, char text[MOYAI_ERROR_TEXT]);
 bool overlay_heard(const struct overlay *o); /* they have answered, whatever they know */
-/* No link, and none to be had: all places where the grid is met have answered, and all that are known have no place for
- * this node, though they know that it has no other link. One may become free. */
+/* No link, and none to be had now: all places where the grid is met have answered, and all that are known have no place
+ * for this node, though they know that it has no other link. */
 bool overlay_left_out(const struct overlay *o);
 bool overlay_accepts(const struct overlay *o); /* nodes of other hosts can connect to this one, as far as it knows */
 size_t overlay_turned_away(const struct overlay *o); /* members without any other link for whom it had no place */

@@ -73,6 +73,7 @@ static int session_make(struct peer *p) {
 static void set_via(struct peer *p, struct via via, bool stands) {
     uint64_t old = p->via.path != via.path ? p->via.path : 0, older = p->old_path;
     p->via = via;
+    p->counted = false;
     p->old_path = stands ? 0 : old;
     if (older && older != p->old_path) route_end(p->o->route, older);
     if (old && stands) route_end(p->o->route, old);
@@ -265,6 +266,8 @@ static void set_why(struct peer *p, struct moyai_error *why, int code, const cha
         err_set(why, code, "%s: %s", who, text);
     }
     why->where = code == MOYAI_EUNREACHABLE ? MOYAI_AT_PATH : MOYAI_AT_PEER;
+    const bool never = p->cleared && code == MOYAI_ECLOSED && !p->o->closing;
+    why->executed = never ? MOYAI_NEVER_EXECUTED : MOYAI_MAY_HAVE_EXECUTED;
 }
 
 /* Everything with this peer fails: messages, then what the layer above has open. */
@@ -275,7 +278,8 @@ void peer_fail(struct peer *p, int code, const char *text) {
         peer_set_why(p, &why);
     }
     if (p->session) {
-        struct session_event ev = {.kind = SESSION_EV_PEER_DEAD, .now = exec_now(p->o->x)};
+        struct session_event ev = {.kind = p->counted ? SESSION_EV_PEER_LEFT : SESSION_EV_PEER_DEAD,
+                                   .now = exec_now(p->o->x)};
         if (session_step(p->session, &ev) == 0) peer_drain(p, NULL, NULL, (struct via){0}, NULL, NULL, NULL);
         if (p->session) session_end(p);
     } else {

@@ -463,7 +463,10 @@ static void take_slot(struct route *t, struct olink *k) {
     while (i < LOCATE_LINKS && t->slot[i]) i++;
     struct locate_event le = {.kind = LOCATE_EV_LINK_UP, .link = i, .host = host_hash(k->host), .cost = FIRST_COST};
     memcpy(le.node.b, k->peer->id, 16);
-    if (i == LOCATE_LINKS || route_locate(t, &le) < 0) return;
+    if (i == LOCATE_LINKS || route_locate(t, &le) < 0) {
+        t->lack_slots = true;
+        return;
+    }
     t->slot[i] = k;
     k->slot = (int)i;
     ways_link_new(t, i);
@@ -484,14 +487,13 @@ void route_link_down(struct olink *k) {
     flush_forget(t, k);
     if (k->slot >= 0) {
         t->slot[k->slot] = NULL;
-        struct locate_event le = {.kind = LOCATE_EV_LINK_DOWN, .link = (uint32_t)k->slot};
+        struct locate_event le = {.kind = LOCATE_EV_LINK_DOWN, .link = (uint32_t)k->slot, .parted = k->yielded};
         (void)route_locate(t, &le);
         k->slot = -1;
-        for (struct olink *o = t->o->links; o; o = o->next) /* one that found none: of one that was to go first */
-            if (o != k && o->relays && o->slot < 0 && !o->peer->dead) {
-                take_slot(t, o);
-                break;
-            }
+        struct olink *o = t->lack_slots ? t->o->links : NULL;
+        while (o && (o == k || !o->relays || o->slot >= 0 || o->peer->dead)) o = o->next;
+        t->lack_slots = o; /* one that found none: of one that was to go first; perhaps there are more */
+        if (o) take_slot(t, o);
     }
     if (k->relays) {
         k->relays = false;
@@ -678,7 +680,7 @@ int route_new(struct overlay *o, struct moyai_error *reterr) {
     exec_timer_init(&t->r_timer, r_due);
     t->n_ends = pointers_of(&o->cfg) + spare_of(&o->cfg); /* relay_index is below */
     t->ends = calloc(t->n_ends, sizeof *t->ends);
-    if (!t->ends) return err_set(reterr, MOYAI_ENOMEM, "out of memory");
+    if (!t->ends || !ways_new(t)) return err_set(reterr, MOYAI_ENOMEM, "out of memory");
     return begin(t, reterr);
 }
 
@@ -720,10 +722,11 @@ void route_close(struct route *t) {
 void route_free(struct route *t) {
     if (!t) return;
     for (size_t i = 0; t->ends && i < t->n_ends; i++) free(t->ends[i].refusal);
-    ways_forget(t);
+    if (t->hops) ways_forget(t);
     tokens_free(t);
     free(t->queue);
     free(t->ends);
+    free(t->hops);
     free(t->l);
     free(t->r);
     free(t);

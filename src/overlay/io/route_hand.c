@@ -20,7 +20,7 @@ struct olink *route_any_link(struct route *t, locate_set avoid) {
 static void back_note(struct route *t, const uint8_t from[16], const struct olink *k) {
     uint64_t h;
     memcpy(&h, from, sizeof h);
-    struct back *b = &t->back[h % BACKS];
+    struct back *b = &t->back[h % t->n_back];
     memcpy(b->id, from, 16);
     b->link = k->number;
 }
@@ -28,7 +28,7 @@ static void back_note(struct route *t, const uint8_t from[16], const struct olin
 static struct olink *back_link(struct route *t, const uint8_t to[16], locate_set avoid) {
     uint64_t h;
     memcpy(&h, to, sizeof h);
-    const struct back *b = &t->back[h % BACKS];
+    const struct back *b = &t->back[h % t->n_back];
     struct olink *k = b->link && id_equal(b->id, to) ? olink_by_number(t->o, b->link) : NULL;
     return k && k->slot >= 0 && !set_has(&avoid, (uint32_t)k->slot) ? k : NULL;
 }

@@ -32,7 +32,6 @@ struct hop {
     uint64_t path;
     uint32_t slot;
 };
-#define HOPS 256u
 
 /* Links by which paths to a node have failed of late, as bits of their slots. Small, and forgets. */
 struct bad {
@@ -40,21 +39,18 @@ struct bad {
     locate_set slots;
     moyai_ns until;
 };
-#define BADS 64u
 
 /* Whose path to a node has broken here, where the link to that node has ended. */
 struct owed {
     uint8_t to[16], of[16];
     moyai_ns until;
 };
-#define OWED 256u
 
 /* By which link a forwarded frame of a node has come. Small, and forgets. */
 struct back {
     uint8_t id[16];
     uint64_t link; /* 0: none */
 };
-#define BACKS 128u
 
 /* Somebody waits for the locating machine. */
 struct asker {
@@ -85,13 +81,15 @@ struct route {
     size_t first, n, cap;
     bool acting, closing;
     bool relayed;     /* the relay machine has moved since its timer was set */
+    bool lack_slots;  /* of links that are up one may be in no slot */
     struct end *ends; /* by relay_index */
     size_t n_ends;
-    struct hop hops[HOPS];
-    struct bad bad[BADS];
-    struct owed owed[OWED];
-    uint32_t owed_next;
-    struct back back[BACKS];
+    /* In one block (ways_new). */
+    struct hop *hops;
+    struct bad *bad;
+    struct back *back;
+    struct owed *owed;
+    uint32_t n_hops, n_bad, n_back, n_owed, owed_next;
     struct asker *askers;
     struct find *finds;
     struct claim *claims;
@@ -144,6 +142,7 @@ void ways_link_ends(struct route *t, const struct olink *k); /* before the relay
 void ways_link_new(struct route *t, uint32_t slot);          /* another has that number now */
 void ways_make_place(struct route *t); /* where places are short: end a session that nobody needs */
 void ways_short(const struct end *e);  /* RELAY_FX_SHORT */
+bool ways_new(struct route *t);        /* false: out of memory */
 void ways_forget(struct route *t);     /* all of it */
 
 /* names.c */

@@ -19,12 +19,33 @@
 #define OWED_FOR   (3 * MOYAI_SEC) /* the death machine has come to its verdict by then, or comes to none */
 #define BAD_FOR    (5 * MOYAI_SEC) /* a relay may have places again, a silent link is found out meanwhile */
 
+/* Entries of each; with cfg.small a quarter. */
+#define HOPS  256u
+#define BADS  64u
+#define BACKS 128u
+#define OWED  256u
+
+bool ways_new(struct route *t) {
+    const uint32_t part = t->o->cfg.small ? 4 : 1;
+    t->n_hops = HOPS / part;
+    t->n_bad = BADS / part;
+    t->n_back = BACKS / part;
+    t->n_owed = OWED / part;
+    t->hops = calloc(1, t->n_hops * sizeof *t->hops + t->n_bad * sizeof *t->bad + t->n_back * sizeof *t->back +
+                            t->n_owed * sizeof *t->owed);
+    if (!t->hops) return false;
+    t->bad = (struct bad *)(void *)(t->hops + t->n_hops);
+    t->back = (struct back *)(void *)(t->bad + t->n_bad);
+    t->owed = (struct owed *)(void *)(t->back + t->n_back);
+    return true;
+}
+
 /* ---- what has failed ------------------------------------------------------------------------- */
 
 static struct bad *bad_at(struct route *t, const uint8_t id[16]) {
     uint64_t h;
     memcpy(&h, id, sizeof h);
-    return &t->bad[h % BADS];
+    return &t->bad[h % t->n_bad];
 }
 
 static locate_set bad_of(struct route *t, const uint8_t id[16]) {
@@ -44,7 +65,7 @@ static void bad_clear(struct route *t, const uint8_t id[16]) {
 }
 
 void ways_link_new(struct route *t, uint32_t slot) {
-    for (uint32_t i = 0; i < BADS; i++)
+    for (uint32_t i = 0; i < t->n_bad; i++)
         if (set_has(&t->bad[i].slots, slot)) set_del(&t->bad[i].slots, slot); /* what was never written stays so */
 }
 
@@ -57,7 +78,7 @@ void ways_error(struct route *t, const struct olink *k, const struct relay_frame
 }
 
 void ways_hop_bad(struct route *t, uint64_t path, const uint8_t id[16]) {
-    const struct hop *h = &t->hops[path % HOPS];
+    const struct hop *h = &t->hops[path % t->n_hops];
     if (h->path != path) return;
     struct locate_event bad = {.kind = LOCATE_EV_ROUTE_BAD, .link = h->slot};
     memcpy(bad.node.b, id, 16);
@@ -66,7 +87,7 @@ void ways_hop_bad(struct route *t, uint64_t path, const uint8_t id[16]) {
 
 void route_unanswered(struct peer *p, struct via via) {
     struct route *t = p->o->route;
-    const struct hop *h = &t->hops[via.path % HOPS];
+    const struct hop *h = &t->hops[via.path % t->n_hops];
     if (via.link && via.link->slot >= 0) bad_put(t, p->id, (uint32_t)via.link->slot);
     if (via.path && h->path == via.path) bad_put(t, p->id, h->slot);
 }
@@ -79,7 +100,7 @@ void route_unanswered(struct peer *p, struct via via) {
  * the path has broken. It is told of the death, too, before all those who do not need it.
  */
 static void owe(struct route *t, const uint8_t to[16], const uint8_t of[16]) {
-    struct owed *w = &t->owed[t->owed_next++ % OWED];
+    struct owed *w = &t->owed[t->owed_next++ % t->n_owed];
     *w = (struct owed){.until = exec_now(t->o->x) + (moyai_ns)OWED_FOR};
     memcpy(w->to, to, 16);
     memcpy(w->of, of, 16);
@@ -94,12 +115,12 @@ void ways_link_ends(struct route *t, const struct olink *k) {
 void route_mourn(struct overlay *o, const uint8_t id[16]) {
     struct route *t = o->route;
     moyai_ns now = exec_now(o->x);
-    for (uint32_t i = 0; i < OWED; i++) {
+    for (uint32_t i = 0; i < t->n_owed; i++) {
         struct owed *w = &t->owed[i];
         if (w->until <= now || !id_equal(w->of, id)) continue;
         uint8_t to[16];
         memcpy(to, w->to, 16);
-        for (uint32_t k = i; k < OWED; k++) /* once, though it had several paths */
+        for (uint32_t k = i; k < t->n_owed; k++) /* once, though it had several paths */
             if (id_equal(t->owed[k].of, id) && id_equal(t->owed[k].to, to)) t->owed[k].until = 0;
         mourn_pass_on(o, to, id);
     }
@@ -138,7 +159,7 @@ static void routed(struct route *t, uint64_t path, uint64_t link) {
 }
 
 static void use_link(struct route *t, uint64_t path, const struct olink *k) {
-    t->hops[path % HOPS] = (struct hop){path, (uint32_t)k->slot};
+    t->hops[path % t->n_hops] = (struct hop){path, (uint32_t)k->slot};
     routed(t, path, k->number);
 }
 
@@ -249,6 +270,9 @@ void ways_located(struct route *t, const struct locate_effect *fx) {
         pings_located(t->o, id.b, fx->kind == LOCATE_FX_FOUND);
         return;
     }
+    struct peer *p = own ? overlay_find(t->o, id.b) : NULL;
+    if (p && fx->kind != LOCATE_FX_NOT_FOUND) p->nowhere = 0;
+    if (p && fx->kind == LOCATE_FX_NOT_FOUND && !fx->unsure) p->nowhere++;
     if (fx->kind == LOCATE_FX_FOUND && use_any(t, path, &id, avoid, own)) return;
     routed(t, path, 0);
 }
@@ -256,7 +280,7 @@ void ways_located(struct route *t, const struct locate_effect *fx) {
 void ways_forget(struct route *t) {
     struct asker *a, *tmp;
     HASH_ITER (hh, t->askers, a, tmp) asker_free(t, a);
-    memset(t->hops, 0, sizeof t->hops);
-    memset(t->bad, 0, sizeof t->bad);
-    memset(t->owed, 0, sizeof t->owed);
+    memset(t->hops, 0, t->n_hops * sizeof *t->hops);
+    memset(t->bad, 0, t->n_bad * sizeof *t->bad);
+    memset(t->owed, 0, t->n_owed * sizeof *t->owed);
 }

@@ -10,6 +10,7 @@
 
 #include "base/err.h"
 #include "overlay/io/leaving.h"
+#include "overlay/io/lines.h"
 #include "overlay/io/rejoin.h"
 #include "overlay/io/route.h"
 #include "overlay/io/wide.h"
@@ -93,11 +94,56 @@ static int step(struct staying *s, struct stay_event *ev) {
     return rc;
 }
 
+static bool counts(const struct olink *k) {
+    return k->mesh && !k->observer && !k->direct;
+}
+
+#define SEES_ROOM 8192u
+
+static int by_id(const void *a, const void *b) {
+    return memcmp(a, b, 16);
+}
+
+static size_t without_twins(uint8_t (*ids)[16], size_t n) {
+    size_t kept = 0;
+    qsort(ids, n, sizeof *ids, by_id);
+    for (size_t i = 0; i < n; i++)
+        if (kept == 0 || memcmp(ids[kept - 1], ids[i], 16) != 0) memmove(ids[kept++], ids[i], 16);
+    return kept;
+}
+
+static bool is_leaving_neighbour(const struct overlay *o, const uint8_t id[16]) {
+    for (const struct olink *k = o->links; k; k = k->next)
+        if (k->peer && k->leaving && id_equal(k->peer->id, id)) return true;
+    return false;
+}
+
+/* How many nodes there are here that do not leave: this one, its neighbours and theirs. 0: that cannot be told. */
+static uint32_t sees(const struct overlay *o) {
+    struct locate_neighbour near[LOCATE_LINKS];
+    uint8_t(*ids)[16] = malloc(SEES_ROOM * sizeof *ids);
+    size_t n = 0;
+    if (!ids) return 0;
+    memcpy(ids[n++], o->cfg.self.b, 16);
+    for (const struct olink *k = o->links; k; k = k->next) {
+        if (!counts(k) || k->leaving) continue;
+        const size_t more = route_neighbours(k, near, LOCATE_LINKS);
+        if (n + 1 + more > SEES_ROOM) n = without_twins(ids, n);
+        if (n + 1 + more > SEES_ROOM) break;
+        memcpy(ids[n++], k->peer->id, 16);
+        for (size_t i = 0; i < more; i++)
+            if (!is_leaving_neighbour(o, near[i].node.b)) memcpy(ids[n++], near[i].node.b, 16);
+    }
+    n = without_twins(ids, n);
+    free(ids);
+    return (uint32_t)n;
+}
+
 /* One of our neighbours that do not leave has it for a neighbour, as it has told us. */
 static bool has_way(const struct overlay *o, const struct moyai_node_id *id) {
     struct locate_neighbour near[LOCATE_LINKS];
     for (const struct olink *k = o->links; k; k = k->next) {
-        if (!k->mesh || k->leaving || k->observer || k->direct) continue;
+        if (!counts(k) || k->leaving) continue;
         const size_t n = route_neighbours(k, near, LOCATE_LINKS);
         for (size_t i = 0; i < n; i++)
             if (id_equal(near[i].node.b, id->b)) return true;
@@ -125,8 +171,9 @@ static void on_soon(struct exec *x, struct exec_timer *t) {
 
 static void on_timer(struct exec *x, struct exec_timer *t) {
     (void)x;
-    struct stay_event ev = {.kind = STAY_EV_TIMEOUT};
-    (void)step((struct staying *)((char *)t - offsetof(struct staying, timer)), &ev);
+    struct staying *s = (struct staying *)((char *)t - offsetof(struct staying, timer));
+    struct stay_event ev = {.kind = STAY_EV_TIMEOUT, .sees = staying_leaves(s->o) ? 0 : sees(s->o)};
+    (void)step(s, &ev);
 }
 
 /* ---- what happens ---------------------------------------------------------------------------- */
@@ -147,6 +194,7 @@ void staying_link_down(struct olink *k) {
 
 int staying_frame(struct olink *k, const struct peers_frame *f, struct moyai_error *why) {
     struct stay_event ev = {.kind = STAY_EV_FRAME, .link = k->number, .frame = f};
+    if (k->o->staying && f->kind == PEERS_LEAVE) ev.sees = sees(k->o);
     if (k->o->staying && step(k->o->staying, &ev) == MOYAI_EPROTO)
         return err_set(why, MOYAI_EPROTO, "peers frame of kind %d breaks the protocol", (int)f->kind);
     return 0; /* EINVAL: of a link that the machine does not have */
@@ -171,7 +219,7 @@ bool staying_needs(const struct overlay *o, const uint8_t id[16]) {
 bool staying_only(const struct olink *k) {
     bool leaves = false;
     for (const struct olink *other = k->o->links; other; other = other->next) {
-        if (other == k || !other->mesh || other->observer || other->direct) continue;
+        if (other == k || !counts(other)) continue;
         if (!other->leaving) return false;
         leaves = true;
     }
@@ -188,31 +236,61 @@ bool staying_check(const struct overlay *o, struct moyai_error *why) {
 
 /* ---- for the layer above --------------------------------------------------------------------- */
 
+static void departs(struct overlay *o) {
+    wide_departs(o->wide);
+    lines_leave(o->lines);
+}
+
 void overlay_leaves(struct overlay *o) {
-    struct stay_event ev = {.kind = STAY_EV_LEAVE};
+    struct stay_event ev = {.kind = STAY_EV_LEAVE, .yes = o->ends_others};
     if (!o->leaving && !o->closing && o->rdv) {
         o->leaving = true;
         (void)rejoin_appear(o, NULL); /* so that nobody moves objects here; else they are told when they ask */
     }
     if (!o->staying || o->closing || o->cfg.observer || staying_leaves(o)) return;
-    wide_departs(o->wide);
+    departs(o);
     (void)step(o->staying, &ev);
 }
 
 void overlay_depends(struct overlay *o, const uint8_t from[16]) {
-    struct stay_event ev = {.kind = STAY_EV_LEAVE};
+    struct stay_event ev = {.kind = STAY_EV_LEAVE, .yes = o->ends_others};
     memcpy(ev.id.b, from, 16);
     if (!o->staying || o->closing || o->cfg.observer) return;
-    if (!staying_leaves(o)) wide_departs(o->wide);
+    if (!staying_leaves(o)) departs(o);
     (void)step(o->staying, &ev); /* EINVAL: by another one, before */
 }
 
+/* All neighbours but that one are its neighbours, too, as it has told. */
+static bool has_all(const struct overlay *o, const struct olink *k) {
+    struct locate_neighbour near[LOCATE_LINKS];
+    const size_t n = route_neighbours(k, near, LOCATE_LINKS);
+    for (const struct olink *other = o->links; other; other = other->next) {
+        bool has = other == k || !counts(other);
+        for (size_t i = 0; i < n && !has; i++) has = id_equal(near[i].node.b, other->peer->id);
+        if (!has) return false;
+    }
+    return true;
+}
+
+/* Another one that leaves, and goes after this one, holds together what this one does. */
+static bool is_stood_in(const struct overlay *o) {
+    for (const struct olink *k = o->links; k; k = k->next)
+        if (counts(k) && k->leaving && stay_may_go_before(o->staying->s, k->number, exec_now(o->x)) && has_all(o, k))
+            return true;
+    return false;
+}
+
 bool overlay_may_leave(const struct overlay *o) {
-    return !o->staying || o->staying->closing || !staying_leaves(o) || stay_may_go(o->staying->s, exec_now(o->x));
+    return !o->staying || o->staying->closing || !staying_leaves(o) || stay_may_go(o->staying->s, exec_now(o->x)) ||
+           is_stood_in(o);
+}
+
+void overlay_ends_others(struct overlay *o) {
+    o->ends_others = true;
 }
 
 size_t overlay_cut_off(const struct overlay *o, struct moyai_node_id *ids, size_t n) {
-    return staying_leaves(o) ? stay_cut_off(o->staying->s, ids, (uint32_t)n) : 0;
+    return staying_leaves(o) && !is_stood_in(o) ? stay_cut_off(o->staying->s, ids, (uint32_t)n) : 0;
 }
 
 bool overlay_answered(const struct overlay *o) {
@@ -220,13 +298,26 @@ bool overlay_answered(const struct overlay *o) {
 }
 
 size_t overlay_dependants(const struct overlay *o, struct moyai_node_id *ids, size_t n, struct moyai_node_id *from) {
-    return overlay_answered(o) ? stay_dependants(o->staying->s, ids, (uint32_t)n, from) : 0;
+    return overlay_answered(o) && !is_stood_in(o) ? stay_dependants(o->staying->s, ids, (uint32_t)n, from) : 0;
 }
 
-bool overlay_linked(const struct overlay *o, const uint8_t id[16]) {
+bool overlay_orders(const struct overlay *o, const uint8_t id[16]) {
     for (const struct olink *k = o->links; k; k = k->next)
-        if (k->stays && id_equal(k->peer->id, id)) return true;
-    return false;
+        if (k->stays && id_equal(k->peer->id, id)) return stay_is_placed(o->staying->s, id);
+    return true;
+}
+
+void overlay_done(struct overlay *o) {
+    struct stay_event ev = {.kind = STAY_EV_DONE};
+    if (staying_leaves(o)) (void)step(o->staying, &ev);
+}
+
+size_t overlay_behind(const struct overlay *o, struct moyai_node_id *ids, size_t n) {
+    return staying_leaves(o) ? stay_behind(o->staying->s, ids, (uint32_t)n) : 0;
+}
+
+size_t overlay_unanswered(const struct overlay *o, struct moyai_node_id *ids, size_t n) {
+    return staying_leaves(o) && !is_stood_in(o) ? stay_unanswered(o->staying->s, ids, (uint32_t)n) : 0;
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
@@ -239,7 +330,9 @@ static int begin(struct staying *s) {
                                .seed = rng_next(&s->o->rng),
                                .accepts = self->accepts,
                                .links = o->cfg.small ? 2 * SMALL_LINKS : 0,
-                               .text = o->cfg.small ? 32 : 0};
+                               .text = o->cfg.small ? 32 : 0,
+                               .gone = o->cfg.small ? 128 : 0,
+                               .seen = o->cfg.small ? 512 : 0};
     const size_t n = (stay_size(&c) + 63) / 64 * 64;
     if (n == 0) return MOYAI_EINVAL;
     const bool first = !s->s;

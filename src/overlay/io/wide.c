@@ -337,6 +337,7 @@ static void effect(struct wide *w, const struct peers_effect *fx) {
         k->offered = false;
         if (fx->what == PEERS_LEAVING && !k->tcp && k->up && !k->mesh) break; /* sessions use it, until the farewell */
         k->orderly = true;
+        k->yielded = fx->what == PEERS_YIELDED;
         link_reset(k->link, MOYAI_ECLOSED, "given up"); /* goes down from the loop, with what could be written */
         if (fx->what == PEERS_FULL && k->outgoing && !k->mesh && !k->direct) refused_as_full(w, k);
         if (fx->what == PEERS_FULL && !k->outgoing && !k->mesh && k->last) turned_away(w, k);
@@ -656,7 +657,7 @@ int wide_new(struct overlay *o, const struct places *places, struct moyai_error 
     w->met.began = moyai_now();
     w->places = *places;
     exec_timer_init(&w->timer, on_timer);
-    alone_init(&w->alone, o);
+    alone_init(&w->alone, o, &w->met);
     o->wide = w;
     int rc = begin(w, reterr);
     if (rc < 0) return rc; /* overlay_close ends what there is */

@@ -50,18 +50,20 @@ static struct world {
     int n_links;
     struct link *offered; /* the link by which the node's offer came, until it is down */
     bool was_offered, farewell;
-    sem_t heard;         /* an answer has come by that link, or its end */
-    struct link *called; /* by the other one */
-    bool answered;       /* it has read what came by that */
-    bool up, read;       /* the offer was accepted; and what came after that was read */
-    bool was_refused;    /* an offer was */
-    bool kept, given_up; /* the link, as the node has said by one of these */
-    bool refused, told;  /* a session was; of one that has left */
-    uint32_t leaves;     /* the leave protocol that it speaks */
-    uint32_t last;       /* PEERS_LAST: what it offers it offers as the last resort */
-    char left[16];       /* frames by which the node leaves, in order: F(arewell), S(eek), R(oot), A(ck) */
-    uint32_t number;     /* of the last of these that had one */
-    bool withdrawn;      /* the node may end */
+    sem_t heard;               /* an answer has come by that link, or its end */
+    struct link *called;       /* by the other one */
+    bool answered;             /* it has read what came by that */
+    bool up, read;             /* the offer was accepted; and what came after that was read */
+    bool was_refused;          /* an offer was */
+    bool kept, given_up;       /* the link, as the node has said by one of these */
+    bool refused, told;        /* a session was; of one that has left */
+    uint32_t leaves;           /* the leave protocol that it speaks */
+    uint32_t last;             /* PEERS_LAST: what it offers it offers as the last resort */
+    uint32_t ends;             /* so often the node was asked what it leaves in doubt: it ends */
+    char left[16];             /* frames by which the node leaves, in order: F(arewell), S(eek), R(oot), A(ck) */
+    uint32_t number;           /* of the last of these that had one */
+    bool withdrawn;            /* the node may end */
+    struct moyai_error failed; /* why all with the other has */
     int rendezvous;
     uint16_t port;
     pthread_t thread;
@@ -277,7 +279,8 @@ static void node_aborted(void *ctx, struct inbound *in) {
     (void)ctx, (void)in;
 }
 static void node_failed(void *ctx, struct peer *p, const struct moyai_error *why) {
-    (void)ctx, (void)p, (void)why;
+    (void)ctx, (void)p;
+    w.failed = *why;
 }
 static void node_room(void *ctx, struct peer *p) {
     (void)ctx, (void)p;
@@ -286,7 +289,14 @@ static bool node_busy(void *ctx, struct peer *p) {
     (void)ctx, (void)p;
     return false;
 }
-static const struct overlay_ops node_ops = {.message = node_message,
+static bool node_cleared(void *ctx) {
+    (void)ctx;
+    w.ends++;
+    return true;
+}
+
+static const struct overlay_ops node_ops = {.cleared = node_cleared,
+                                            .message = node_message,
                                             .begin = node_begin,
                                             .complete = node_complete,
                                             .aborted = node_aborted,
@@ -572,11 +582,15 @@ static void who_leaves_tells_of_others_before(void **state) {
 /* But where the connection broke that is another matter. */
 static void who_has_seen_the_last_one_die_has_not_lost_the_grid(void **state) {
     (void)state;
-    static const atomic_bool never;
+    static const atomic_bool not_over;
     link_up();
     overlay_declare_dead(w.o, w.other.b, "it was killed");
-    (void)exec_serve(w.x, &never, moyai_now() + (moyai_ns)ALONE);
+    (void)exec_serve(w.x, &not_over, moyai_now() + (moyai_ns)ALONE);
     if (strstr(w.said, "MOYAI-ALONE")) fail_msg("%s", w.said);
+    /* Until nobody can come any more. What is tried is said. */
+    shutdown(w.rendezvous, SHUT_RDWR);
+    UNTIL(strstr(w.said, "MOYAI-ALONE no link to another host is left; that to node "));
+    if (!strstr(w.said, "Connection refused")) fail_msg("%s", w.said);
 }
 
 static void who_has_lost_a_connection_has(void **state) {
@@ -697,6 +711,34 @@ static void who_stays_answers_and_closes(void **state) {
     UNTIL(overlay_find(w.o, w.other.b)->dead);
     assert_int_equal(overlay_find(w.o, w.other.b)->why_code, MOYAI_ECLOSED);
     assert_string_equal(w.said, "");
+    assert_int_equal(w.ends, 0); /* what others have open here goes on */
+}
+
+/* Two that leave part without a farewell. Whether the other has executed what it has not answered, its last word says.
+ */
+static void part_from(uint32_t label, enum moyai_executed executed) {
+    link_up();
+    assert_true(overlay_withdraw(w.o, on_withdrawn, NULL));
+    UNTIL(w.number != 0);
+    say_number(SEEK, 7);
+    const struct frame_head h = {.type = ACK, .class_ = FRAME_CONTROL, .hops = 1, .label = label};
+    assert_int_equal(link_send(w.offered, &h, NULL, 0), 0);
+    link_flush(w.offered);
+    UNTIL(w.failed.code);
+    assert_int_equal(w.failed.code, MOYAI_ECLOSED);
+    assert_int_equal(w.failed.executed, executed);
+    assert_string_equal(w.left, "SA");
+    assert_true(w.ends > 0);
+}
+
+static void who_parts_was_cut_short(void **state) {
+    (void)state;
+    part_from(FAREWELL_COUNTED, MOYAI_MAY_HAVE_EXECUTED);
+}
+
+static void who_parts_is_cleared(void **state) {
+    (void)state;
+    part_from(FAREWELL_CLEARED, MOYAI_NEVER_EXECUTED);
 }
 
 /* A node of before hears nothing of all this, and keeps nobody. */
@@ -733,6 +775,8 @@ int main(void) {
         LEAVING(a_leaver_whose_neighbour_does_not_answer_goes),
         LEAVING(a_leaver_whose_neighbour_breaks_off_goes),
         LEAVING(those_who_all_leave_do_not_wait_for_each_other),
+        LEAVING(who_parts_was_cut_short),
+        LEAVING(who_parts_is_cleared),
         LEAVING(who_stays_answers_and_closes),
         LEAVING(an_older_neighbour_hears_the_farewell_only),
         LEAVING(a_frame_that_is_none_ends_the_link),
