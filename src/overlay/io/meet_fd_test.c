@@ -198,6 +198,11 @@ static void many_begin_at_once(void **state) {
     printf("%llu lines of %d members\n", (unsigned long long)lines, MOST);
 }
 
+/* Entries but its own: it answers a newcomer within 200 ms, and hears itself as all do. */
+static int of_others(const struct member *e) {
+    return e->entries - e->heard[e->id];
+}
+
 static void what_is_no_entry_is_passed_over(void **state) {
     (void)state;
     struct member *a = add(false, 1);
@@ -224,7 +229,7 @@ static void what_is_no_entry_is_passed_over(void **state) {
     assert_int_equal(a->entries, 0);
     give(a, "\n", 1);
     UNTIL(a->heard[4]);
-    assert_int_equal(a->entries, 1);
+    assert_int_equal(of_others(a), 1);
     /* As long as a line may be, and longer by one. */
     memcpy(junk, "moyai 1 ", 8);
     memset(junk + 8, '0', sizeof junk - 8);
@@ -234,7 +239,7 @@ static void what_is_no_entry_is_passed_over(void **state) {
     line[n] = '\n';
     give(a, line, n + 1);
     UNTIL(a->heard[5]);
-    assert_int_equal(a->entries, 2);
+    assert_int_equal(of_others(a), 2);
     assert_int_equal(a->troubles, 1); /* that there is another key, once */
     assert_int_equal(a->code, MOYAI_EPERM);
 }
