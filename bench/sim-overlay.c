@@ -27,6 +27,7 @@
  */
 #include "bench/bench.h"
 #include "sim/grid/grid.h"
+#include "sim/grid/ground.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -208,9 +209,12 @@ static void measure(uint32_t nodes, uint64_t seed, struct figures *f) {
     world_init(&w, seed, false);
     grid_init(&g, &w, NULL, &cfg);
     joining(&g, nodes, before, f);
+    ground_memory_rest();
     idling(&g, nodes, f);
     locating_one(&g, nodes, f);
+    ground_memory_rest();
     repairing(&g, nodes, f);
+    ground_memory_rest();
     losing(&g, nodes);
     calling(&g, f);
     double most = (resident() - before) / nodes / 1024;

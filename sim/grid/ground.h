@@ -143,6 +143,7 @@ static inline void ground_fetch(const void *p, size_t n) {
 }
 void ground_memory(void);       /* how it is given out, before there are nodes (ground_memory.c) */
 void ground_memory_grown(void); /* from time to time */
+void ground_memory_rest(void);  /* machines' pages that are zeros again are given back: when little happens */
 bool ground_ahead_link(world_fn *fn, void *who, uint64_t what, unsigned stage); /* false: not a link's */
 
 enum ground_answer { GROUND_YES, GROUND_NO, GROUND_NOTHING };

@@ -34,11 +34,19 @@ struct size {
     size_t n_spare, cap;
 };
 
+/* Kept apart from the block, which may have no page yet. */
+struct block {
+    char *at;
+    struct size *size;
+};
+
 static _Thread_local struct region {
     char *at, *end, *first;
     bool tried;
     struct size size[SIZES];
     unsigned sizes;
+    struct block *block; /* in the order of addresses */
+    size_t blocks, cap;
     uintptr_t heap; /* has large pages up to here */
 } mine;
 
@@ -57,12 +65,6 @@ static struct size *size_of(struct region *r, size_t n) {
     return &r->size[r->sizes++];
 }
 
-/* Before each block, and not of it: its size. */
-struct head {
-    struct size *size;
-    size_t zero[7];
-};
-
 static void *block_new(struct region *r, size_t n) {
     n = (n + 63) / 64 * 64;
     if (!r->tried) {
@@ -76,16 +78,34 @@ static void *block_new(struct region *r, size_t n) {
     struct size *s = r->first ? size_of(r, n) : NULL;
     if (!s) return NULL;
     if (s->n_spare > 0) return s->spare[--s->n_spare];
-    if ((size_t)(r->end - r->at) < sizeof(struct head) + n) return NULL;
-    struct head *h = (void *)r->at;
-    r->at += sizeof *h + n;
-    h->size = s;
-    return h + 1;
+    if ((size_t)(r->end - r->at) < n) return NULL;
+    if (r->blocks == r->cap) {
+        const size_t cap = r->cap ? 2 * r->cap : 1024;
+        struct block *b = __real_realloc(r->block, cap * sizeof *b);
+        if (!b) return NULL;
+        r->block = b;
+        r->cap = cap;
+    }
+    struct block *b = &r->block[r->blocks++];
+    *b = (struct block){r->at, s};
+    r->at += n;
+    return b->at;
+}
+
+static struct size *block_size(const struct region *r, const void *p) {
+    size_t from = 0, to = r->blocks;
+    while (to - from > 1) {
+        const size_t mid = (from + to) / 2;
+        if (r->block[mid].at <= (const char *)p)
+            from = mid;
+        else
+            to = mid;
+    }
+    return r->block[from].size;
 }
 
 static void block_free(void *p) {
-    struct head *h = (struct head *)p - 1;
-    struct size *s = h->size;
+    struct size *s = block_size(&mine, p);
     uintptr_t from = (uintptr_t)p, to = from + s->n, first = (from + SMALL - 1) / SMALL * SMALL,
               last = to / SMALL * SMALL;
     memset(p, 0, first - from); /* a block is more than a page */
@@ -122,7 +142,7 @@ void __wrap_free(void *p) {
 
 void *__wrap_realloc(void *p, size_t size) {
     if (!OWN || !p || !is_block(&mine, p)) return __real_realloc(p, size);
-    size_t n = ((struct head *)p - 1)->size->n;
+    size_t n = block_size(&mine, p)->n;
     void *q = malloc(size);
     if (!q) return NULL;
     memcpy(q, p, n < size ? n : size);
@@ -136,6 +156,31 @@ void ground_memory(void) {
     (void)mallopt(M_TOP_PAD, HEAP_STEP);
     (void)mallopt(M_TRIM_THRESHOLD, 2 * HEAP_STEP);
     mine.heap = (uintptr_t)sbrk(0);
+}
+
+static bool is_zero(const char *page) {
+    const uint64_t *p = (const void *)page;
+    uint64_t any = 0;
+    for (size_t i = 0; i < SMALL / sizeof *p; i += 8) { /* a cache line */
+        for (size_t k = 0; k < 8; k++) any |= p[i + k];
+        if (any) return false;
+    }
+    return true;
+}
+
+void ground_memory_rest(void) {
+    enum { AT_ONCE = 4096 };
+    static _Thread_local unsigned char here[AT_ONCE];
+    for (char *at = mine.first; at < mine.at; at += AT_ONCE * SMALL) {
+        size_t n = (size_t)(mine.at - at) / SMALL;
+        if (n > AT_ONCE) n = AT_ONCE;
+        if (n == 0 || mincore(at, n * SMALL, here) < 0) return;
+        for (size_t i = 0, from = 0; i < n; from = i) {
+            while (i < n && (here[i] & 1) && is_zero(at + i * SMALL)) i++;
+            if (i > from) (void)madvise(at + from * SMALL, (i - from) * SMALL, MADV_DONTNEED);
+            if (i == from) i++;
+        }
+    }
 }
 
 void ground_memory_grown(void) {

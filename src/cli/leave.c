@@ -52,7 +52,7 @@ static error_t on_option(int key, char *arg, struct argp_state *state) {
         return 0;
     case KEY_DEADLINE:
         q->deadline = cli_duration(state, "deadline", arg);
-        if (q->deadline == 0)
+        if (q->deadline < MOYAI_MS)
             cli_usage(state, "--deadline: a node needs some time to leave in order: 1ms is the least");
         return 0;
     case KEY_FORCE:

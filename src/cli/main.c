@@ -92,7 +92,7 @@ void cli_tell_grace(moyai_dur grace) {
 }
 
 void cli_leave_deadline(const struct argp_state *state, const char *text) {
-    if (cli_duration(state, "leave-deadline", text) <= 0)
+    if (cli_duration(state, "leave-deadline", text) < MOYAI_MS)
         cli_usage(state, "--leave-deadline: a node needs some time to leave in order: 1ms is the least");
     if (setenv("MOYAI_LEAVE_DEADLINE", text, 1) < 0) argp_failure(state, CLI_FAILED, errno, "--leave-deadline");
 }

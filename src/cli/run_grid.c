@@ -220,8 +220,9 @@ static int no_such_grid(const char *where, int sys, struct moyai_error *reterr) 
                        where);
     if (dir == where && strchr(where, ':')) return wrong_address(where, reterr);
     return err_set(reterr, MOYAI_ENOENT, "there is no grid at '%s': no such directory%s", dir,
-                   dir == where && !strchr(where, '/') ? " (a member of a grid is named HOST:PORT)"
-                                                       : "; a new grid's is made beforehand (mkdir -m 700)");
+                   dir == where && !strchr(where, '/')
+                       ? " (a member of a grid is named HOST:PORT)"
+                       : "; is the name right? A new grid's is made beforehand (mkdir -m 700)");
 }
 
 /* The whole path of a directory that may be a grid's; nothing is made in it. */

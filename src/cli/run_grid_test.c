@@ -319,7 +319,8 @@ static void one_of_several(void **state) {
         {"nix", MOYAI_ENOENT, "there is no grid at 'nix': no such directory"},
         {"file:nix", MOYAI_ENOENT, "there is no grid at 'nix': no such directory"},
         {"/nonexistent/x", MOYAI_ENOENT,
-         "there is no grid at '/nonexistent/x': no such directory; a new grid's is made beforehand (mkdir -m 700)"},
+         "there is no grid at '/nonexistent/x': no such directory; is the name right? A new grid's is made beforehand "
+         "(mkdir -m 700)"},
         {"docs", MOYAI_ENOENT, "there is no grid at 'docs', but something else"},
         {"file:docs", MOYAI_ENOENT, "there is no grid at 'docs', but something else"},
         {docs, MOYAI_ENOENT, "/docs', but something else"},

@@ -461,9 +461,9 @@ static moyai_value *do_host(moyai_node *n, struct arguments *a, struct moyai_err
     moyai_ref *host = leaves ? NULL : host_of(n, cls);
     if (host) return moyai_value_new((struct moyai_arg){.tag = MOYAI_T_REF, .v.p = host});
     if (leaves)
-        err_set(no, MOYAI_ELEAVING, "this node leaves");
+        err_set(no, MOYAI_ELEAVING, "that node leaves");
     else
-        err_set(no, MOYAI_ENOENT, "objects of class \"%.60s\" are not taken here", cls);
+        err_set(no, MOYAI_ENOENT, "that node does not take objects of class \"%.60s\"", cls);
     return NULL;
 }
 
@@ -545,7 +545,9 @@ int node_object_call(moyai_node *n, const struct peer *p, const struct request_h
     codec_arena_free(a.arena);
     if (!v) {
         if (why.code == 0) err_set(&why, MOYAI_ENOMEM, "out of memory for an answer");
-        return failure_set(no, why.code, MOYAI_AT_METHOD, MOYAI_NEVER_EXECUTED, "%s: %s", methods[m].name, why.text);
+        /* Whoever moves an object has called none: what is said to him is the reason alone. */
+        if (methods[m].run != do_host && methods[m].run != do_move) err_prefix(&why, "%s", methods[m].name);
+        return failure_set(no, why.code, MOYAI_AT_METHOD, MOYAI_NEVER_EXECUTED, "%s", why.text);
     }
     codec_out_init(out, buf, cap, SIZE_MAX, n->max_message);
     int rc = codec_reserve(out, REPLY_HEAD);

@@ -23,7 +23,7 @@ static bool span(uint64_t *out, moyai_dur d, moyai_dur otherwise) {
 }
 
 static size_t layout(struct stay *s, const struct stay_cfg *c) {
-    *s = (struct stay){.site = c->site, .accepts = c->accepts};
+    *s = (struct stay){.site = c->site, .accepts = c->accepts, .ended = c->ended};
     memcpy(s->self, c->self.b, 16);
     s->links_cap = c->links ? c->links : 512;
     s->text = c->text ? c->text : 256;
@@ -633,6 +633,9 @@ int stay_step(struct stay *s, const struct stay_event *ev) {
     case STAY_EV_DONE:
         rc = s->leaving ? 0 : MOYAI_EINVAL;
         if (rc == 0) s->done = 1;
+        break;
+    case STAY_EV_WATCHED:
+        s->watched = ev->yes;
         break;
     case STAY_EV_FRAME:
         rc = frame(s, ev);

@@ -20,6 +20,7 @@ struct stay_cfg {
     struct moyai_node_id self;
     uint64_t site, seed;
     bool accepts;
+    bool ended;        /* by another, which has started it, and goes after it */
     uint32_t links;    /* at once; 0: 512 */
     uint32_t text;     /* bytes of addresses kept of a node; 0: 256 */
     uint32_t gone;     /* of so many who has gone is remembered, in 16ths of them the latest each; 0: 1024 */
@@ -39,9 +40,10 @@ enum stay_event_kind {
                     * leaver by whom alone it has a way to that one (stay_dependants): once, also when it leaves already
                     */
     STAY_EV_DONE,  /* this node has finished what it has begun */
-    STAY_EV_FRAME, /* link, frame */
-    STAY_EV_WAY,   /* id, yes: answers FX_WAY */
-    STAY_EV_FAILED, /* id: no link can be made */
+    STAY_EV_WATCHED, /* yes: there is a link to who looks at the grid only, and hears of ends */
+    STAY_EV_FRAME,   /* link, frame */
+    STAY_EV_WAY,     /* id, yes: answers FX_WAY */
+    STAY_EV_FAILED,  /* id: no link can be made */
     STAY_EV_TIMEOUT,
 };
 

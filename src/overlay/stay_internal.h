@@ -45,8 +45,9 @@ struct stay_link {
     uint8_t placed;  /* it leaves, too, and has said its place in the order of going (stay_order.c): */
     uint8_t place_links;
     uint8_t done;
-    uint8_t ends;  /* others, which it has started: they go before it */
-    uint32_t sees; /* it stays, and sees so many that do */
+    uint8_t ends;    /* others, which it has started: they go before it */
+    uint8_t watched; /* there is one who looks at the grid by it */
+    uint32_t sees;   /* it stays, and sees so many that do */
     uint64_t place_key;
     uint64_t opens; /* it leaves, too, and does not know yet whether they have; until when that is waited for; or 0 */
 };
@@ -110,9 +111,11 @@ enum { READY_GONE, READY_LACK, READY_OPEN };
 
 /* Of a place in the order of going, as the lifetime of the sender itself, whose site is the root's key: how far the
  * root is, from 1; and flags. */
-#define ORDER_LINKS ((uint32_t)32)
-#define ORDER_DONE  ((uint32_t)64)
-#define ORDER_ENDS  ((uint32_t)128)
+#define ORDER_LINKS     ((uint32_t)32)
+#define ORDER_DONE      ((uint32_t)64)
+#define ORDER_ENDS      ((uint32_t)128)
+#define ORDER_WATCHED   ((uint32_t)256)
+#define ORDER_UNWATCHED ((uint64_t)1 << 63) /* of a root's key */
 
 /* A part's weight: how large it is, how many of the leaver's neighbours in it were reached, and how many accept. What a
  * large part has is not all seen: above that only how often it has twice as many counts. */
@@ -130,15 +133,17 @@ struct stay {
     uint32_t done;    /* what it has begun is finished */
     uint32_t depends; /* as it depends on another leaver: `least` is one from whom it is cut off then */
     uint32_t ends;    /* others that leave, which it has started */
+    uint32_t ended;   /* by such a one */
+    uint32_t zero;
     uint32_t links_n, needs_n, edges_n, fx_n, fx_at;
     uint32_t flooded; /* in this step: there is room for one */
     uint64_t parent;  /* link: of the leaver of whom it has `least`; 0: it is its own */
     uint64_t place_key,
         place_by;      /* its place in the order of going: the root, 0 for those that stay; link: as who says */
     uint64_t place_at; /* it has lost its place: until then it takes none by others */
-    uint32_t place_links, zero; /* how far the root is; 0: it has had no place yet */
-    uint64_t quiet_at;          /* so long others that leave may still have something to say */
-    struct stay_need least;     /* of those that stay, as far as leavers have told each other; id 0: none */
+    uint32_t place_links, watched; /* how far the root is; 0: it has had no place yet */
+    uint64_t quiet_at;             /* so long others that leave may still have something to say */
+    struct stay_need least;        /* of those that stay, as far as leavers have told each other; id 0: none */
 };
 
 static inline void *stay_at(const struct stay *s, uint32_t off) {

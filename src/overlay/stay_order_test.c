@@ -81,11 +81,17 @@ static void test_row(void **state) {
     world_free();
 }
 
+static void watch(uint32_t at, bool yes) {
+    assert_int_equal(step(at, (struct stay_event){.kind = STAY_EV_WATCHED, .yes = yes}), 0);
+}
+
 /* Processes of a gateway leave: what only they hold together keeps the last of them, which is the one that ends the
- * others, or the one with the greatest id. */
+ * others, or by which somebody looks, or the one with the greatest id. */
 static void test_same_links(void **state) {
     (void)state;
-    for (uint32_t ends = 0; ends < 4; ends++) { /* 3: none */
+    for (uint32_t turn = 0; turn < 8; turn++) {
+        const uint32_t ends = turn % 4; /* 3: none */
+        const bool watched = turn / 4;
         world_new(7, 0);
         BLOCK_ALL();
         for (uint32_t i = 0; i < 3; i++) {
@@ -94,10 +100,11 @@ static void test_same_links(void **state) {
         }
         link_up(3, 4);
         link_up(5, 6);
+        if (watched) watch(1, true);
         for (uint32_t i = 0; i < 3; i++)
             assert_int_equal(step(i, (struct stay_event){.kind = STAY_EV_LEAVE, .yes = i == ends}), 0);
         run(0);
-        const uint32_t last = ends == 3 ? 2 : ends;
+        const uint32_t last = ends < 3 ? ends : watched ? 1 : 2;
         for (uint32_t i = 0; i < 3; i++) assert_int_equal(goes(i), i != last);
         for (uint32_t i = 0; i < 3; i++)
             if (i != last) go(i);
@@ -119,21 +126,22 @@ static void test_same_links(void **state) {
     world_free();
 }
 
-/* Those who go in any order of those that may: whoever is there is connected with all others, at any time. */
-static void go_in_turn(struct moyai_rng *r, uint64_t seed, uint32_t leavers) {
-    uint32_t left = 0;
+/* Those who go in any order of those that may: whoever is there is connected with all others, at any time. The last. */
+static uint32_t go_in_turn(struct moyai_rng *r, uint64_t seed, uint32_t leavers) {
+    uint32_t left = 0, last = NODES;
     for (uint32_t rounds = 0; left < leavers; rounds++) {
         if (rounds == 200) fail_msg("seed %u: %u of %u wait for each other", (unsigned)seed, leavers - left, leavers);
         run(500 * MS);
         for (uint32_t k = 0, at = (uint32_t)rng_below(r, NODES); k < NODES; k++) {
             const uint32_t i = (at + k) % NODES;
             if (!w.s[i] || w.gone[i] || !goes(i) || rng_below(r, 2)) continue;
-            go(i);
+            go(last = i);
             left++;
             if (rng_below(r, 2)) run(0);
             if (!whole()) fail_msg("seed %u: one is cut off when %u goes", (unsigned)seed, i);
         }
     }
+    return last;
 }
 
 static uint32_t random_world(struct moyai_rng *r, uint64_t seed, bool open) {
@@ -160,6 +168,71 @@ static void test_all(void **state) {
             if (rng_below(&r, 2)) run((moyai_ns)rng_below(&r, 200) * MS);
         }
         go_in_turn(&r, seed, n);
+        world_free();
+    }
+}
+
+/* Somebody looks at the grid by one or two of them, who may have come later, or go: the last is one by which he does,
+ * so that he hears of all. */
+static void test_watched(void **state) {
+    (void)state;
+    struct moyai_rng r;
+    for (uint64_t seed = 1; seed <= 300; seed++) {
+        const uint32_t n = random_world(&r, seed, false);
+        const uint32_t by = (uint32_t)rng_below(&r, n), other = (uint32_t)rng_below(&r, n), how = seed % 4;
+        if (how != 1) watch(by, true);
+        if (how > 1) watch(other, true);
+        for (uint32_t i = 0; i < n; i++) {
+            leave(i);
+            if (rng_below(&r, 2)) run((moyai_ns)rng_below(&r, 200) * MS);
+        }
+        if (how == 1) watch(by, true);
+        run(1000 * MS);
+        if (how == 3 && other != by) watch(other, false);
+        const uint32_t last = go_in_turn(&r, seed, n);
+        if (last != by && (how != 2 || last != other)) fail_msg("seed %u: %u is the last", (unsigned)seed, last);
+        world_free();
+    }
+}
+
+/* Runs end after their processes, whoever is farther: nobody waits in vain for his own run. */
+static void test_ended(void **state) {
+    (void)state;
+    struct moyai_rng r;
+    for (uint64_t seed = 1; seed <= 300; seed++) {
+        const uint32_t n = random_world(&r, seed, false), stays = seed % 2 ? (uint32_t)rng_below(&r, n) : NODES;
+        uint32_t runs[NODES], left = 0; /* runs[i]: whose process it is; itself: nobody's */
+        for (uint32_t i = 0; i < n; i++) {
+            runs[i] = i % 4 ? i / 4 * 4 : i;
+            w.cfg[i].ended = runs[i] != i;
+            memset(w.s[i], 0, w.size);
+            assert_int_equal(stay_init(w.s[i], &w.cfg[i]), 0);
+            for (uint32_t k = 0; k < n; k++) w.linked[i][k] = false;
+        }
+        for (uint32_t i = 1; i < n; i++) link_up(i, runs[i] != i ? runs[i] : (uint32_t)rng_below(&r, i));
+        for (uint32_t i = (uint32_t)rng_below(&r, n); i > 0; i--) {
+            const uint32_t a = (uint32_t)rng_below(&r, n), b = (uint32_t)rng_below(&r, n);
+            if (a != b) link_up(a, b);
+        }
+        for (uint32_t i = 0; i < n; i++) {
+            if (i == stays) continue;
+            left++;
+            assert_int_equal(step(i, (struct stay_event){.kind = STAY_EV_LEAVE, .yes = runs[i] == i}), 0);
+            if (rng_below(&r, 2)) run((moyai_ns)rng_below(&r, 200) * MS);
+        }
+        for (uint32_t rounds = 0; left > 0; rounds++) {
+            uint32_t went = 0;
+            run(500 * MS);
+            for (uint32_t i = 0; i < n; i++) {
+                bool has = false; /* a process still */
+                for (uint32_t k = 0; k < n; k++) has |= k != i && k != stays && runs[k] == i && !w.gone[k];
+                if (i == stays || w.gone[i] || has || !goes(i) || rng_below(&r, 2)) continue;
+                go(i);
+                went++;
+            }
+            left -= went;
+            if (rounds == 100) fail_msg("seed %u: %u of %u wait in vain", (unsigned)seed, left, n);
+        }
         world_free();
     }
 }
@@ -377,6 +450,7 @@ int main(void) {
         cmocka_unit_test(test_all),       cmocka_unit_test(test_some),
         cmocka_unit_test(test_root_dies), cmocka_unit_test(test_not_waited_for),
         cmocka_unit_test(test_crossing),  cmocka_unit_test(test_same_links),
+        cmocka_unit_test(test_watched),   cmocka_unit_test(test_ended),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -106,8 +106,8 @@ static void an_object_stays(void **state) {
         {{"move", "a", "nosuch"}, 1, "nobody has registered the name \"nosuch\""},
         {{"move", "a", "0123456789abcdef0123456789abcdef"}, 1, "01234567"},
         {{"move", id[0], "b"}, 1, "' is a node, which does not move: name an object of it"},
-        {{"move", "fixed", "b"}, 1, "objects of class \"Server\" do not move: it has no pack and unpack"},
-        {{"move", "a", fixed}, 1, "it stays where it is: host: objects of class \"Mover\" are not taken here"},
+        {{"move", "fixed", "b"}, 1, "moyai move: objects of class \"Server\" do not move: it has no pack and unpack"},
+        {{"move", "a", fixed}, 1, "it stays where it is: that node does not take objects of class \"Mover\""},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         for (int json = 0; json < 2; json++) {

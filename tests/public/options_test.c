@@ -53,6 +53,8 @@ static void of_the_environment(void **state) {
          "$MOYAI_ADVERTISE: \"a-host-that-has-more-letters-in-its-name...\": too long"},
         {"MOYAI_SITE", NAME_OF_65, "$MOYAI_SITE: \"" NAME_OF_65 "\" is longer than 63 bytes"},
         {"MOYAI_STACK", "1k", "$MOYAI_STACK is \"1k\""},
+        {"MOYAI_LEAVE_DEADLINE", "0",
+         "$MOYAI_LEAVE_DEADLINE is \"0\"; accepted is a duration such as 10s, 500ms, 5m or 1h, at least 1ms"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         const char *name = wrong[i][0];

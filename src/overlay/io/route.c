@@ -651,7 +651,7 @@ static int begin(struct route *t, struct moyai_error *reterr) {
         lc.requests = 128;
         lc.routes = lc.dead = 64;
         lc.links = SMALL_LINKS;
-        rc.links = 2 * SMALL_LINKS;
+        rc.links = SMALL_LINKS;
     }
     size_t ln = (locate_size(&lc) + 63) / 64 * 64, rn = (relay_size(&rc) + 63) / 64 * 64;
     if (ln == 0 || rn == 0) return err_set(reterr, MOYAI_EINVAL, "a bad limit for locating or relaying");

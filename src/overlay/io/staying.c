@@ -178,18 +178,32 @@ static void on_timer(struct exec *x, struct exec_timer *t) {
 
 /* ---- what happens ---------------------------------------------------------------------------- */
 
+static void look_who_watches(struct staying *s) {
+    struct stay_event ev = {.kind = STAY_EV_WATCHED};
+    for (const struct olink *k = s->o->links; k && !ev.yes; k = k->next) ev.yes = k->observer && k->stays;
+    (void)step(s, &ev);
+}
+
 void staying_link_up(struct olink *k, const struct peers_endpoint *e) {
     struct staying *s = k->o->staying;
     struct stay_event ev = {.kind = STAY_EV_UP, .link = k->number, .endpoint = e};
-    if (!s || !k->leaves || k->observer || k->o->cfg.observer) return;
-    k->stays = step(s, &ev) == 0;
+    if (!s || k->o->cfg.observer) return;
+    if (k->observer) {
+        k->stays = true;
+        look_who_watches(s);
+    } else if (k->leaves) {
+        k->stays = step(s, &ev) == 0;
+    }
 }
 
 void staying_link_down(struct olink *k) {
     struct stay_event ev = {.kind = STAY_EV_DOWN, .link = k->number};
     if (!k->stays) return;
     k->stays = false;
-    (void)step(k->o->staying, &ev);
+    if (k->observer)
+        look_who_watches(k->o->staying);
+    else
+        (void)step(k->o->staying, &ev);
 }
 
 int staying_frame(struct olink *k, const struct peers_frame *f, struct moyai_error *why) {
@@ -329,7 +343,8 @@ static int begin(struct staying *s) {
                                .site = self->site,
                                .seed = rng_next(&s->o->rng),
                                .accepts = self->accepts,
-                               .links = o->cfg.small ? 2 * SMALL_LINKS : 0,
+                               .ended = !id_zero(o->cfg.parent.b),
+                               .links = o->cfg.small ? SMALL_LINKS : 0,
                                .text = o->cfg.small ? 32 : 0,
                                .gone = o->cfg.small ? 128 : 0,
                                .seen = o->cfg.small ? 512 : 0};
@@ -367,6 +382,7 @@ static void clear(struct staying *s) {
 void staying_again(struct staying *s) {
     clear(s);
     s->closing = begin(s) < 0; /* not so: it has begun before */
+    look_who_watches(s);
 }
 
 void staying_close(struct staying *s) {
