@@ -63,10 +63,11 @@ enum config_type {
       "arguments or results of one call")                                                                              \
     X(reattach, moyai_dur, DURATION, "MOYAI_REATTACH", "10s", 0, INT64_MAX, "time",                                    \
       "how long a broken session tries to resume before it fails")                                                     \
-    X(leave_deadline, moyai_dur, DURATION, "MOYAI_LEAVE_DEADLINE", "30s", 1000000, INT64_MAX, "time",                        \
+    X(leave_deadline, moyai_dur, DURATION, "MOYAI_LEAVE_DEADLINE", "30s", 1000000, INT64_MAX, "time",                  \
       "how long a node that is told to leave may take to finish what it has begun")                                    \
     X(grace, moyai_dur, DURATION, "MOYAI_GRACE", "0s", 0, INT64_MAX, "time",                                           \
-      "after SIGTERM who runs this process kills it: nine tenths of it are the time to leave in; 0s: it does not")     \
+      "after SIGTERM who runs this process kills it: a node leaves within nine tenths of it, or less; 0s: it does "    \
+      "not")                                                                                                           \
     X(session_idle, moyai_dur, DURATION, "MOYAI_SESSION_IDLE", "60s", 0, INT64_MAX, "time",                            \
       "after which an unused session is closed")                                                                       \
     X(log, char *, STRING, "MOYAI_LOG", "error", 0, 0, "levels",                                                       \

@@ -85,12 +85,11 @@ static void run_on_leave(struct exec_task *t) {
     c.leave_told = true; /* by this */
     if (!ob->ended) {
         moyai_leave_fn fn = klass_on_leave(ob->klass);
-        move_enter(ob);
         exec_user_enter(n->x);
         fn(n, ob->ref, ob->self);
         user_leave(n);
-        move_leave(ob);
     }
+    move_leave(ob);
     c.scope = NULL;
     if (ob->goes) move_away_begin(ob);
     fiber_end(n, &c);
@@ -109,6 +108,7 @@ void drain_object(struct object *ob) {
     }
     ob->goes = goes;
     ob->hook.run = run_on_leave;
+    move_enter(ob); /* from now on: it is not packed before */
     ob->users++;
     n->drain.hooks++;
     exec_submit(n->x, &ob->hook);

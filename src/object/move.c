@@ -280,13 +280,11 @@ static int hand_over(struct object *ob, struct keep *k, const uint8_t to[16], mo
     struct handing h = {.host = k->ref, .to = to};
     api_enter(n); /* a name may have been registered while it was packed */
     int rc = freeze(ob, until, e);
-    api_leave(n);
-    if (rc < 0) return rc;
-    exec_lock(n->x);
-    if (!ob->ended) (void)moving_step(&ob->at, MOVING_EV_OFFER, 0);
+    if (rc == 0 && !ob->ended) (void)moving_step(&ob->at, MOVING_EV_OFFER, 0);
     const uint64_t number = moving_offer(&ob->at);
     if (ob->at.state == MOVING_OFFERED) ob->handing = &h;
-    exec_unlock(n->x);
+    api_leave(n);
+    if (rc < 0) return rc;
     if (ob->at.state != MOVING_OFFERED) return err_set(e, MOYAI_ENOOBJECT, "the object has ended");
     const enum moving_event ev = hand(ob, k, until, number, e);
     const bool late = ev == MOVING_EV_LATE;

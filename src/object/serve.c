@@ -128,10 +128,17 @@ static void request_free(moyai_request *rq) {
     pool_put(&n->requests, rq);
 }
 
+static bool is_heard_of(const moyai_request *rq) {
+    return !rq->oneway || rq->receipt;
+}
+
+/* A reply that does not arrive: the caller's side fails the call, if it does not wait for an answer that comes by
+ * another way. So it is not to be told that nothing of it has been executed here. */
 static void reply_done(struct msg *m, int code, enum moyai_executed executed) {
-    (void)code; /* a reply that does not arrive: the caller's side has failed the call */
     (void)executed;
     moyai_request *rq = (moyai_request *)((char *)m - offsetof(struct moyai_request, msg));
+    const bool waits = code != 0 && code != MOYAI_ECANCELED && rq->begun && is_heard_of(rq);
+    if (waits && rq->peer && !peer_dead(rq->peer, NULL)) rq->node->unheard = true;
     if (rq->over) request_free(rq);
 }
 
@@ -665,10 +672,6 @@ int serve_message(moyai_node *n, struct peer *p, uint8_t *bytes, size_t len) {
 }
 
 /* ---- ends --------------------------------------------------------------------------------------- */
-
-static bool is_heard_of(const moyai_request *rq) {
-    return !rq->oneway || rq->receipt;
-}
 
 static bool turn_away_of(struct peer *p, void *ctx) {
     const struct peer_calls *pc = peer_calls(p, false);

@@ -32,6 +32,7 @@ struct asked {
     bool near;
     enum wants wants; /* to be asked for next */
     unsigned tries;   /* how often there was no answer */
+    bool nowhere;     /* nobody had a way to it: it may come back */
     bool stays;
 };
 
@@ -188,6 +189,7 @@ static size_t drop_nowhere(moyai_node *n, struct takers *t) {
         future_free_locked(k->f);
         k->f = NULL;
         k->tries = 0;
+        k->nowhere = true;
         dropped++;
     }
     exec_unlock(n->x);
@@ -231,7 +233,8 @@ static bool look_again(moyai_node *n, struct takers *t, unsigned before) {
     for (size_t i = 0; i < t->n_asked; i++) {
         struct asked *k = &t->asked[i];
         if (k->stays) k->wants = NEAR;
-        if (k->tries > 0 && k->tries < TRIES) k->wants = HOST;
+        if (k->nowhere || (k->tries > 0 && k->tries < TRIES)) k->wants = HOST;
+        k->nowhere = false;
     }
     exec_lock(n->x);
     add_all(n, t);

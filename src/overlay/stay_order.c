@@ -103,6 +103,7 @@ bool stay_waits_for(const struct stay *s, const struct stay_link *l) {
 bool stay_may_go_before(const struct stay *s, uint64_t link, moyai_ns now) {
     const struct stay_link *l = stay_link_of(s, link);
     if (!s->leaving || !l || !l->leaving || l->mute || !l->placed || (s->place_at && now < s->place_at)) return false;
+    if (l->said != l->answered) return false; /* it may have said something else: both would go */
     const int last = s->ends != l->ends ? (int)s->ends - (int)l->ends : (int)s->watched - (int)l->watched;
     if (last ? last > 0 : id_cmp(l->id, s->self) < 0) return false;
     for (uint32_t i = 0; i < s->links_n; i++)

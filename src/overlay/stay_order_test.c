@@ -421,6 +421,81 @@ static void test_not_waited_for(void **state) {
     }
 }
 
+static void hear_ready(uint32_t at, uint32_t from) {
+    const struct stay_link *l = stay_link_of(w.s[at], number_of(at, from));
+    const struct peers_frame f = {.kind = PEERS_READY, .count = l->said};
+    assert_int_equal(step(at, (struct stay_event){.kind = STAY_EV_FRAME, .link = number_of(at, from), .frame = &f}), 0);
+}
+
+static void begin_deaf(bool ended) {
+    world_new(3, 0);
+    BLOCK_ALL();
+    w.cfg[0].ended = ended;
+    memset(w.s[0], 0, w.size);
+    assert_int_equal(stay_init(w.s[0], &w.cfg[0]), 0);
+    for (uint32_t i = 1; i < 3; i++) link_up(0, i);
+    for (uint32_t i = 1; i < 3; i++) w.deaf[i] = true;
+}
+
+/* Before whom a leaver may go that holds nobody together alone: one that leaves, has said its place, and has answered
+ * what this one has said last. And who waits for whom that is farther: all but those that are ended by another, for who
+ * ends others. */
+static void test_who_is_looked_at(void **state) {
+    (void)state;
+    for (uint32_t ended = 0; ended < 2; ended++) {
+        begin_deaf(ended);
+        struct stay *s = w.s[0];
+        const struct stay_link *l = stay_link_of(s, number_of(0, 1));
+        const uint64_t to = number_of(0, 1);
+        hear_place(0, 1, 0, 1);
+        assert_false(stay_may_go_before(s, to, w.now)); /* this one stays */
+        assert_false(stay_waits_for(s, l));
+        leave(0);
+        assert_int_equal(s->place_key, 0); /* 2 stays */
+        assert_false(stay_may_go_before(s, to, w.now));
+        hear_ready(0, 1);
+        assert_true(stay_may_go_before(s, to, w.now));
+        watch(0, true); /* perhaps it says at the same time that it is not watched any more */
+        watch(0, false);
+        assert_false(stay_may_go_before(s, to, w.now));
+        hear_ready(0, 1);
+        assert_true(stay_may_go_before(s, to, w.now));
+        assert_false(stay_may_go_before(s, number_of(0, 2), w.now));
+        assert_false(stay_may_go_before(s, 1000, w.now));
+        hear_place(0, 1, 0, ORDER_LINKS + 1); /* none */
+        assert_false(stay_may_go_before(s, to, w.now));
+        hear_place(0, 1, 0, 2);
+        assert_true(stay_waits_for(s, l));
+        assert_false(stay_may_go_before(s, to, w.now));
+        hear_place(0, 1, 0, 2 | ORDER_ENDS);
+        assert_int_equal(stay_waits_for(s, l), !ended);
+        assert_int_equal(stay_may_go_before(s, to, w.now), ended);
+        hear_place(0, 1, 0, 1);
+        watch(0, true);
+        run(6000 * MS);
+        assert_true(l->mute);
+        hear_ready(0, 1);
+        assert_false(l->mute);
+        world_free();
+    }
+    begin_deaf(false);
+    const uint64_t to = number_of(0, 1);
+    leave(0);
+    for (uint32_t i = 1; i < 3; i++) hear_place(0, i, 0, ORDER_LINKS);
+    for (uint32_t i = 1; i < 3; i++) hear_place(0, i, 1, 1);
+    hear_ready(0, 1);
+    assert_false(stay_may_go_before(w.s[0], to, w.now)); /* it is not known yet who is farther */
+    run(400 * MS);
+    hear_ready(0, 1);
+    assert_true(stay_may_go_before(w.s[0], to, w.now));
+    assert_int_equal(w.s[0]->place_key, 1);
+    watch(0, true); /* the own key is no less than 1: the place remains */
+    assert_int_equal(w.s[0]->place_key, 1);
+    run(5050 * MS);
+    assert_true(w.s[0]->place_key != 1); /* who does not answer gives no place, until it is told something new */
+    world_free();
+}
+
 /* Two whose way is the other's, as both have heard when they said so. */
 static void test_crossing(void **state) {
     (void)state;
@@ -445,12 +520,19 @@ static void test_crossing(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_mesh),      cmocka_unit_test(test_places),
-        cmocka_unit_test(test_gate),      cmocka_unit_test(test_row),
-        cmocka_unit_test(test_all),       cmocka_unit_test(test_some),
-        cmocka_unit_test(test_root_dies), cmocka_unit_test(test_not_waited_for),
-        cmocka_unit_test(test_crossing),  cmocka_unit_test(test_same_links),
-        cmocka_unit_test(test_watched),   cmocka_unit_test(test_ended),
+        cmocka_unit_test(test_mesh),
+        cmocka_unit_test(test_places),
+        cmocka_unit_test(test_gate),
+        cmocka_unit_test(test_row),
+        cmocka_unit_test(test_all),
+        cmocka_unit_test(test_some),
+        cmocka_unit_test(test_root_dies),
+        cmocka_unit_test(test_not_waited_for),
+        cmocka_unit_test(test_crossing),
+        cmocka_unit_test(test_same_links),
+        cmocka_unit_test(test_watched),
+        cmocka_unit_test(test_ended),
+        cmocka_unit_test(test_who_is_looked_at),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

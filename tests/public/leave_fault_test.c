@@ -4,6 +4,9 @@
  * lost within that, and what is cut short is said.
  */
 #include "link/key.h"
+#include "node/node.h"
+#include "object/internal.h"
+#include "object/request.h"
 #include "tests/public/kit.h"
 #include "tests/support/port.h"
 
@@ -59,7 +62,38 @@ static void on_leave(moyai_node *n, moyai_ref *ref, void *self) {
     if (self) (void)moyai_sleep_masked(n, MOYAI_FOREVER);
 }
 
-static const struct moyai_method methods[] = {{"hold", m_hold}, {"never", m_never}, {"give", m_give}, {NULL, NULL}};
+static bool part_from(struct peer *p, void *ctx) {
+    size_t *parted = ctx;
+    bool untaken = false;
+    const struct peer_calls *pc = peer_calls(p, false);
+    for (const moyai_request *rq = pc ? pc->served : NULL; rq; rq = rq->peer_next) untaken |= rq->begun && rq->over;
+    if (untaken) overlay_break(p, "the test parts them");
+    *parted += untaken;
+    return true;
+}
+
+/* The session with one that does not take its answer ends. Returns whether this node would say then that nothing is in
+ * doubt; and whether it would have before. */
+static int m_part(moyai_request *rq, void *self) {
+    (void)self;
+    size_t parted = 0;
+    const bool before = !node->unheard;
+    counts[BEGUN]++;
+    while (parted == 0) {
+        (void)moyai_sleep_masked(node, 5 * MOYAI_MS);
+        exec_lock(node->x);
+        overlay_each_peer(node->o, part_from, &parted);
+        exec_unlock(node->x);
+    }
+    (void)moyai_sleep_masked(node, 50 * MOYAI_MS); /* it ends in a turn of its own */
+    exec_lock(node->x);
+    const bool after = !node->unheard;
+    exec_unlock(node->x);
+    return moyai_return(rq, MOYAI_ARGS(before, after));
+}
+
+static const struct moyai_method methods[] = {
+    {"hold", m_hold}, {"never", m_never}, {"give", m_give}, {"part", m_part}, {NULL, NULL}};
 static const struct moyai_class cls = MOYAI_CLASS_LEAVING("Leaver", methods, NULL, on_leave);
 
 /* NAME [stuck]: with an on_leave that does not return. */
@@ -270,6 +304,29 @@ static void who_does_not_read_is_waited_for_within_the_time(void **state) {
     caller_stops("unread-wide", "MOYAI_LEAVE_DEADLINE=4s", false);
 }
 
+/* A session ends in which an answer is that its caller, who lives, has not taken: that call has been executed. */
+static void what_was_not_heard_is_not_cleared(void **state) {
+    (void)state;
+    one_host();
+    moyai_ref *ref;
+    bool before = false, after = true;
+    node = join();
+    pid_t pid = begin("MOYAI_LEAVE_DEADLINE=2s", "parts", NULL, &ref);
+    moyai_future *f = moyai_call_async(ref, "part", MOYAI_NONE);
+    KIT_UNTIL(node, counts[BEGUN] == 1);
+    pid_t taker = kit_child("taker", "parts", LARGE, NULL);
+    KIT_UNTIL(node, counts[BEGUN] == 2);
+    kit_stop(taker);
+    tell(ref);
+    KIT_OK(moyai_future_get(f, MOYAI_INTO(&before, &after)));
+    FIBER_ASSERT(before && !after);
+    moyai_future_free(f);
+    kit_kill(taker);
+    kit_kill(pid);
+    moyai_ref_unref(ref);
+    moyai_node_free(node);
+}
+
 /* What nobody waits for any more does not keep it. */
 static void caller_dies(const char *name) {
     moyai_ref *ref;
@@ -347,6 +404,7 @@ static int tests(void) {
     const struct CMUnitTest list[] = {
         cmocka_unit_test(many_calls_are_finished_or_cut),
         cmocka_unit_test(who_does_not_read_is_waited_for_within_the_time),
+        cmocka_unit_test(what_was_not_heard_is_not_cleared),
         cmocka_unit_test(who_has_died_is_not_waited_for),
         cmocka_unit_test(an_on_leave_that_stays_is_cut),
         cmocka_unit_test(who_has_not_joined_leaves_at_once),

@@ -141,6 +141,7 @@ static moyai_ref *make(const char *name);
 static void on_leave(moyai_node *n, moyai_ref *ref, void *self) {
     (void)n, (void)self;
     counts[HOOKS]++;
+    counts[LATE] += counts[PACKED] > 0;
     if (counts[ENDS] == MAKES) {
         moyai_ref_unref(make(""));
         (void)!moyai_sleep_masked(n, MOYAI_MS);

@@ -16,6 +16,7 @@ enum {
     DESTROYED,
     DONE, /* calls of `hold` that have begun */
     HOOKS,
+    LATE,    /* of these, those that ran when something had been packed */
     DIES,    /* 1: in pack; 2: in unpack; 3, 4: fails in these; 5: its node leaves in unpack */
     PACKS,   /* 1: pack takes long, and says so: 2, until 3 */
     UNPACKS, /* likewise, unpack */

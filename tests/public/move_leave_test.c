@@ -166,6 +166,36 @@ static void what_is_packed_already_just_goes(void **state) {
     close_hosts(2);
 }
 
+/* It is told to leave when a move that was asked for before is about to begin, and both wait for their turn: on_leave
+ * is run first. */
+static void what_is_about_to_be_packed_hears_of_it(void **state) {
+    (void)state;
+    open_hosts(2);
+    moyai_ref *ref = made_at(0, "");
+    counts[PACKS] = counts[WAITS] = 1;
+    kit_stop(pid[1]);
+    moyai_future *f = begin_move(ref, 0, 1);
+    (void)mark(0);
+    moyai_future *s = moyai_call_async(host[0], "spin", MOYAI_NONE);
+    KIT_UNTIL(node, counts[LOAD] > 0);
+    kit_cont(pid[1]);
+    (void)!moyai_sleep_masked(node, 300 * MOYAI_MS); /* its answer is there, and nobody looks at it */
+    kill(pid[0], SIGTERM);
+    (void)!moyai_sleep_masked(node, 300 * MOYAI_MS);
+    counts[WAITS] = 2;
+    KIT_UNTIL(node, counts[PACKS] == 2);
+    counts[PACKS] = 3;
+    KIT_OK(end_move(f));
+    (void)moyai_future_get(s, MOYAI_NONE);
+    moyai_future_free(s);
+    expect_left(0);
+    FIBER_ASSERT_INT(counts[HOOKS], 1);
+    FIBER_ASSERT_INT(counts[LATE], 0);
+    FIBER_ASSERT_INT(call_next(ref), pid[1]);
+    moyai_ref_unref(ref);
+    close_hosts(2);
+}
+
 /* A move that was asked for before fails, and the object is to move since its node leaves: it knows that already. */
 static void who_cannot_go_hears_of_the_leave_once(void **state) {
     (void)state;
@@ -260,6 +290,7 @@ static int tests(void) {
         cmocka_unit_test(what_has_begun_is_not_waited_for),
         cmocka_unit_test(what_is_made_late_is_as_the_others),
         cmocka_unit_test(what_is_packed_already_just_goes),
+        cmocka_unit_test(what_is_about_to_be_packed_hears_of_it),
         cmocka_unit_test(who_cannot_go_hears_of_the_leave_once),
         cmocka_unit_test(whose_on_leave_goes_on_goes_after_it),
         cmocka_unit_test(who_makes_objects_for_ever_leaves_in_time),

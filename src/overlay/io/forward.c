@@ -204,6 +204,13 @@ static void nobody_there(struct forward *f, const char *text) {
 
 /* ---- the lock -------------------------------------------------------------------------------- */
 
+/* Not one that has been removed meanwhile. */
+static bool is_at(int fd, const char *path) {
+    struct stat here, there;
+    return fstat(fd, &here) == 0 && stat(path, &there) == 0 && here.st_ino == there.st_ino &&
+           here.st_dev == there.st_dev;
+}
+
 /* 1: it is ours; 0: another's. An error: *why. Whoever ends in order removes the file, so the one that was locked must
  * still be the one that is there. */
 static int take_lock(struct forward *f, struct moyai_error *why) {
@@ -211,13 +218,11 @@ static int take_lock(struct forward *f, struct moyai_error *why) {
     snprintf(path, sizeof path, "%s/%s", f->cfg.dir, f->name);
     int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0) return err_sys(why, errno, "cannot open \"%.200s\"", path);
-    struct stat here, there;
     int rc = 0;
     if (flock(fd, LOCK_EX | LOCK_NB) < 0)
         rc = errno == EWOULDBLOCK ? 0 : err_sys(why, errno, "cannot lock \"%.200s\"", path);
-    else if (fstat(fd, &here) == 0 && stat(path, &there) == 0 && here.st_ino == there.st_ino &&
-             here.st_dev == there.st_dev)
-        rc = 1;
+    else
+        rc = is_at(fd, path);
     if (rc == 1)
         exec_keep(f->x, &f->lock, fd);
     else
@@ -226,19 +231,19 @@ static int take_lock(struct forward *f, struct moyai_error *why) {
 }
 
 /* Who stands ready holds this one, too, with the others that do. */
-static int open_next(const struct forward *f, int flags) {
-    char path[512];
-    snprintf(path, sizeof path, "%s/%s.next", f->cfg.dir, f->name);
+static int open_next(const struct forward *f, int flags, char path[512]) {
+    snprintf(path, 512, "%s/%s.next", f->cfg.dir, f->name);
     return open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC | flags, 0600);
 }
 
 static void stand_ready(struct forward *f) {
     if (f->next.fd >= 0 || f->leaves) return;
-    const int fd = open_next(f, O_CREAT);
-    if (fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) == 0)
+    char path[512];
+    const int fd = open_next(f, O_CREAT, path);
+    if (fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) == 0 && is_at(fd, path))
         exec_keep(f->x, &f->next, fd);
     else if (fd >= 0)
-        close(fd); /* it is being looked at: next time */
+        close(fd); /* it is being looked at, or removed: next time */
 }
 
 static void stand_down(struct forward *f) {
@@ -250,7 +255,8 @@ static void stand_down(struct forward *f) {
 }
 
 static bool another_stands_ready(const struct forward *f) {
-    const int fd = open_next(f, 0);
+    char path[512];
+    const int fd = open_next(f, 0, path);
     const bool does = fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK;
     if (fd >= 0) close(fd);
     return does;

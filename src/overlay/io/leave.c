@@ -157,6 +157,7 @@ static void note_farewells(struct overlay *o) {
 }
 
 void peer_last_words(struct peer *p) {
+    for (struct olink *k = p->links; k; k = k->peer_next) k->counts = false; /* said on another way before */
     if (!p->opened) return;
     peer_pump(p);
     const struct session_event ev = {.kind = SESSION_EV_KEEP};

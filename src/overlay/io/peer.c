@@ -215,6 +215,7 @@ static void retry_due(struct exec *x, struct exec_timer *t) {
 }
 
 void peer_link_up(struct peer *p, struct olink *k) {
+    p->nowhere = 0;
     pings_send(p);
     /* A link to the peer itself is better than any path through others, above all one by which nobody has answered. */
     const bool over = p->session && p->via.path && !p->want_path && !p->closing;
