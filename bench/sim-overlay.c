@@ -19,7 +19,7 @@
  *   sim-overlay [--seed N] [--kinds] [NODES...]
  *
  * --kinds: also how many frames of each type (doc/spec/00-links.md, 2.2). 10,000 nodes take about a minute of a
- * processor and 2 GB of memory; 100,000 took 14 minutes and 24 GB.
+ * processor and 2 GB of memory; 100,000 took 12 minutes and 23 GB.
  *
  * The figure is how much the costs but `lost` grow with each tenfold number of nodes, from 1,000 to the largest grid,
  * in parts of what they are at 1,000; the worst of them. 1 is flat; a cost that goes with the logarithm has the same
