@@ -28,10 +28,10 @@
 #include <string.h>
 
 #define PORTS       4096u
-#define PORTS_SMALL SMALL_LINKS /* with cfg.small */
-#define ALONE_TIME  (200 * MOYAI_MS)  /* and four round trips: a neighbour that has a way out would have passed it on */
-#define LOOKS_TIME  (500 * MOYAI_MS)  /* the same, for one who looks to answer */
-#define WRITTEN     (2 * MOYAI_MS)    /* to look again whether the last word has been written */
+#define PORTS_SMALL SMALL_LINKS      /* with cfg.small */
+#define ALONE_TIME  (200 * MOYAI_MS) /* and four round trips: a neighbour that has a way out would have passed it on */
+#define LOOKS_TIME  (500 * MOYAI_MS) /* the same, for one who looks to answer */
+#define WRITTEN     (2 * MOYAI_MS)   /* to look again whether the last word has been written */
 
 #define LEFT_MOST 64u
 
