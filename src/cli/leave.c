@@ -22,6 +22,7 @@
 #define LOOK      (100 * MOYAI_MS)
 #define LAST_WORD (50 * MOYAI_MS)
 #define AGAIN     (20 * MOYAI_MS)  /* an object is between two nodes */
+#define SILENT    (2 * MOYAI_SEC)  /* who has answered nothing for so long may not be heard any more when it ends */
 #define MARGIN    (10 * MOYAI_SEC) /* beyond a node's own time: what passes through it is withdrawn, its program ends */
 
 enum { KEY_HOST = 0x100, KEY_SITE, KEY_DEADLINE, KEY_FORCE };
@@ -94,6 +95,8 @@ struct leaver {
     uint64_t unheard;    /* nodes of which it does not know whether they are such */
     char what[200], who[200], silent[200];
     moyai_ns until, began, ended; /* ended: 0: not that it was seen */
+    moyai_ns heard;               /* when it answered last */
+    bool doubt;                   /* it may have cut something short */
     double seconds;
     struct moyai_error why;
 };
@@ -322,6 +325,13 @@ static void say(const struct leave *l, const struct leaver *k, const char *fmt, 
     fflush(stdout);
 }
 
+/* Its time was over, it had not finished when it answered last, and that was long before: its links may have been given
+ * up since (it was stopped, or cut off), and its last words with them. */
+static bool is_doubtful(const struct leaver *k, moyai_ns ended) {
+    const bool finished = k->in_progress == 0 && k->cut_off == 0, said = k->cut || k->left || k->unheard;
+    return !finished && !said && ended + (moyai_ns)MARGIN >= k->until && ended >= k->heard + (moyai_ns)SILENT;
+}
+
 static void over(struct leave *l, struct leaver *k, enum state state) {
     k->state = state;
     exec_lock(node_exec(l->o->node));
@@ -336,7 +346,13 @@ static void over(struct leave *l, struct leaver *k, enum state state) {
     if (k->unheard > 0)
         say(l, k, "did not wait to hear whether %llu node%s ha%s another way to the grid: %s",
             (unsigned long long)k->unheard, k->unheard == 1 ? "" : "s", k->unheard == 1 ? "s" : "ve", k->silent);
-    if (state == GONE)
+    k->doubt = state == GONE && k->told && is_doubtful(k, ended);
+    if (k->doubt)
+        say(l, k,
+            "has left after %.1f s, its time being over, and had answered nothing for %.1f s: its own log says "
+            "whether it has cut something short",
+            k->seconds, (double)(ended - k->heard) * 1e-9);
+    else if (state == GONE)
         say(l, k, "has left after %.1f s", k->seconds);
     else if (state == STAYS)
         say(l, k, "is still there: its program has not ended");
@@ -383,6 +399,7 @@ static void ask(struct leave *l, struct leaver *k) {
 static void take_told(struct leave *l, struct leaver *k, double seconds) {
     k->told = true;
     k->until = seconds > 1e9 ? UINT64_MAX : moyai_now() + (moyai_ns)(seconds * 1e9) + (moyai_ns)MARGIN;
+    k->heard = moyai_now();
     if (k->by) return; /* that has been said */
     if (seconds > 1e9)
         say(l, k, "leaves, and takes its time");
@@ -493,6 +510,7 @@ static void take(struct leave *l, size_t i) {
     double seconds = 0;
     int rc = k->told ? moyai_future_get(k->asked, MOYAI_INTO(&info)) : moyai_future_get(k->asked, MOYAI_INTO(&seconds));
     if (rc == 0 && k->told) {
+        k->heard = moyai_now();
         take_dependants(l, i, info);
         take_info(l, k, info);
     } else if (rc == 0) {
@@ -512,6 +530,17 @@ static void take(struct leave *l, size_t i) {
     k->asked = NULL;
 }
 
+static void time_out(struct leave *l, struct leaver *k) {
+    const moyai_ns now = moyai_now();
+    if (now < k->heard + (moyai_ns)SILENT) {
+        over(l, k, STAYS);
+        return;
+    }
+    (void)err_set(&k->why, MOYAI_EUNREACHABLE, "its time is over, and it has answered nothing for %.1f s",
+                  (double)(now - k->heard) * 1e-9);
+    over(l, k, LOST);
+}
+
 static bool look(struct leave *l) {
     bool more = false;
     for (size_t i = 0; i < l->n; i++) {
@@ -520,14 +549,14 @@ static bool look(struct leave *l) {
         if (!k->asked) ask(l, k);
         const bool known = introduce(l, k);
         if (known && moyai_future_ready(k->asked)) take(l, i);
-        if (known && k->state == GOES && k->told && moyai_now() >= k->until) over(l, k, STAYS);
+        if (known && k->state == GOES && k->told && moyai_now() >= k->until) time_out(l, k);
         more |= k->state == GOES;
     }
     return more;
 }
 
 static bool is_fine(const struct leaver *k) {
-    return k->state == GONE && k->cut == 0 && k->left == 0 && k->unheard == 0;
+    return k->state == GONE && k->cut == 0 && k->left == 0 && k->unheard == 0 && !k->doubt;
 }
 
 static void print_json(const struct leave *l) {
@@ -543,6 +572,7 @@ static void print_json(const struct leave *l) {
         if (k->cut > 0) json_print_field(stdout, ", ", "cut_short", k->what);
         if (k->left > 0) printf(", \"cut_off\": %llu", (unsigned long long)k->left);
         if (k->unheard > 0) printf(", \"unheard\": %llu", (unsigned long long)k->unheard);
+        if (k->doubt) fputs(", \"doubt\": true", stdout);
         if (k->state == DIED || k->state == LOST || k->state == UNTOLD)
             json_print_field(stdout, ", ", "error", k->why.text);
         fputc('}', stdout);

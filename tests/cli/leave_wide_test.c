@@ -367,6 +367,44 @@ static void those_behind_them_leave_too(void **state) {
     }
 }
 
+/* A gate that waits for who depends on it is stopped until its time is over and its links are given up: what it says
+ * then may not be heard, and it is not said that all is well. */
+static void who_was_stopped_may_have_cut_short(void **state) {
+    (void)state;
+    struct cli gate, node[2], c;
+    char at[3][40];
+    for (int i = 0; i < 3; i++) snprintf(at[i], sizeof at[i], "127.0.0.1:%u", test_free_port());
+    start_hidden(&gate, "gate", at[0], at[0], NULL);
+    start_hidden(&node[0], "a", at[1], at[0], NULL);
+    start_hidden(&node[1], "b", at[2], at[0], NULL);
+    snprintf(grid, sizeof grid, "%s", at[0]);
+    await_nodes(3);
+    look_from("look");
+    cli_start(&c, NULL, "leave", "--grid", grid, "--site", "gate", "--deadline", "2s", NULL);
+    (void)cli_line(&c, 1, " waits for 1 node that has no other way to the grid: ");
+    const pid_t runner = kit_child_of(kit_child_of(gate.pid));
+    assert_int_equal(kill(runner, SIGSTOP), 0);
+    sleep(7); /* longer than silence is believed in */
+    assert_int_equal(kill(runner, SIGCONT), 0);
+    assert_int_equal(cli_wait(&c), 1);
+    const bool heard = strstr(c.text[0].p, " has left 1 node without a way to the grid: ");
+    if (!heard) HAS(c.text[0].p, "answered nothing for ");
+    assert_null(strstr(c.text[0].p, "is still there"));
+    cli_free(&c);
+    unsetenv("MOYAI_RUN_DIR");
+    unsetenv("MOYAI_LISTEN");
+    cli_close_in(&gate);
+    (void)cli_wait(&gate);
+    HAS(gate.text[1].p, "MOYAI-LEAVE-CUT");
+    cli_free(&gate);
+    for (int i = 0; i < 2; i++) {
+        (void)kill(node[i].pid, SIGTERM);
+        cli_close_in(&node[i]);
+        (void)cli_wait(&node[i]);
+        cli_free(&node[i]);
+    }
+}
+
 /* d, c - gate - gate - y - z: both gates leave, and y, who depends on both, is told so by the one it is linked to, and
  * z by y. Those that go on are as many as can be: c and d, both neighbours of a gate. */
 static void those_behind_a_row_leave_too(void **state) {
@@ -551,12 +589,19 @@ static void who_has_no_time_says_so(void **state) {
 int main(int argc, char **argv) {
     if (argc > 1) cmocka_set_test_filter(argv[1]);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_leave_a_server),           cmocka_unit_test(a_meeting_place_leaves),
-        cmocka_unit_test(a_run_is_there_for_others),    cmocka_unit_test(it_is_said_once),
-        cmocka_unit_test(those_who_depend_leave_too),   cmocka_unit_test(those_behind_them_leave_too),
-        cmocka_unit_test(those_behind_a_row_leave_too), cmocka_unit_test(a_gate_leaves_last),
-        cmocka_unit_test(all_leave_with_a_gate),        cmocka_unit_test(the_larger_part_stays),
-        cmocka_unit_test(who_has_no_time_says_so),      cmocka_unit_test(a_gate_and_a_run_behind_end_at_once),
+        cmocka_unit_test(all_leave_a_server),
+        cmocka_unit_test(a_meeting_place_leaves),
+        cmocka_unit_test(a_run_is_there_for_others),
+        cmocka_unit_test(it_is_said_once),
+        cmocka_unit_test(who_was_stopped_may_have_cut_short),
+        cmocka_unit_test(those_who_depend_leave_too),
+        cmocka_unit_test(those_behind_them_leave_too),
+        cmocka_unit_test(those_behind_a_row_leave_too),
+        cmocka_unit_test(a_gate_leaves_last),
+        cmocka_unit_test(all_leave_with_a_gate),
+        cmocka_unit_test(the_larger_part_stays),
+        cmocka_unit_test(who_has_no_time_says_so),
+        cmocka_unit_test(a_gate_and_a_run_behind_end_at_once),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
