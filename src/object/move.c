@@ -27,9 +27,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define HOST_TIME (5 * MOYAI_SEC) /* for a node to say whether it takes objects */
-#define BYTE_TIME (1 * MOYAI_US)  /* and as long more for each byte of a state, to take it: at least */
-#define MOVERS    32u             /* objects of a node that leaves, at once */
+#define HOST_TIME (5 * MOYAI_SEC)  /* for a node to say whether it takes objects */
+#define BYTE_TIME (1 * MOYAI_US)   /* and as long more for each byte of a state, to take it: at least */
+#define ONE_TIME  (1 * MOYAI_SEC)  /* likewise, where others could take it, too */
+#define EVER_TIME (60 * MOYAI_SEC) /* that, of a node that takes its time to leave */
+#define MOVERS    32u              /* objects of a node that leaves, at once */
+
+/* How long a move waits. */
+struct patience {
+    moyai_ns names;  /* for names that are being registered; and methods */
+    moyai_ns taken;  /* for the new home to take it; but, unless for ever ... */
+    moyai_dur least; /* ... as long as this, and BYTE_TIME for each byte, at least */
+};
 
 /* An object that is offered, or settled. */
 struct handing {
@@ -181,11 +190,14 @@ static moyai_value *names_of(const struct object *ob) {
 }
 
 /* What the new home says to that; or has become of it. first: it was not said before. */
-static enum moving_event ask(moyai_ref *host, const char *method, const struct moyai_args *args, moyai_ns until,
-                             bool first, struct moyai_error *e) {
+static enum moving_event ask(moyai_ref *host, const char *method, const struct moyai_args *args,
+                             const struct patience *w, bool first, struct moyai_error *e) {
     moyai_future *f = moyai_call_async(host, method, args);
-    const moyai_ns now = moyai_now(), least = now + (moyai_ns)HOST_TIME + (moyai_ns)f->msg.length * (moyai_ns)BYTE_TIME;
-    if (until != UINT64_MAX) moyai_future_deadline(f, (moyai_dur)((until > least ? until : least) - now));
+    if (w && w->taken != UINT64_MAX) {
+        const moyai_ns now = moyai_now(), bytes = (moyai_ns)f->msg.length * (moyai_ns)BYTE_TIME,
+                       least = now + (moyai_ns)w->least + bytes;
+        moyai_future_deadline(f, (moyai_dur)((w->taken > least ? w->taken : least) - now));
+    }
     int rc = moyai_future_get_masked(f, MOYAI_NONE);
     if (rc < 0) (void)moyai_future_error(f, 0, e);
     moyai_future_free(f);
@@ -195,7 +207,7 @@ static enum moving_event ask(moyai_ref *host, const char *method, const struct m
     return e->code == MOYAI_EDEAD || e->code == MOYAI_ECLOSED ? MOVING_EV_PEER_GONE : MOVING_EV_UNREACHABLE;
 }
 
-static enum moving_event ask_adopt(struct object *ob, struct keep *k, moyai_ns until, struct moyai_error *e) {
+static enum moving_event ask_adopt(struct object *ob, struct keep *k, const struct patience *w, struct moyai_error *e) {
     moyai_node *n = ob->node;
     exec_lock(n->x);
     k->names = names_of(ob);
@@ -206,8 +218,8 @@ static enum moving_event ask_adopt(struct object *ob, struct keep *k, moyai_ns u
     }
     const enum moving_event ev =
         ask(k->ref, "adopt",
-            MOYAI_ARGS(klass_name(ob->klass), moyai_bytes(ob->id, 16), moving_offer(&ob->at), k->names, k->value),
-            until, true, e);
+            MOYAI_ARGS(klass_name(ob->klass), moyai_bytes(ob->id, 16), moving_offer(&ob->at), k->names, k->value), w,
+            true, e);
     keep_clear_values(k);
     if (e->code == MOYAI_ETOOBIG)
         err_set(e, MOYAI_ETOOBIG, "class \"%.60s\": the packed state is larger than max_message of %s node",
@@ -228,11 +240,11 @@ static bool is_reborn(const moyai_node *n, const struct self_id **self, enum mov
 }
 
 /* Settle is said until the new home says something, or is gone. The last event; e: why, unless it is there. */
-static enum moving_event hand(struct object *ob, struct keep *k, moyai_ns until, uint64_t number,
+static enum moving_event hand(struct object *ob, struct keep *k, const struct patience *w, uint64_t number,
                               struct moyai_error *e) {
     moyai_node *n = ob->node;
     const struct self_id *self = atomic_load(&n->self);
-    enum moving_event ev = ask_adopt(ob, k, until, e);
+    enum moving_event ev = ask_adopt(ob, k, w, e);
     for (moyai_dur pause = AGAIN_PAUSE;;) {
         if (is_reborn(n, &self, ev)) {
             ev = MOVING_EV_REBORN;
@@ -251,7 +263,7 @@ static enum moving_event hand(struct object *ob, struct keep *k, moyai_ns until,
             continue;
         }
         if (!first) pause = pause < AGAIN_MOST / 2 ? 2 * pause : AGAIN_MOST;
-        ev = ask(k->ref, "settle", MOYAI_ARGS(moyai_bytes(ob->id, 16), number, pending), UINT64_MAX, first, e);
+        ev = ask(k->ref, "settle", MOYAI_ARGS(moyai_bytes(ob->id, 16), number, pending), NULL, first, e);
     }
 }
 
@@ -275,18 +287,19 @@ static int is_astray(const struct object *ob, const uint8_t to[16], bool late, s
 
 /* k: its state, and who is to take it. 0: it is there. Else it has stayed, or ob->ended says that nobody knows where it
  * is. */
-static int hand_over(struct object *ob, struct keep *k, const uint8_t to[16], moyai_ns until, struct moyai_error *e) {
+static int hand_over(struct object *ob, struct keep *k, const uint8_t to[16], const struct patience *w,
+                     struct moyai_error *e) {
     moyai_node *n = ob->node;
     struct handing h = {.host = k->ref, .to = to};
     api_enter(n); /* a name may have been registered while it was packed */
-    int rc = freeze(ob, until, e);
+    int rc = freeze(ob, w->names, e);
     if (rc == 0 && !ob->ended) (void)moving_step(&ob->at, MOVING_EV_OFFER, 0);
     const uint64_t number = moving_offer(&ob->at);
     if (ob->at.state == MOVING_OFFERED) ob->handing = &h;
     api_leave(n);
     if (rc < 0) return rc;
     if (ob->at.state != MOVING_OFFERED) return err_set(e, MOYAI_ENOOBJECT, "the object has ended");
-    const enum moving_event ev = hand(ob, k, until, number, e);
+    const enum moving_event ev = hand(ob, k, w, number, e);
     const bool late = ev == MOVING_EV_LATE;
     exec_lock(n->x);
     ob->handing = NULL;
@@ -377,7 +390,8 @@ static void pack_and_hand_over(struct move *m, struct keep *k) {
     const bool late = m->done;
     exec_unlock(n->x);
     if (late) return;
-    if (rc == 0) rc = hand_over(m->ob, k, m->to, m->until, &e);
+    const struct patience w = {m->until, m->until, HOST_TIME};
+    if (rc == 0) rc = hand_over(m->ob, k, m->to, &w, &e);
     m->rc = rc;
     m->e = e;
 }
@@ -491,6 +505,19 @@ static bool takes_none(int code) {
            code == MOYAI_ETIMEDOUT || code == MOYAI_ELIMIT;
 }
 
+/* One of so many that may be tried yet takes it in its part of the time that is left: it may have been stopped since it
+ * said that it would. The last has all. */
+static struct patience patience_of(const moyai_node *n, size_t left) {
+    struct patience w = {UINT64_MAX, UINT64_MAX, ONE_TIME};
+    const moyai_ns now = moyai_now();
+    exec_lock(n->x);
+    const moyai_ns until = n->drain.until;
+    exec_unlock(n->x);
+    if (left > 1 && until == UINT64_MAX) w.taken = now + (moyai_ns)EVER_TIME;
+    if (left > 1 && until != UINT64_MAX) w.taken = until > now ? now + (until - now) / left : now;
+    return w;
+}
+
 /* The first that takes it, beginning at one of whom it is the turn. Lock not held. */
 static int move_somewhere(struct object *ob, struct keep *k, struct moyai_error *e) {
     moyai_node *n = ob->node;
@@ -503,7 +530,8 @@ static int move_somewhere(struct object *ob, struct keep *k, struct moyai_error 
         for (size_t i = 0; i < all && rc != 0 && !n->drain.late && taker_at(n, t, (from + i) % all, &k->ref, to); i++) {
             *e = (struct moyai_error){0};
             rc = pack(ob, &k->value, e);
-            if (rc == 0) rc = hand_over(ob, k, to, UINT64_MAX, e);
+            const struct patience w = patience_of(n, all - i);
+            if (rc == 0) rc = hand_over(ob, k, to, &w, e);
             keep_clear(k);
             if (ob->ended) return rc; /* e may be of a settle that was not answered first */
             lost = rc < 0 && takes_none(e->code);

@@ -283,6 +283,48 @@ static void who_makes_objects_for_ever_leaves_in_time(void **state) {
     close_hosts(2);
 }
 
+/* One of two that take them is stopped when it is taking some: the other gets those as well, and all that follow. */
+static void who_is_stopped_while_it_takes_them_is_given_up(void **state) {
+    (void)state;
+    enum { OBJECTS = 40 };
+    open_hosts(0);
+    pid[0] = kit_child_quiet("host", "MOYAI_LOG=error", "MOYAI_LEAVE_DEADLINE=6s", "host0", NULL);
+    host[0] = kit_lookup(node, "host0");
+    for (int i = 1; i < 3; i++) {
+        char text[8];
+        snprintf(text, sizeof text, "host%d", i);
+        pid[i] = start(text, i);
+        host[i] = kit_lookup(node, text);
+    }
+    moyai_ref *ref[OBJECTS];
+    for (int i = 0; i < OBJECTS; i++) ref[i] = made_at(0, "");
+    counts[UNPACKS] = 1;
+    kill(pid[0], SIGTERM);
+    KIT_UNTIL(node, counts[UNPACKS] == 2);
+    (void)!moyai_sleep_masked(node, 100 * MOYAI_MS); /* both take some */
+    kit_stop(pid[1]);
+    counts[UNPACKS] = 0;
+    (void)kit_reap(pid[0]); /* it waits for the other one to take what was sent, and leaves in the end */
+    char *said = kit_stderr(pid[0]);
+    if (strstr(said, "MOYAI-LEAVE-STAYS") || strstr(said, "MOYAI-MOVE-LOST")) FIBER_FAIL("%s", said);
+    free(said);
+    pid[0] = 0;
+    for (int i = 0; i < OBJECTS; i++) {
+        int where = 0;
+        KIT_OK(moyai_call(ref[i], "next", MOYAI_ARGS(1u), MOYAI_INTO(moyai_skip(), &where), NULL));
+        FIBER_ASSERT_INT(where, pid[2]);
+    }
+    kit_cont(pid[1]);
+    (void)mark(1); /* what it takes now it is told to drop, or asks for */
+    for (int i = 0; i < OBJECTS; i++) {
+        int where = 0;
+        KIT_OK(moyai_call(ref[i], "next", MOYAI_ARGS(1u), MOYAI_INTO(moyai_skip(), &where), NULL));
+        FIBER_ASSERT_INT(where, pid[2]);
+        moyai_ref_unref(ref[i]);
+    }
+    close_hosts(3);
+}
+
 static int tests(void) {
     const struct CMUnitTest all[] = {
         cmocka_unit_test(what_nobody_waits_for_follows_an_object),
@@ -294,6 +336,7 @@ static int tests(void) {
         cmocka_unit_test(who_cannot_go_hears_of_the_leave_once),
         cmocka_unit_test(whose_on_leave_goes_on_goes_after_it),
         cmocka_unit_test(who_makes_objects_for_ever_leaves_in_time),
+        cmocka_unit_test(who_is_stopped_while_it_takes_them_is_given_up),
     };
     return cmocka_run_group_tests(all, NULL, NULL);
 }
