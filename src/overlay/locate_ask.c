@@ -224,9 +224,8 @@ void locate_ask_came(struct locate *l, uint32_t kind, const uint8_t key[16], moy
 /* --- REQUEST ----------------------------------------------------------------------------------------- */
 
 static bool request_right(const struct locate_frame *f) {
-    if ((unsigned)f->key_kind > LOCATE_CLAIM || f->ttl < 1 || f->ttl > LOCATE_TTL_MAX || f->wait == 0 ||
-        id_zero(f->key))
-        return false;
+    if ((unsigned)f->key_kind > LOCATE_CLAIM || f->ttl < 1 || f->wait == 0 || id_zero(f->key)) return false;
+    if (f->ttl > locate_ttl_most(f->key_kind, f->flags & LOCATE_FLOOD)) return false;
     uint32_t hint = f->flags & (uint32_t)(LOCATE_HINTED | LOCATE_FEW);
     if (f->flags & ~(uint32_t)(LOCATE_DIRECT | LOCATE_FLOOD | LOCATE_HINTED | LOCATE_FEW)) return false;
     if (hint && (f->flags != hint || hint == (LOCATE_HINTED | LOCATE_FEW) || f->key_kind == LOCATE_CLAIM)) return false;
@@ -345,6 +344,15 @@ static void join_hints(struct locate *l, struct locate_request *r, const struct 
     locate_spread_anew(l, r);
 }
 
+/*
+ * The flood of a claim has more links to go than it must reach, so that a copy that has come by many short links need
+ * not be followed by those that come by fewer: where it has gone on for the rest of what is promised, it is not sent
+ * again. (That of a look-up is: its answer shows a way, of which only so many links may be used.)
+ */
+static bool goes_enough(const struct locate_request *r) {
+    return r->kind == LOCATE_CLAIM && r->ttl >= LOCATE_REACH - 1;
+}
+
 /* Take the asker in; whether to ask further. `r` is new (zero) or outstanding. */
 static void join(struct locate *l, struct locate_request *r, const struct locate_event *ev) {
     const struct locate_frame *f = ev->frame;
@@ -352,7 +360,7 @@ static void join(struct locate *l, struct locate_request *r, const struct locate
     bool own = r->flags & REQ_OWN, fresh = r->until == 0, flood = f->flags & LOCATE_FLOOD;
     bool first = fresh || !(r->flags & REQ_FLOOD), echo = !fresh && f->nonce && f->nonce == r->nonce;
     uint32_t ttl = f->ttl - 1;
-    bool farther = ttl > r->ttl || (flood && first);
+    bool farther = (first && flood) || (ttl > r->ttl && !goes_enough(r));
     bool longer = !echo && r->until < ev->now + (until - ev->now) / 2;
     if (echo && (own || !farther)) return;
     bool meets = flood && !first && !echo && !own && r->nonce, further = farther || longer || meets;
@@ -369,7 +377,7 @@ static void join(struct locate *l, struct locate_request *r, const struct locate
     if (echo && !locate_several(r)) r->askers = SET_NONE;
     set_add(&r->askers, ev->link);
     /* Who asks for longer asks no farther than he says: else requests could keep one another alive. */
-    if (longer || ttl > r->ttl) r->ttl = ttl;
+    if (longer || (further && ttl > r->ttl)) r->ttl = ttl;
     if (flood) r->flags |= REQ_FLOOD;
     if (!own && !(r->flags & REQ_LEADS))
         r->hint_ttl = locate_by_hints(l, r) && !flood ? LOCATE_HINT_TTL - 1 : 0; /* where the flood ends */

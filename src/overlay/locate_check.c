@@ -83,7 +83,8 @@ static const char *request_check(const struct locate *l, const struct locate_req
         return "nobody waits for who is asked first";
     if (set_any(r->busy) != (r->busy_at != 0)) return "who had no room is not asked again";
     if ((r->ring_at && r->ring_at < l->due) || (r->busy_at && r->busy_at < l->due)) return "a timer will not ring";
-    if (r->ttl > 8 || r->ring > LOCATE_RINGS) return "a request goes too far";
+    if (r->ttl > locate_ttl_most(r->kind, r->flags & REQ_FLOOD) || r->ring > LOCATE_RINGS)
+        return "a request goes too far";
     if (set_any(((r->send | r->reply | r->slow) & ~l->maybe) | ((r->reply | r->slow) & ~l->answers)))
         return "what is to be sent is not seen";
     return NULL;

@@ -41,7 +41,7 @@ static void test_claim(void **state) {
     timeout(k);
     pull(k, 0, "REQUEST N51/2; REQUEST c51/3 10=61");
     timeout(k);
-    pull(k, 0, "REQUEST N51/3; REQUEST c51/8 flood 10=61");
+    pull(k, 0, "REQUEST N51/3; REQUEST c51/24 flood 10=61");
     drain(k);
     expect(k, "");
     timeout(k);
@@ -253,6 +253,28 @@ static void test_claims_meet(void **state) {
     pull(k, 1, "REQUEST c51/3 c6=69");
 }
 
+/* 4.4: what comes by fewer links is not sent again, where it has gone on far enough: of a claim, which goes farther. */
+static void test_flood_of_claim(void **state) {
+    struct kit *k = three(state);
+#define FLOOD(link, k_, ttl_, ...)                                                                                     \
+    ask(k, link, .kind = (k_), .key = 0x51, .ttl = (ttl_), .flags = LOCATE_FLOOD, .nonce = 4, ##__VA_ARGS__)
+    FLOOD(0, LOCATE_CLAIM, 7, .owner = 0xc1, .object = 0x65);
+    pull(k, 1, "REQUEST c51/6 flood c1=65");
+    FLOOD(2, LOCATE_CLAIM, 8, .owner = 0xc1, .object = 0x65);
+    pull(k, 1, "REQUEST c51/7 flood c1=65");
+    pull(k, 0, "REQUEST c51/7 flood c1=65"); /* he is no asker any more */
+    FLOOD(0, LOCATE_CLAIM, 24, .owner = 0xc1, .object = 0x65);
+    pull(k, 1, "");
+    pull(k, 2, "");
+    reply(k, 1, .kind = LOCATE_CLAIM, .key = 0x51, .owner = 0xc5, .object = 0x68);
+    pull(k, 2, "REPLY c51 found c5=68 1:2000");
+    FLOOD(0, LOCATE_NAME, 7);
+    pull(k, 1, "REQUEST N51/6 flood");
+    FLOOD(2, LOCATE_NAME, 8);
+    pull(k, 1, "REQUEST N51/7 flood");
+#undef FLOOD
+}
+
 /* 9.2: and our own among them. */
 static void test_own_claim(void **state) {
     struct kit *k = three(state);
@@ -393,9 +415,9 @@ static void test_over(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-        T(test_claim),      T(test_arguments), T(test_places),        T(test_neighbours_names),
-        T(test_name_route), T(test_wait),      T(test_interest),      T(test_claims_meet),
-        T(test_own_claim),  T(test_conflict),  T(test_conflict_seen), T(test_over),
+        T(test_claim),         T(test_arguments), T(test_places),         T(test_neighbours_names), T(test_name_route),
+        T(test_wait),          T(test_interest),  T(test_claims_meet),    T(test_own_claim),        T(test_conflict),
+        T(test_conflict_seen), T(test_over),      T(test_flood_of_claim),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -26,7 +26,7 @@ static const struct ring rings[LOCATE_RINGS] = {
     {0, LOCATE_HINT_TTL + 1, 2}, /* all again, and a few of theirs */
     {2, 0, 1},
     {3, 0, 1},
-    {8, 0, 1},
+    {LOCATE_REACH, 0, 1},
 };
 /* In place of the third without digests. What all neighbours know of theirs settles most look-ups in a grid of a
  * thousand. */
@@ -58,7 +58,7 @@ static uint32_t remembered(const struct locate *l, const struct locate_request *
     struct locate_hop way;
     if (!locate_memo_hint(l, r->kind, r->key, among, &way)) return 0;
     *link = set_of(way.link);
-    return way.hops < LOCATE_TTL_MAX ? way.hops : LOCATE_TTL_MAX;
+    return way.hops < LOCATE_REACH ? way.hops : LOCATE_REACH;
 }
 
 /* Who is to be asked for hints, or by one. */
@@ -172,7 +172,7 @@ bool locate_lead(struct locate *l, struct locate_request *r, moyai_ns now) {
     if (!locate_memo_hint(l, r->kind, r->key, to, &way)) return false;
     const locate_set others = to & ~set_of(way.link);
     if (!set_any(others)) return false;
-    uint32_t far = way.hops < LOCATE_TTL_MAX ? way.hops : LOCATE_TTL_MAX;
+    uint32_t far = way.hops < LOCATE_REACH ? way.hops : LOCATE_REACH;
     uint64_t most = (r->until - now) / 2, span = way_time(l, far, LEAD_PART) + late_time(l, far, now);
     forget_asked(r);
     r->hint_ttl = far;
@@ -250,7 +250,8 @@ static void ring_begin(struct locate *l, struct locate_request *r, moyai_ns now)
     r->hint_ttl = far > ring->hint_ttl ? far : ring->hint_ttl;
     ring_wait(l, r, now);
     r->ring_most = last ? locate_after(r->ring_at, LOCATE_LATE_RINGS * l->ring_max) : 0;
-    if (!set_any(r->askers) || ring->ttl > r->ttl) r->ttl = ring->ttl;
+    const uint32_t ttl = last ? locate_ttl_most(r->kind, true) : ring->ttl;
+    if (!set_any(r->askers) || ttl > r->ttl) r->ttl = ttl;
     if (r->ttl == 0) r->send &= r->direct | r->hint; /* who wanted more has gone */
     if (last) {
         r->flags |= REQ_FLOOD;

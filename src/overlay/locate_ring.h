@@ -6,8 +6,13 @@
 #include "overlay/locate_look.h"
 
 #define LOCATE_HINT_TTL   3 /* as far as digests see */
-#define LOCATE_TTL_MAX    8
+#define LOCATE_REACH      8 /* links to a node that is surely asked */
 #define LOCATE_LATE_RINGS 3 /* longest times of a ring: the most that is added */
+
+/* How far a request may go. Three times as far as it must, of a claim: locate_ask.c, goes_enough. */
+static inline uint32_t locate_ttl_most(uint32_t kind, bool flood) {
+    return kind == LOCATE_CLAIM && flood ? 3 * LOCATE_REACH : LOCATE_REACH;
+}
 
 /* locate_ask.c. put: others' requests leave a quarter of the table to our own. NULL: no room. */
 struct locate_request *locate_request_put(struct locate *l, uint32_t kind, const uint8_t key[16], bool own,

@@ -108,6 +108,9 @@ static void test_frames(void **state) {
     BAD(0, f.key_kind = (enum locate_key_kind)3);
     BAD(0, f.ttl = 0);
     BAD(0, f.ttl = 9);
+    BAD(0, f.ttl = 9; f.flags = LOCATE_FLOOD);
+    BAD(1, f.ttl = 9);
+    BAD(1, f.ttl = 25; f.flags = LOCATE_FLOOD);
     BAD(0, f.wait = 0);
     BAD(0, f.flags = 16);
     BAD(0, f.flags = LOCATE_HINTED | LOCATE_FEW);
