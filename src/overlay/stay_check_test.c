@@ -186,10 +186,82 @@ static void test_effects(void **state) {
     LOST("more effects than places", s->fx_at = 1);
 }
 
+/* What can be asked for, to the last value that can; and what it is if nothing is. */
+static void test_limits(void **state) {
+    (void)state;
+    const moyai_dur day = 86400 * MOYAI_SEC;
+#define SIZE(...) stay_size(&(struct stay_cfg){.self = node(SELF), ##__VA_ARGS__})
+#define LIMIT(field, most)                                                                                             \
+    do {                                                                                                               \
+        if (SIZE(field = (most)) == 0) fail_msg("%s: refused", #field);                                                \
+        if (SIZE(field = (most) + 1) != 0) fail_msg("%s: taken", #field);                                              \
+    } while (0)
+    assert_true(SIZE() > 0);
+    assert_int_equal(stay_size(&(struct stay_cfg){.seed = 1}), 0);
+    LIMIT(.links, 65536);
+    LIMIT(.text, PEERS_TEXT);
+    LIMIT(.gone, 4096 * STAY_GONE + STAY_GONE - 1);
+    LIMIT(.seen, 4096 * STAY_SEEN + STAY_SEEN - 1);
+    assert_int_equal(SIZE(.gone = STAY_GONE - 1), 0);
+    assert_int_equal(SIZE(.seen = STAY_SEEN - 1), 0);
+    LIMIT(.reply, day);
+    LIMIT(.attempt, day);
+    LIMIT(.search, day);
+    LIMIT(.again, day);
+    LIMIT(.quiet, day);
+    assert_int_equal(SIZE(.reply = -1), 0);
+#undef LIMIT
+#undef SIZE
+    const struct stay_cfg c = {.self = node(SELF), .links = LINKS, .text = 16};
+    struct stay *s = aligned_alloc(16, (stay_size(&c) + 15) & ~(size_t)15);
+    assert_non_null(s);
+    assert_int_equal(stay_init(s, &c), 0);
+    assert_int_equal(s->reply, 5 * MOYAI_SEC);
+    assert_int_equal(s->attempt, 1500 * MOYAI_MS);
+    assert_int_equal(s->search, 1500 * MOYAI_MS);
+    assert_int_equal(s->again, 4 * MOYAI_SEC);
+    assert_int_equal(s->quiet, 300 * MOYAI_MS);
+    free(s);
+}
+
+/* Nothing lies in another's place. */
+static void test_layout(void **state) {
+    (void)state;
+    const struct stay_cfg c = {
+        .self = node(SELF), .links = LINKS, .text = 17, .gone = 3 * STAY_GONE, .seen = 5 * STAY_SEEN};
+    const size_t all = stay_size(&c);
+    struct stay *s = aligned_alloc(16, (all + 15) & ~(size_t)15);
+    assert_non_null(s);
+    assert_int_equal(stay_init(s, &c), 0);
+    const struct {
+        uint32_t at;
+        size_t n;
+    } part[] = {{0, sizeof *s},
+                {s->off_links, LINKS * sizeof(struct stay_link)},
+                {s->off_ltexts, (size_t)LINKS * 17},
+                {s->off_gone, (size_t)3 * STAY_GONE * 16},
+                {s->off_seen, (size_t)5 * STAY_SEEN * sizeof(struct stay_seen)},
+                {s->off_needs, STAY_NEEDS * sizeof(struct stay_need)},
+                {s->off_edges, s->edges_cap * sizeof(struct stay_edge)},
+                {s->off_fx, (16 + 2 * STAY_NEEDS + 4 * LINKS) * sizeof(struct stay_fx)},
+                {s->off_order, LINKS * sizeof(uint32_t)},
+                {s->off_class, (LINKS + 1) * sizeof(uint32_t)},
+                {s->off_ntexts, (size_t)(STAY_NEEDS + 1) * 17}};
+    for (size_t i = 0; i < sizeof part / sizeof *part; i++) {
+        const size_t next = i + 1 < sizeof part / sizeof *part ? part[i + 1].at : all;
+        if (part[i].at + part[i].n > next) fail_msg("part %zu has %zu bytes, not %zu", i, next - part[i].at, part[i].n);
+        if (part[i].at + part[i].n + 16 < next)
+            fail_msg("part %zu has %zu bytes, for %zu", i, next - part[i].at, part[i].n);
+    }
+    assert_int_equal(s->fx_cap, 16 + 2 * STAY_NEEDS + 4 * LINKS);
+    free(s);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_links), cmocka_unit_test(test_needs),   cmocka_unit_test(test_edges),
-        cmocka_unit_test(test_least), cmocka_unit_test(test_effects),
+        cmocka_unit_test(test_links),  cmocka_unit_test(test_needs),   cmocka_unit_test(test_edges),
+        cmocka_unit_test(test_least),  cmocka_unit_test(test_effects), cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_layout),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
