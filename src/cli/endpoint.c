@@ -131,6 +131,7 @@ static enum MHD_Result on_put(struct server *s, struct MHD_Connection *c, const 
     int64_t seconds = LIFETIME;
     if (text && (config_parse_integer(text, &seconds) < 0 || seconds < 1 || seconds > LIFETIME_MOST))
         return say(c, MHD_HTTP_BAD_REQUEST, POST_HEADER " is not a number of seconds from 1 to 3600\n");
+    if (u->n == 0) return say(c, MHD_HTTP_BAD_REQUEST, "an entry has at least one byte\n");
     if (u->n > ENDPOINT_ENTRY_MAX) return say(c, MHD_HTTP_CONTENT_TOO_LARGE, "an entry has at most 4096 bytes\n");
     struct moyai_error why;
     struct endpoint_claim claim = {.left = seconds};
@@ -153,6 +154,12 @@ static enum MHD_Result on_delete(struct server *s, struct MHD_Connection *c, con
     moyai_ns now = moyai_now(), until = now + (moyai_ns)(claim.left * MOYAI_SEC);
     if (endpoint_withdraw(s->store, grid, id, claim.made, until, now, &why) < 0) return say_why(c, &why);
     return say(c, MHD_HTTP_NO_CONTENT, "");
+}
+
+/* A zero byte would end the path there: it stays as it was sent, and no name has a '%'. */
+static size_t unescape(void *arg, struct MHD_Connection *c, char *text) {
+    (void)arg, (void)c;
+    return strstr(text, "%00") ? strlen(text) : MHD_http_unescape(text);
 }
 
 static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const char *path, const char *method,
@@ -298,11 +305,11 @@ static int serve(struct server *s, const struct request *q, const char *title, s
     sigaddset(&end, SIGHUP);
     sigprocmask(SIG_BLOCK, &end, NULL); /* before the server's thread begins */
     signal(SIGPIPE, SIG_IGN);           /* of who has the port file open */
-    struct MHD_Daemon *d =
-        MHD_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD, 0, NULL, NULL, on_request, s, MHD_OPTION_LISTEN_SOCKET,
-                         listener, MHD_OPTION_CONNECTION_LIMIT, (unsigned)s->gate.most + GATE_MORE,
-                         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)16384, MHD_OPTION_NOTIFY_CONNECTION,
-                         gate_on_connection, &s->gate, MHD_OPTION_NOTIFY_COMPLETED, on_done, s, MHD_OPTION_END);
+    struct MHD_Daemon *d = MHD_start_daemon(
+        MHD_USE_EPOLL_INTERNAL_THREAD, 0, NULL, NULL, on_request, s, MHD_OPTION_LISTEN_SOCKET, listener,
+        MHD_OPTION_CONNECTION_LIMIT, (unsigned)s->gate.most + GATE_MORE, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+        (size_t)16384, MHD_OPTION_UNESCAPE_CALLBACK, unescape, NULL, MHD_OPTION_NOTIFY_CONNECTION, gate_on_connection,
+        &s->gate, MHD_OPTION_NOTIFY_COMPLETED, on_done, s, MHD_OPTION_END);
     if (!d) {
         close(listener);
         return err_set(why, MOYAI_ELIMIT, "cannot start the HTTP server: out of memory, descriptors or threads");

@@ -93,7 +93,7 @@ struct leaver {
     moyai_ref *judge;    /* told what is cut short */
     uint64_t cut, left;  /* that: so many calls and the like; and nodes that it alone connected with the grid */
     uint64_t unheard;    /* nodes of which it does not know whether they are such */
-    char what[200], who[200], silent[200];
+    char what[400], who[200], silent[200];
     moyai_ns until, began, ended; /* ended: 0: not that it was seen */
     moyai_ns heard;               /* when it answered last */
     bool doubt;                   /* it may have cut something short */

@@ -560,7 +560,8 @@ static void say_that_some_stay(moyai_node *n) {
     }
     const size_t more = all_leave ? 0 : d->stay - d->stay_told;
     if (more == 0) return;
-    snprintf(text, sizeof text, "%zu object%s that could have moved", more, more == 1 ? "" : "s");
+    snprintf(text, sizeof text, "%zu object%s that could have moved (%s)", more, more == 1 ? "" : "s",
+             d->why_stay.text);
     drain_cut(n, more, text, 0, "");
     d->stay_told = d->stay;
 }

@@ -207,6 +207,10 @@ static void what_is_wrong_is_refused(void **state) {
     assert_int_equal(put(&r, "/lab", "x", 1), 405);
     assert_int_equal(put(&r, "//" ID1, "x", 1), 404);
     assert_int_equal(put(&r, "/a%20b/" ID1, "x", 1), 404);
+    assert_int_equal(put(&r, "/lab/" ID1 "%00b", "x", 1), 404);
+    assert_int_equal(put(&r, "/l%61b/" ID1, "x", 1), 204);
+    ask(&r, "GET", "/lab%00b", "", NULL, 0);
+    assert_int_equal(r.status, 404);
     assert_int_equal(put(&r, "/../" ID1, "x", 1), 204); /* a name like others: nothing here is a path */
     ask(&r, "POST", "/lab/" ID1, "", "x", 1);
     assert_int_equal(r.status, 405);
@@ -350,6 +354,7 @@ static void with_a_key_only_members_are_taken(void **state) {
     assert_int_equal(send_note("PUT", "lab", ID1, "", &bad), 403);
     says("not sealed with a key of this server");
     assert_int_equal(put(&r, "/lab/" ID1, "one", 3), 403);
+    assert_int_equal(put(&r, "/lab/" ID1, "", 0), 400);
     assert_int_equal(put_new(&other, "lab", ID1, NOW), 403);
     uint8_t plain[40] = {2}; /* of a later version */
     assert_int_equal(seal(&mine, "rendezvous entry lab", plain, sizeof plain, bad.bytes), 0);

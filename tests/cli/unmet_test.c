@@ -121,8 +121,10 @@ static bool said_before(struct cli *c, const char *early, const char *late) {
 static bool looked_at_silence(struct silence *s, const char *at) {
     char text[300], late[300];
     snprintf(text, sizeof text, "could be met yet: http://%s/lab: it has not answered" SILENT_ADVICE "\n", at);
-    snprintf(late, sizeof late,
-             "could be reached within 10 s: http://%s/lab: it accepts the connection, and has said nothing for ", at);
+    snprintf(
+        late, sizeof late,
+        "could be reached within 10 s: http://%s/lab: it accepts the connection, and has not answered in full for ",
+        at);
     const bool told = said_before(&s->http, text, late);
     snprintf(text, sizeof text, "could be met yet: %s: it has not answered" SILENT_ADVICE "\n", at);
     return said_before(&s->member, text, "it accepts the connection, and says nothing for 8 s") && told;

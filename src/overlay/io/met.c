@@ -225,7 +225,7 @@ static unsigned report(const struct met *m, const struct met_place *p, moyai_dur
         return MET_ANSWERS | (http && !m->others ? MET_EMPTY : http && p->text[0] ? MET_YOUNG : 0);
     }
     if (http && waited > MET_CONNECTED)
-        snprintf(text, MET_TEXT, "it accepts the connection, and has said nothing for %s", DUR(waited));
+        snprintf(text, MET_TEXT, "it accepts the connection, and has not answered in full for %s", DUR(waited));
     else
         snprintf(text, MET_TEXT, "it has not answered");
     return p->answered ? MET_OTHER : MET_NOT_YET; /* descriptors never do */

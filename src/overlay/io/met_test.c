@@ -147,10 +147,10 @@ static void reports_each_place(void **state) {
     m.of[c].own = true;
     reports(&m, 2 * MOYAI_SEC, MET_NOT_YET,
             "http://a/g: it has not answered; b:1: it has not answered; c:1: is this node's own address");
-    reports(
-        &m, 7 * MOYAI_SEC, MET_NOT_YET,
-        "http://a/g: it accepts the connection, and has said nothing for 7 s; b:1: it has not answered; c:1: is this "
-        "node's own address");
+    reports(&m, 7 * MOYAI_SEC, MET_NOT_YET,
+            "http://a/g: it accepts the connection, and has not answered in full for 7 s; b:1: it has not answered; "
+            "c:1: is this "
+            "node's own address");
     assert_false(met_heard(&m));
     (void)met_tell(&m, c, -1, MET_OTHER, "refused");
     says(&m, false, 0, ""); /* where it would reach itself it need not */
