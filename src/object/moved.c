@@ -343,7 +343,8 @@ static void seek(void *arg) {
     const bool was_not = w->why->level[0].code == MOYAI_ENOOBJECT, dead = w->why->level[0].code == MOYAI_EDEAD;
     const moyai_ns began = moyai_now();
     moyai_dur pause = STILL_PAUSE;
-    bool crowded = false; /* not all can be asked just now: that is no answer */
+    bool crowded = false; /* not all can be asked just now: that is no answer, and nowhere is not said meanwhile */
+    moyai_ns asked = began;
     if (rc == 0 && w->soon > 2) rc = pause_for(n, STILL_PAUSE);
     for (unsigned still = 0, nowhere = 0; rc >= 0 && !is_told(w, home);) {
         rc = look(w, home, &e);
@@ -354,7 +355,8 @@ static void seek(void *arg) {
         }
         crowded = rc == MOYAI_ELIMIT || rc == MOYAI_EBUSY;
         if (crowded && (!w->queue || moyai_now() - began > CROWD_TIME)) break;
-        if (rc < 0 && !crowded && (rc != MOYAI_ENOENT || is_nowhere(++nowhere, moyai_now() - began, dead))) break;
+        if (crowded) asked = moyai_now();
+        if (rc < 0 && !crowded && (rc != MOYAI_ENOENT || is_nowhere(++nowhere, moyai_now() - asked, dead))) break;
         rc = pause_for(n, pause);
         pause = !crowded ? STILL_PAUSE : 2 * pause < CROWD_PAUSE ? 2 * pause : CROWD_PAUSE;
     }
