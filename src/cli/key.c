@@ -139,7 +139,8 @@ static void show(const struct keyring *r, const char *path, bool json) {
 
 int cli_key(int argc, char **argv) {
     static const struct argp_option options[] = {
-        {"key-file", KEY_FILE, "FILE", 0, "The key file (default MOYAI_KEY_FILE, then ~/.config/moyai/key)", 0},
+        {"key-file", KEY_FILE, "FILE", 0,
+         "The key file (default MOYAI_KEY_FILE, then $XDG_CONFIG_HOME/moyai/key, then ~/.config/moyai/key)", 0},
         {"keep", KEY_KEEP, "TIME", 0, "rotate: how long the old keys are still accepted (default 7d)", 0},
         {"json", KEY_JSON, 0, 0, "Print one JSON object", 0},
         CLI_HELP_OPTIONS,

@@ -38,9 +38,8 @@ moyai_dur wall_option(const struct argp_state *state, const char *text) {
 
 void wall_check(const struct argp_state *state, moyai_dur wall_time, moyai_dur grace) {
     if (wall_time && wall_time <= lead(grace))
-        cli_usage(state,
-                  "--wall-time: %s is not more than ending may take, which is --grace (%s) and %s: give less --grace",
-                  DUR(wall_time), DUR(grace), DUR(WALL_REST));
+        cli_usage(state, "--wall-time: %s is not more than ending may take, which is --grace (%s) and %s: give %s",
+                  DUR(wall_time), DUR(grace), DUR(WALL_REST), wall_time > WALL_REST ? "less --grace" : "more time");
 }
 
 /* "in 1.9 h, at 2026-11-30 14:03:20" */

@@ -195,6 +195,7 @@ static void wrong_times(void **state) {
         {{"run", "--wall-time", "02:00:00", "@h", "exit", "0"}, "--wall-time: '02:00:00' is not a time such as"},
         {{"run", "--wall-time", "7s", "@h", "exit", "0"},
          "--wall-time: 7 s is not more than ending may take, which is --grace (5 s) and 3 s: give less --grace"},
+        {{"run", "--wall-time", "3s", "--grace", "0", "@h", "exit", "0"}, "and 3 s: give more time"},
         {{"run", "--wall-time", "20s", "--grace", "30s", "@h", "exit", "0"}, "which is --grace (30 s) and 3 s"},
         {{"run", "@h", "exit", "0", ":", "--wall-time", "1h", "@h"}, "--wall-time is for the whole run"},
         {{"node", "--grid", "/nosuch", "--wall-time", "8s"}, "--wall-time: 8 s is not more than ending may take"},
